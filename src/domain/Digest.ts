@@ -1,0 +1,26 @@
+/** Fingerprints. The one module that may import node:crypto. */
+import { createHash, createHmac } from "node:crypto"
+
+/** Hex. */
+export const sha256 = (text: string): string => createHash("sha256").update(text, "utf8").digest("hex")
+
+/** Raw bytes of the same. */
+export const sha256Bytes = (text: string): Uint8Array => createHash("sha256").update(text, "utf8").digest()
+
+/** HMAC-SHA-256 (RFC 2104), hex: what only the holder of `key` can have written. */
+export const sign = (key: string, text: string): string => createHmac("sha256", key).update(text, "utf8").digest("hex")
+
+/** Keys sorted at every depth by UTF-16 unit, `undefined` dropped, numbers as JSON writes them. */
+export const canonicalJson = (json: unknown): string => JSON.stringify(sorted(json)) ?? "null"
+
+/** Seed 3's name: `sha256`. */
+export const defaultHashFn: (text: string) => string = sha256
+
+const sorted = (json: unknown): unknown => {
+  if (Array.isArray(json)) return json.map(sorted)
+  if (typeof json !== "object" || json === null) return json
+  // entries, not assignment: a key "__proto__" stays a key
+  return Object.fromEntries(
+    Object.entries(json).sort(([a], [b]) => (a < b ? -1 : 1)).map(([key, value]) => [key, sorted(value)])
+  )
+}

@@ -1,0 +1,200 @@
+/** Which records are meant, and how they are asked for. */
+import * as Schema from "effect/Schema"
+import { VAD } from "./Emotion.ts"
+import { MemoryError } from "./MemoryError.ts"
+import { MemoryId } from "./MemoryId.ts"
+import * as MemoryKind from "./MemoryKind.ts"
+import { isValidAt, MemoryRecord, Millis, Tag, Trust, Unit } from "./MemoryRecord.ts"
+import { matchesScope, MemoryScope } from "./MemoryScope.ts"
+import type { Json, JsonObject } from "./Payload.ts"
+
+/** From `from`, before `until`. */
+const Range = Schema.Struct({ from: Schema.optional(Millis), until: Schema.optional(Millis) })
+const Scalar = Schema.Union(Schema.String, Schema.Number, Schema.Boolean)
+
+export const Condition = Schema.Union(
+  Schema.Struct({ eq: Scalar }),
+  Schema.Struct({ in: Schema.NonEmptyArray(Scalar) }),
+  Schema.Struct({ gte: Schema.Union(Schema.String, Schema.Number) }),
+  Schema.Struct({ lt: Schema.Union(Schema.String, Schema.Number) }),
+  Schema.Struct({ exists: Schema.Boolean })
+)
+
+/** 1..1,000. Zero, negative, fractional and NaN are refused. */
+export const Limit = Schema.Int.pipe(Schema.between(1, 1000))
+
+const filter = {
+  /** Narrows to this scope and what is narrower; never widens what the viewer sees. */
+  scope: Schema.optional(MemoryScope),
+  kinds: Schema.optional(Schema.Array(MemoryKind.Name)),
+  /** Any of them, whatever the case. */
+  tags: Schema.optional(Schema.Array(Tag)),
+  ids: Schema.optional(Schema.Array(MemoryId)),
+  createdAt: Schema.optional(Range),
+  validAt: Schema.optional(Range),
+  minImportance: Schema.optional(Unit),
+  /** Default 3: all. */
+  maxTrust: Schema.optional(Trust),
+  /** What was true then, closed records included. Default now. */
+  asOf: Schema.optional(Millis),
+  /** Dotted paths below `data` or `metadata`; all must hold. `{ "data.subject": { eq: "Ada" } }` */
+  where: Schema.optional(
+    Schema.Record({ key: Schema.String.pipe(Schema.pattern(/^(?:data|metadata)\../)), value: Condition })
+  ),
+  /** Default 20. */
+  limit: Schema.optional(Limit)
+}
+
+/** Opaque; good for the same viewer and filter only. */
+export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
+
+/** By recency: `updatedAt ?? createdAt` newest first, then id. */
+export const MemoryFilter = Schema.Struct({ ...filter, after: Schema.optional(Cursor) })
+export interface MemoryFilter extends Schema.Schema.Type<typeof MemoryFilter> {}
+
+/** Each 0.., relative to one another; 0 switches off. */
+const Weight = Schema.NonNegative.pipe(Schema.finite())
+export const Weights = Schema.partial(Schema.Struct({
+  lexical: Weight,
+  vector: Weight,
+  recency: Weight,
+  importance: Weight,
+  confidence: Weight,
+  conversation: Weight,
+  graph: Weight,
+  emotion: Weight
+}))
+export interface Weights extends Schema.Schema.Type<typeof Weights> {}
+
+/** Vectors of different models are never compared. */
+export const Embedding = Schema.Struct({ model: Schema.String, vector: Schema.Array(Schema.Number) })
+export interface Embedding extends Schema.Schema.Type<typeof Embedding> {}
+
+export const MemoryQuery = Schema.Struct({
+  ...filter,
+  /** Absent: by recency. Present without a usable token: no lexical hits. */
+  text: Schema.optional(Schema.String),
+  embedding: Schema.optional(Embedding),
+  /** Default `hybrid` where there is an embedding, else `lexical`. */
+  mode: Schema.optional(Schema.Literal("lexical", "vector", "hybrid")),
+  /** 0..1 of the normalised score, inclusive. */
+  minScore: Schema.optional(Unit),
+  weights: Schema.optional(Weights),
+  /** What congruence is measured against, where `weights.emotion` > 0. */
+  emotion: Schema.optional(VAD),
+  /** In tokens of about four characters; cuts after `limit`. */
+  budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
+  /** Default false. */
+  explain: Schema.optional(Schema.Boolean)
+})
+export interface MemoryQuery extends Schema.Schema.Type<typeof MemoryQuery> {}
+
+export const Hit = Schema.Struct({
+  record: MemoryRecord,
+  /** 0..1, comparable within one result. */
+  score: Unit,
+  /** What each leg and factor gave; with `explain`. */
+  explanation: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
+  /** In a federation: where it was found, and where it was found too. */
+  store: Schema.optional(Schema.String),
+  alsoIn: Schema.optional(Schema.Array(Schema.String))
+})
+export interface Hit extends Schema.Schema.Type<typeof Hit> {}
+
+/** Best first; ties by newest, then id. What is missing is said. */
+export const SearchResult = Schema.Struct({
+  hits: Schema.Array(Hit),
+  leftOut: Schema.Struct({
+    limit: Schema.NonNegativeInt,
+    budget: Schema.NonNegativeInt,
+    folded: Schema.NonNegativeInt
+  }),
+  /** Legs or stores that gave no answer. */
+  failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
+})
+export interface SearchResult extends Omit<Schema.Schema.Type<typeof SearchResult>, "hits"> {
+  readonly hits: ReadonlyArray<Hit>
+}
+
+export interface Page<out A> {
+  readonly items: ReadonlyArray<A>
+  /** Absent on the last page. */
+  readonly next?: typeof Cursor.Type | undefined
+}
+export const Page = <A, I, R>(item: Schema.Schema<A, I, R>) =>
+  Schema.Struct({ items: Schema.Array(item), next: Schema.optional(Cursor) })
+
+/** Why a record is not among the hits; `None` of it when it is. */
+export const Absence = Schema.Literal(
+  "absent",
+  "expired",
+  "not_valid_then",
+  "scope",
+  "kind",
+  "tags",
+  "ids",
+  "time",
+  "importance",
+  "trust",
+  "where",
+  "no_match",
+  "below_min_score",
+  "folded",
+  "beyond_limit",
+  "beyond_budget"
+)
+export type Absence = typeof Absence.Type
+
+/** Everything a filter says but viewer, expiry, limit and cursor. */
+export const matches = (filter: MemoryFilter, now: number): (record: MemoryRecord) => boolean => {
+  const absence = absenceIn(filter, now)
+  return (record) => absence(record) === undefined
+}
+
+/** The first clause of the filter that keeps a record out, in the order that `Absence` has. */
+export const absenceIn = (
+  filter: Omit<MemoryFilter, "after" | "limit">,
+  now: number
+): (record: MemoryRecord) => Absence | undefined => {
+  const at = filter.asOf ?? now
+  const tags = filter.tags && new Set(filter.tags.map(fold))
+  const ids = filter.ids && new Set(filter.ids)
+  const kinds = filter.kinds && new Set(filter.kinds)
+  const conditions = Object.entries(filter.where ?? {})
+  return (record) => {
+    if (!isValidAt(record, at)) return "not_valid_then"
+    if (filter.scope !== undefined && !matchesScope(record.scope, filter.scope)) return "scope"
+    if (kinds && !kinds.has(record.kind)) return "kind"
+    if (tags && !record.tags.some((tag) => tags.has(fold(tag)))) return "tags"
+    if (ids && !ids.has(record.id)) return "ids"
+    if (!within(filter.createdAt, record.createdAt) || !within(filter.validAt, record.validAt)) return "time"
+    if (filter.minImportance !== undefined && record.importance < filter.minImportance) return "importance"
+    if (filter.maxTrust !== undefined && record.source.trust > filter.maxTrust) return "trust"
+    if (!conditions.every(([path, condition]) => holds(condition, valueAt(record, path)))) return "where"
+    return undefined
+  }
+}
+
+const fold = (tag: string): string => tag.normalize("NFC").toLowerCase()
+
+const within = (range: typeof Range.Type | undefined, at: number): boolean =>
+  (range?.from === undefined || at >= range.from) && (range?.until === undefined || at < range.until)
+
+const holds = (condition: typeof Condition.Type, value: Json | undefined): boolean => {
+  if ("exists" in condition) return (value !== undefined) === condition.exists
+  if ("eq" in condition) return value === condition.eq
+  if ("in" in condition) return condition.in.some((option) => option === value)
+  if ("gte" in condition) return typeof value === typeof condition.gte && value! >= condition.gte
+  return typeof value === typeof condition.lt && value! < condition.lt
+}
+
+/** Own keys only: a path is somebody's text. */
+const valueAt = (record: MemoryRecord, path: string): Json | undefined => {
+  const [root, ...keys] = path.split(".")
+  let value: Json | undefined = root === "data" ? record.data : record.metadata
+  for (const key of keys) {
+    if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
+    value = (value as JsonObject)[key] // an array is read by its index
+  }
+  return value
+}

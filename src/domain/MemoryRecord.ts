@@ -1,0 +1,194 @@
+/** Every memory of every kind. A kind types `data`; there is no second model. */
+import type * as FastCheck from "effect/FastCheck"
+import type * as Order from "effect/Order"
+import * as Schema from "effect/Schema"
+import { canonicalJson, sha256 } from "./Digest.ts"
+import { MemoryId } from "./MemoryId.ts"
+import * as MemoryKind from "./MemoryKind.ts"
+import { key, MemoryScope } from "./MemoryScope.ts"
+import { JsonObject } from "./Payload.ts"
+
+/** Epoch milliseconds. */
+export const Millis = Schema.NonNegativeInt
+export const Unit = Schema.Number.pipe(Schema.between(0, 1))
+/** 1.. */
+export const Revision = Schema.Int.pipe(Schema.positive())
+
+// full Unicode, where Schema's own generator knows ASCII only
+const generate = (fc: Pick<typeof FastCheck, "fullUnicodeString">, min: number, max: number, line: boolean) =>
+  fc.fullUnicodeString({ minLength: min, maxLength: Math.min(max, 60) })
+    .filter((text) => text.length >= min && text.length <= max && !(line && /[\r\n]/.test(text)))
+
+/** One line, 1..200 UTF-16 units. */
+export const Summary = Schema.String.pipe(
+  Schema.minLength(1),
+  Schema.maxLength(200),
+  Schema.pattern(/^[^\r\n]+$/),
+  Schema.filter((text) => text.isWellFormed())
+).annotations({
+  identifier: "Summary",
+  message: () => "expected one line of 1..200 characters",
+  arbitrary: () => (fc) => generate(fc, 1, 200, true)
+})
+/** Markdown, 0..65,536 UTF-16 units, kept byte for byte. */
+export const Body = Schema.String.pipe(Schema.maxLength(65_536), Schema.filter((text) => text.isWellFormed()))
+  .annotations({
+    identifier: "Body",
+    message: () => "expected at most 65,536 characters, well-formed",
+    arbitrary: () => (fc) => generate(fc, 0, 65_536, false)
+  })
+/** One line, 1..64. `instructions` is reserved. */
+export const Tag = Schema.String.pipe(
+  Schema.minLength(1),
+  Schema.maxLength(64),
+  Schema.pattern(/^[^\r\n]+$/),
+  Schema.filter((text) => text.isWellFormed())
+).annotations({
+  identifier: "Tag",
+  message: () => "expected one line of 1..64 characters",
+  arbitrary: () => (fc) => generate(fc, 1, 64, true)
+})
+export const Tags = Schema.Array(Tag).pipe(Schema.maxItems(32))
+
+/** At most 1,024 UTF-16 units, well-formed. */
+const Text = Schema.String.pipe(Schema.maxLength(1_024), Schema.filter((text) => text.isWellFormed())).annotations({
+  identifier: "Text",
+  message: () => "expected at most 1,024 characters, well-formed",
+  arbitrary: () => (fc) => generate(fc, 0, 1_024, false)
+})
+
+export const Origin = Schema.Literal("user", "agent", "pipeline", "instructions", "import", "file")
+export type Origin = typeof Origin.Type
+/** 0 system, 1 the user or the agent itself, 2 derived, 3 untrusted. */
+export const Trust = Schema.Literal(0, 1, 2, 3)
+export type Trust = typeof Trust.Type
+
+/** What a draft may say about where it comes from. */
+const citation = {
+  /** A message id, path, url, or the id in the system it was imported from. */
+  reference: Schema.optional(Text),
+  session: Schema.optional(Text),
+  /** Place in the session, from 0. */
+  sequence: Schema.optional(Schema.NonNegativeInt)
+}
+
+export const Source = Schema.Struct({ origin: Origin, trust: Trust, ...citation })
+export interface Source extends Schema.Schema.Type<typeof Source> {}
+
+export const Link = Schema.Struct({
+  to: MemoryId,
+  /** Default `related_to`. */
+  type: Text,
+  /** 0..1, default 1. */
+  weight: Unit
+})
+
+/** What the author decides. */
+const authored = {
+  tags: Schema.optional(Tags),
+  importance: Schema.optional(Unit),
+  confidence: Schema.optional(Unit),
+  links: Schema.optional(Schema.Array(Link)),
+  data: Schema.optional(JsonObject),
+  metadata: Schema.optional(JsonObject),
+  /** When it began, and ceased, to be true in the world. Default now, and never. */
+  validAt: Schema.optional(Millis),
+  invalidAt: Schema.optional(Millis),
+  /** From then on invisible everywhere. */
+  expiresAt: Schema.optional(Millis)
+}
+
+export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryRecord")({
+  ...authored,
+  id: MemoryId,
+  scope: MemoryScope,
+  kind: MemoryKind.Name,
+  summary: Summary,
+  /** The summary was cut from the body, at a word. */
+  summaryDerived: Schema.optional(Schema.Literal(true)),
+  body: Body,
+  tags: Tags,
+  importance: Unit,
+  links: Schema.Array(Link),
+  data: JsonObject,
+  metadata: JsonObject,
+  source: Source,
+  createdAt: Millis,
+  updatedAt: Schema.optional(Millis),
+  validAt: Millis,
+  revision: Revision,
+  supersededBy: Schema.optional(MemoryId)
+}) {}
+
+/** With an id: a whole replacement, never deduplicated. Without: a new record, or the equal one that is there. */
+export const Draft = Schema.Struct({
+  ...authored,
+  id: Schema.optional(MemoryId),
+  scope: MemoryScope,
+  kind: MemoryKind.Name,
+  /** Absent: derived from the body. */
+  summary: Schema.optional(Summary),
+  body: Body,
+  source: Schema.optional(Schema.Struct(citation))
+})
+export interface Draft extends Schema.Schema.Type<typeof Draft> {}
+
+/** Changes what it names. `undefined` leaves alone; `null` clears. Scope, kind and source are not a patch's to change. */
+export const Patch = Schema.Struct({
+  summary: Schema.optional(Summary),
+  body: Schema.optional(Body),
+  tags: Schema.optional(Tags),
+  importance: Schema.optional(Unit),
+  confidence: Schema.optional(Schema.NullOr(Unit)),
+  links: Schema.optional(Schema.Array(Link)),
+  data: Schema.optional(JsonObject),
+  metadata: Schema.optional(JsonObject),
+  invalidAt: Schema.optional(Schema.NullOr(Millis)),
+  expiresAt: Schema.optional(Schema.NullOr(Millis)),
+  supersededBy: Schema.optional(Schema.NullOr(MemoryId))
+})
+export interface Patch extends Schema.Schema.Type<typeof Patch> {}
+
+export const importanceOf = { critical: 1, high: 0.75, medium: 0.5, low: 0.25 } as const
+
+export const isExpired = (record: Pick<MemoryRecord, "expiresAt">, now: number): boolean =>
+  record.expiresAt !== undefined && record.expiresAt <= now
+
+/** Whether it was true in the world at `at`: from `validAt`, before `invalidAt`. */
+export const isValidAt = (record: Pick<MemoryRecord, "validAt" | "invalidAt">, at: number): boolean =>
+  record.validAt <= at && (record.invalidAt === undefined || record.invalidAt > at)
+
+/** Recency: when it last changed, else when it came. Epoch ms. */
+export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
+  record.updatedAt ?? record.createdAt
+
+/** Newest first, then id. The order of every list, and of every tie. */
+export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) => {
+  const newer = recencyOf(b) - recencyOf(a)
+  return newer !== 0 ? (newer < 0 ? -1 : 1) : a.id < b.id ? -1 : a.id > b.id ? 1 : 0
+}
+
+/** The body's words up to 200 UTF-16 units, cut at a word and marked `…`; `""` of a blank body. */
+export const deriveSummary = (body: string): string => {
+  const text = body.slice(0, 4_096).replace(/\s+/g, " ").trim()
+  if (text.length <= 200) return text
+  const cut = text.slice(0, 199)
+  const word = cut.lastIndexOf(" ")
+  return (word > 100 ? cut.slice(0, word) : cut.replace(/[\uD800-\uDBFF]$/, "")) + "…"
+}
+
+/** SHA-256 of tenant, exact scope, kind, text (NFC, white space collapsed) and canonical data. */
+export const dedupeKey = (
+  tenant: string,
+  draft: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }
+): string =>
+  sha256(canonicalJson([
+    tenant.normalize("NFC"),
+    key(draft.scope),
+    draft.kind,
+    draft.summaryDerived === true || draft.summary === undefined ? "" : collapse(draft.summary),
+    collapse(draft.body),
+    draft.data ?? {}
+  ]))
+
+const collapse = (text: string): string => text.normalize("NFC").replace(/\s+/g, " ").trim()

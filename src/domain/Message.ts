@@ -1,0 +1,24 @@
+/** One turn of a conversation, as the harness hands it over. */
+import * as Schema from "effect/Schema"
+import { ScopeId } from "./MemoryScope.ts"
+
+export const Role = Schema.Literal("system", "user", "assistant", "tool")
+
+export class Message extends Schema.Class<Message>("@memory/Message")({
+  role: Role,
+  content: Schema.String,
+  /** Who spoke, where a role holds several. */
+  actorId: Schema.optional(ScopeId),
+  /** The harness's own id; kept in `source.reference`. */
+  id: Schema.optional(Schema.String),
+  /** Epoch ms. */
+  at: Schema.optional(Schema.Number),
+  /** Tool calls and results; default false. Excluded from extraction by default. */
+  tool: Schema.optional(Schema.Boolean)
+}) {}
+
+export const user = (content: string): Message => new Message({ role: "user", content })
+export const assistant = (content: string): Message => new Message({ role: "assistant", content })
+
+/** Seed 0: cuts the leading run of `[…]` groups, and no other bracket. */
+export const stripMetaTags = (content: string): string => content.replace(/^(?:\s*\[[^\]]*\])+\s*/, "")

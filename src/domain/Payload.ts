@@ -1,0 +1,191 @@
+/** What a record of a kind carries in `data`. All of it is JSON, and pleasant as YAML. */
+import type * as FastCheck from "effect/FastCheck"
+import * as Schema from "effect/Schema"
+import { Appraisal, VAD } from "./Emotion.ts"
+import { MemoryId } from "./MemoryId.ts"
+
+const Unit = Schema.Number.pipe(Schema.between(0, 1))
+const Count = Schema.NonNegativeInt
+const Millis = Schema.NonNegativeInt
+const Triple = { subject: Schema.NonEmptyString, predicate: Schema.NonEmptyString, object: Schema.NonEmptyString }
+const Domain = { domain: Schema.optional(Schema.String) }
+
+export type Json = string | number | boolean | null | ReadonlyArray<Json> | JsonObject
+export interface JsonObject {
+  readonly [key: string]: Json
+}
+
+/** How deep JSON may nest. */
+export const maxDepth = 64
+
+/** What survives a file: no `undefined`, NaN, Date, function, lone surrogate or key `__proto__`; at most 64 levels. */
+export const Json: Schema.Schema<Json> = Schema.declare((u: unknown): u is Json => isJson(u, maxDepth), {
+  identifier: "Json",
+  jsonSchema: {},
+  message: () => "expected JSON: finite numbers, well-formed text, at most 64 levels, no key __proto__",
+  arbitrary: () => (fc) => json(fc).value
+})
+
+export const JsonObject: Schema.Schema<JsonObject> = Schema.declare(
+  (u: unknown): u is JsonObject => isObject(u) && isJson(u, maxDepth),
+  {
+    identifier: "JsonObject",
+    jsonSchema: { type: "object" },
+    message: () => "expected a JSON object: finite numbers, well-formed text, at most 64 levels, no key __proto__",
+    arbitrary: () => (fc) => json(fc).object
+  }
+)
+
+/** A copy that nobody can change; −0 is 0, as in JSON. */
+export const freeze = <A extends Json>(json: A): A => copy(json) as A // a copy has the shape of its original
+
+export const Outcome = Schema.Literal("success", "failure", "partial")
+
+/** kind `episodic`: a turn, an event or a task. The counterpart is the record's `actorId`, the time its `validAt`. */
+export const Episode = Schema.Struct({
+  /** Default `chat_message`; any event name. */
+  type: Schema.optional(Schema.String),
+  context: Schema.optional(Schema.String),
+  emotion: Schema.optional(VAD),
+  appraisal: Schema.optional(Appraisal),
+  intensity: Schema.optional(Unit),
+  task: Schema.optional(Schema.Struct({
+    taskId: Schema.String,
+    taskType: Schema.optional(Schema.String),
+    action: Schema.String,
+    outcome: Outcome,
+    learnings: Schema.optional(Schema.Array(Schema.String)),
+    durationMs: Schema.optional(Millis)
+  }))
+})
+export interface Episode extends Schema.Schema.Type<typeof Episode> {}
+
+/** kind `reflection` */
+export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schema.optional(VAD) })
+export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
+
+/** kind `semantic`, where it is a fact rather than a sentence. Validity is the record's. */
+export const Fact = Schema.Struct({ ...Triple, ...Domain })
+export interface Fact extends Schema.Schema.Type<typeof Fact> {}
+
+/** kind `belief` */
+export const Belief = Schema.Struct({
+  ...Triple,
+  ...Domain,
+  sourceType: Schema.Literal("observation", "inference", "external", "user_input", "hindsight", "prior"),
+  derivedFrom: Schema.optional(Schema.Array(MemoryId))
+})
+export interface Belief extends Schema.Schema.Type<typeof Belief> {}
+
+/** kind `procedural`. `successRate` is exactly successes ÷ executions. */
+export const Procedure = Schema.Struct({
+  name: Schema.NonEmptyString,
+  steps: Schema.Array(Schema.Struct({ action: Schema.NonEmptyString, parameters: Schema.optional(JsonObject) })).pipe(
+    Schema.maxItems(100)
+  ),
+  triggers: Schema.Array(Schema.NonEmptyString),
+  successes: Count,
+  executions: Count
+})
+export interface Procedure extends Schema.Schema.Type<typeof Procedure> {}
+
+/** kind `resource` */
+export const Resource = Schema.Struct({
+  type: Schema.Literal("file", "url", "api", "database", "other"),
+  location: Schema.NonEmptyString,
+  mimeType: Schema.optional(Schema.String),
+  /** bytes */
+  size: Schema.optional(Count)
+})
+export interface Resource extends Schema.Schema.Type<typeof Resource> {}
+
+/** kind `vault` */
+export const VaultEntry = Schema.Struct({
+  category: Schema.Literal("insight", "decision", "pattern", "config", "archive"),
+  title: Schema.NonEmptyString
+})
+export interface VaultEntry extends Schema.Schema.Type<typeof VaultEntry> {}
+
+/** kind `core` */
+export const Identity = Schema.Struct({
+  role: Schema.String,
+  name: Schema.String,
+  constraints: Schema.Array(Schema.String),
+  capabilities: Schema.Array(Schema.String),
+  temperament: Schema.optional(Schema.Literal("cautious", "balanced", "exploratory"))
+})
+export interface Identity extends Schema.Schema.Type<typeof Identity> {}
+
+/** kind `entity`; its relations are the record's links. */
+export const Entity = Schema.Struct({
+  name: Schema.NonEmptyString,
+  type: Schema.String,
+  properties: Schema.optional(JsonObject)
+})
+export interface Entity extends Schema.Schema.Type<typeof Entity> {}
+
+/** kind `learning`: of a session; `confidence` is the record's. */
+export const Learning = Schema.Struct({
+  type: Schema.Literal("learning", "task", "error"),
+  context: Schema.optional(Schema.String),
+  solution: Schema.optional(Schema.String)
+})
+export interface Learning extends Schema.Schema.Type<typeof Learning> {}
+
+/** kind `entry`: key and value. */
+export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.String, value: Json })
+export interface Entry extends Schema.Schema.Type<typeof Entry> {}
+
+/** kind `note`: A-MEM. */
+export const Note = Schema.Struct({
+  keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
+  entities: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
+  context: Schema.String.pipe(Schema.maxLength(200))
+})
+export interface Note extends Schema.Schema.Type<typeof Note> {}
+
+const copy = (json: Json): Json => {
+  if (typeof json === "number") return json + 0
+  if (typeof json !== "object" || json === null) return json
+  return Object.freeze(
+    isArray(json)
+      ? json.map(copy)
+      : Object.fromEntries(Object.entries(json).map(([key, value]) => [key, copy(value)]))
+  )
+}
+
+// `Array.isArray` does not narrow a ReadonlyArray
+const isArray = (u: unknown): u is ReadonlyArray<Json> => Array.isArray(u)
+
+const isObject = (u: unknown): u is Readonly<Record<string, unknown>> => {
+  if (typeof u !== "object" || u === null || Array.isArray(u)) return false
+  const prototype: unknown = Object.getPrototypeOf(u)
+  return prototype === Object.prototype || prototype === null
+}
+
+const isJson = (u: unknown, depth: number): u is Json => {
+  if (depth < 0) return false
+  if (typeof u === "string") return u.isWellFormed()
+  if (typeof u === "number") return Number.isFinite(u)
+  if (typeof u === "boolean" || u === null) return true
+  if (Array.isArray(u)) return u.every((item) => isJson(item, depth - 1))
+  return isObject(u) &&
+    Object.keys(u).every((key) => key !== "__proto__" && key.isWellFormed() && isJson(u[key], depth - 1))
+}
+
+const json = (fc: Omit<typeof FastCheck, "default">) =>
+  fc.letrec<{ readonly value: Json; readonly object: JsonObject }>((tie) => ({
+    value: fc.oneof(
+      { maxDepth: 2, withCrossShrink: true },
+      fc.fullUnicodeString({ maxLength: 20 }),
+      fc.integer(),
+      fc.double({ noNaN: true, noDefaultInfinity: true }).map((n) => n + 0),
+      fc.boolean(),
+      fc.constant(null),
+      fc.array(tie("value"), { maxLength: 3 }),
+      tie("object")
+    ),
+    object: fc.dictionary(fc.fullUnicodeString({ maxLength: 10 }).filter((key) => key !== "__proto__"), tie("value"), {
+      maxKeys: 4
+    })
+  }))

@@ -1,0 +1,35 @@
+/** What an agent's author writes down about memory; part of the hash that a resume is held to. */
+import * as Schema from "effect/Schema"
+
+const Count = Schema.NonNegativeInt
+const default_ = <A, I>(schema: Schema.Schema<A, I>, value: A) =>
+  schema.pipe(Schema.optionalWith({ default: () => value }))
+
+export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
+  enabled: default_(Schema.Boolean, true),
+  includeIndex: default_(Schema.Boolean, true),
+  maxIndexEntries: default_(Count, 30),
+  allowForget: default_(Schema.Boolean, false),
+  /** Per run and turn; 0 = no limit. */
+  writesPerTurn: default_(Count, 1),
+  /** Of `Global` records by the agent; `deny` answers `not_owned`. */
+  globalWrites: default_(Schema.Literal("allow", "deny"), "allow")
+}) {}
+
+export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>("@memory/InstructionFilesConfig")({
+  filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),
+  /** Default: the nearest ancestor of cwd with `.git`, else cwd. */
+  root: Schema.optional(Schema.String),
+  /** Never cuts a character. */
+  maxBytesPerFile: default_(Count, 16_384),
+  seedMemory: default_(Schema.Boolean, true),
+  /** Makes the seeded ids the same on every machine. Default: the root's path. */
+  projectKey: Schema.optional(Schema.String)
+}) {}
+
+/** As written in a spec file: every field optional, the defaults above. */
+export type Input = ConstructorParameters<typeof MemorySpec>[0]
+export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {})
+
+/** SHA-256 of canonical JSON, hex. Give it specs with their defaults applied. */
+export declare const hashSpec: (spec: unknown) => string

@@ -1,0 +1,196 @@
+/**
+ * Where records live.
+ *
+ * A backend writes `Primitives`; `make` adds the viewer checks, validation, ids, dedupe, revisions, search and
+ * spans. `MemoryStoreContract.suite`, not this comment, is the contract.
+ */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import type * as Option from "effect/Option"
+import type * as Stream from "effect/Stream"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import type { Absence, Hit, MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
+import type { Draft, MemoryRecord, Origin, Patch, Trust } from "../domain/MemoryRecord.ts"
+import type { Message } from "../domain/Message.ts"
+import type { StoreChange } from "../domain/StoreChange.ts"
+import type * as Viewer from "../domain/Viewer.ts"
+import type { MemoryTool } from "../host/MemoryTool.ts"
+
+export interface Capabilities {
+  readonly writable: boolean
+  readonly vector: boolean
+  /** What was acknowledged survives the process. */
+  readonly durable: boolean
+  /** Several processes may write at once. */
+  readonly shared: boolean
+  /** Keeps earlier revisions; without it only the current one can be restored. */
+  readonly history: boolean
+  /** Takes raw messages. */
+  readonly messages: boolean
+}
+
+/** Said by the writing path, once per batch; never by a draft, a tool or a file. */
+export interface Provenance {
+  /** Default `user`. */
+  readonly origin?: Origin | undefined
+  /** Default 1. */
+  readonly trust?: Trust | undefined
+}
+export interface PutOptions extends Provenance, IfRevision {}
+export interface IfRevision {
+  /** Else `conflict`. In `put`, of the one draft. */
+  readonly ifRevision?: number | undefined
+}
+
+export interface Put {
+  readonly record: MemoryRecord
+  readonly outcome: "created" | "updated" | "duplicate"
+}
+
+/** A text that has no vector of this model yet. */
+export interface Unembedded {
+  readonly hash: string
+  readonly text: string
+}
+
+export interface Uses {
+  readonly count: number
+  /** Epoch ms; absent = never. */
+  readonly accessedAt?: number | undefined
+}
+
+export interface Vectors {
+  readonly pending: (model: string, limit?: number) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
+  readonly attach: (
+    model: string,
+    vectors: Iterable<readonly [hash: string, vector: Float32Array]>
+  ) => Effect.Effect<void, MemoryError>
+}
+
+/** Raw messages, `sequence` of the first; the same sequence again changes nothing. */
+export type Ingest = (
+  viewer: Viewer.Any,
+  session: string,
+  messages: ReadonlyArray<Message>,
+  sequence: number
+) => Effect.Effect<void, MemoryError>
+
+export interface Service {
+  readonly name: string
+  readonly capabilities: Capabilities
+  /** All or nothing, in the order given. What `put`, `update` and `forget` are made of. */
+  readonly apply: (
+    viewer: Viewer.Any,
+    mutations: ReadonlyArray<MemoryMutation>,
+    provenance?: Provenance
+  ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError>
+  readonly put: (
+    viewer: Viewer.Any,
+    drafts: ReadonlyArray<Draft>,
+    options?: PutOptions
+  ) => Effect.Effect<ReadonlyArray<Put>, MemoryError>
+  readonly get: (
+    viewer: Viewer.Any,
+    ids: ReadonlyArray<MemoryId>
+  ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
+  readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
+  readonly list: (viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>
+  /** Every page of `list`; `limit` is the page's size. */
+  readonly stream: (viewer: Viewer.Any, filter: MemoryFilter) => Stream.Stream<MemoryRecord, MemoryError>
+  readonly update: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    patch: Patch,
+    options?: IfRevision
+  ) => Effect.Effect<MemoryRecord, MemoryError>
+  /** `true` for each that was there. `purge` leaves no revision, vector or index entry. */
+  readonly forget: (
+    viewer: Viewer.Any,
+    ids: ReadonlyArray<MemoryId>,
+    options?: { readonly purge?: boolean | undefined }
+  ) => Effect.Effect<ReadonlyArray<boolean>, MemoryError>
+  /** Newest first; the last 20 by default. */
+  readonly history: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
+  /** From now on, never ending. */
+  readonly changes: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError>
+  /** `None`: it is among the hits. */
+  readonly whyNot: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    query: MemoryQuery
+  ) => Effect.Effect<Option.Option<Absence>, MemoryError>
+  /** Used now: no revision, and lost at worst. */
+  readonly touch: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<void, MemoryError>
+  readonly uses: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
+  /** Those that hold anything; for the library's own workers. */
+  readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
+  /** Erases what is expired, tombstones and revisions beyond those kept; how many. Run when the layer is built, and then by the hour. */
+  readonly compact: Effect.Effect<number, MemoryError>
+  readonly vectors: Option.Option<Vectors>
+  readonly ingest: Option.Option<Ingest>
+  readonly tools: (viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>
+}
+
+export class MemoryStore extends Context.Tag("@memory/MemoryStore")<MemoryStore, Service>() {}
+
+/** One row of a batch, decided by `make`: write `next` if the record stands at `revision` (0 = is not there). */
+export interface Write {
+  readonly revision: number
+  readonly id: MemoryId
+  /** `undefined`: erase it, with its revisions. */
+  readonly next: Stored | undefined
+}
+export interface Stored {
+  readonly record: MemoryRecord
+  readonly forgotten: boolean
+  /** Unique among live records of the tenant. */
+  readonly dedupeKey?: string | undefined
+}
+
+/** What a backend cannot be spared. Ids are unique per tenant. */
+export interface Primitives {
+  /** Default: writable, and nothing else. */
+  readonly capabilities?: Partial<Capabilities> | undefined
+  readonly read: (
+    tenant: string,
+    ids: ReadonlyArray<MemoryId>
+  ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError>
+  readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
+  /** Every row, any order: what `list`, `search` and the index are derived from. */
+  readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError>
+  /**
+   * All or nothing. `make` calls it from one fiber at a time, with revisions just read; a `shared` store, which is not
+   * alone, answers `conflict` where a revision or a dedupe key has moved on, and `make` reads again.
+   */
+  readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Effect.Effect<void, MemoryError>
+  /** Newest first. Default: the current one only, and no `history` among the capabilities. */
+  readonly revisions?:
+    | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>)
+    | undefined
+  /** Where the engine finds better than an index over `scan`. The viewer and the filter come before the limit. */
+  readonly list?:
+    | ((viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>)
+    | undefined
+  readonly candidates?:
+    | ((viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<ReadonlyArray<Hit>, MemoryError>)
+    | undefined
+  /** Edits from outside; our own writes are added. */
+  readonly outside?: ((tenant: string) => Stream.Stream<StoreChange, MemoryError>) | undefined
+  readonly vectors?: Vectors | undefined
+  /** Default: in this process. */
+  readonly usage?: Pick<Service, "touch" | "uses"> | undefined
+  readonly ingest?: Ingest | undefined
+  readonly tools?: ((viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>) | undefined
+}
+
+export declare const make: (name: string, primitives: Primitives) => Effect.Effect<Service, MemoryError>
+
+/** Gone with the layer. Two provisions of this one value are one store. */
+export declare const layerInMemory: Layer.Layer<MemoryStore>
