@@ -27,3 +27,19 @@ export * as Emotion from "./domain/Emotion.ts"
 export * as Message from "./domain/Message.ts"
 /** Fingerprints. */
 export * as Digest from "./domain/Digest.ts"
+
+// What we ask of the harness
+/** A tool as data. */
+export * as MemoryTool from "./host/MemoryTool.ts"
+/** Where a harness, or a rule of yours, listens and says no. */
+export * as HarnessPlugin from "./host/HarnessPlugin.ts"
+
+// Who remembers what, and when
+/** What an agent's author writes down about memory. */
+export * as MemorySpec from "./harness/MemorySpec.ts"
+/** A run goes on only under the spec it began with, unless somebody says which change is meant. */
+export * as Resume from "./harness/Resume.ts"
+/** What memory did, for the harness to show, log and count. */
+export * as MemoryEvents from "./harness/MemoryEvents.ts"
+/** Counts write attempts per run and turn, and says no. */
+export * as RateLimit from "./harness/RateLimit.ts"

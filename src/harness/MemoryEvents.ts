@@ -1,9 +1,11 @@
 /** What memory did, for the harness to show, log and count. Not a source of truth: a slow listener misses the oldest. */
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as PubSub from "effect/PubSub"
 import * as Schema from "effect/Schema"
-import type * as Stream from "effect/Stream"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import { MemoryError } from "../domain/MemoryError.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
@@ -34,13 +36,12 @@ export const MemoryEvent = Schema.Union(
   }),
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** A best effort that had no effect: an index, an injection, a leg. */
-  Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
-  /** A kind was over its cap. */
-  Schema.TaggedStruct("memory_retired", { ...common, kind: MemoryKind.Name, ids: Schema.Array(MemoryId) })
+  Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError })
 )
 export type MemoryEvent = typeof MemoryEvent.Type
 
 export interface Service {
+  /** Never waits for a listener. */
   readonly publish: (event: MemoryEvent) => Effect.Effect<void>
   /** From the moment it is run; of every viewer, so for the harness, not for an agent. */
   readonly stream: Stream.Stream<MemoryEvent>
@@ -48,5 +49,19 @@ export interface Service {
 
 export class MemoryEvents extends Context.Tag("@memory/MemoryEvents")<MemoryEvents, Service>() {}
 
-/** Default: the latest 1,024 are kept for each listener. */
-export declare const layer: (options?: { readonly capacity?: number | undefined }) => Layer.Layer<MemoryEvents>
+interface Options {
+  /** How many a listener may lag behind before it misses the oldest, 1... Default 1,024. */
+  readonly capacity?: number | undefined
+}
+
+/** The stream ends with the scope. */
+export const make = ({ capacity = 1_024 }: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
+  Effect.map(
+    Effect.acquireRelease(PubSub.sliding<MemoryEvent>(capacity), PubSub.shutdown),
+    (events): Service => ({
+      publish: (event) => Effect.asVoid(PubSub.publish(events, event)),
+      stream: Stream.fromPubSub(events)
+    })
+  )
+
+export const layer = (options?: Options): Layer.Layer<MemoryEvents> => Layer.scoped(MemoryEvents, make(options))

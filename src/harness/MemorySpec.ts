@@ -1,5 +1,6 @@
 /** What an agent's author writes down about memory; part of the hash that a resume is held to. */
 import * as Schema from "effect/Schema"
+import { canonicalJson, sha256 } from "../domain/Digest.ts"
 
 const Count = Schema.NonNegativeInt
 const default_ = <A, I>(schema: Schema.Schema<A, I>, value: A) =>
@@ -31,5 +32,8 @@ export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>
 export type Input = ConstructorParameters<typeof MemorySpec>[0]
 export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {})
 
-/** SHA-256 of canonical JSON, hex. Give it specs with their defaults applied. */
-export declare const hashSpec: (spec: unknown) => string
+/**
+ * SHA-256 of canonical JSON, hex: neither the order of keys nor `undefined` counts. Give it specs with their defaults
+ * applied (`make`), and equal meaning is an equal hash.
+ */
+export const hashSpec = (spec: unknown): string => sha256(canonicalJson(JSON.parse(JSON.stringify(spec) ?? "null")))

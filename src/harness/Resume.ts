@@ -1,13 +1,23 @@
-/** A run goes on only under the spec it began with, unless somebody says which change is meant. */
-import type { FileSystem, Path } from "@effect/platform"
+/**
+ * A run goes on only under the spec it began with, unless somebody says which change is meant.
+ *
+ * A checkpoint is one file per run, written beside its place and renamed into it: after a crash it is this one or the
+ * one before.
+ */
+import type { PlatformError } from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
-import type * as Option from "effect/Option"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
-import type { MemoryError } from "../domain/MemoryError.ts"
+import { canonicalJson, sha256 } from "../domain/Digest.ts"
+import * as MemoryError from "../domain/MemoryError.ts"
 import { ScopeId } from "../domain/MemoryScope.ts"
-import { JsonObject } from "../domain/Payload.ts"
+import { type Json, JsonObject } from "../domain/Payload.ts"
+import { hashSpec } from "./MemorySpec.ts"
 
 export const Checkpoint = Schema.Struct({
   runId: ScopeId,
@@ -21,12 +31,17 @@ export const Checkpoint = Schema.Struct({
 })
 export interface Checkpoint extends Schema.Schema.Type<typeof Checkpoint> {}
 
-export const Drift = Schema.Struct({ field: Schema.String, before: Schema.Unknown, after: Schema.Unknown })
+/** `undefined`, and absent when encoded, on the side that does not have the field. */
+export const Drift = Schema.Struct({
+  field: Schema.String,
+  before: Schema.optional(Schema.Unknown),
+  after: Schema.optional(Schema.Unknown)
+})
 
 export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/ResumeError")("ResumeError", {
   checkpoint: Checkpoint,
   hash: Schema.String,
-  /** By dotted field, `memory.writesPerTurn`. */
+  /** By dotted field, `memory.writesPerTurn`; a dot in a key is `\.`. */
   changed: Schema.NonEmptyArray(Drift)
 }) {
   override get message(): string {
@@ -37,26 +52,182 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/Resume
 }
 
 export interface Service {
-  /** `None` for a run never saved; `ResumeError` where the spec is another. */
-  readonly resume: (runId: string, spec: object) => Effect.Effect<Option.Option<Checkpoint>, ResumeError | MemoryError>
+  /** `None` for a run never saved; `ResumeError` where the spec is another; `corrupt` where the file is not a checkpoint. */
+  readonly resume: (
+    runId: string,
+    spec: object
+  ) => Effect.Effect<Option.Option<Checkpoint>, ResumeError | MemoryError.MemoryError>
   /** Atomic: after a crash it is this one or the one before. */
   readonly save: (
     runId: string,
     spec: object,
     at: Pick<Checkpoint, "turn" | "cursor">
-  ) => Effect.Effect<Checkpoint, MemoryError>
+  ) => Effect.Effect<Checkpoint, MemoryError.MemoryError>
 }
 
 export class Resume extends Context.Tag("@memory/Resume")<Resume, Service>() {}
 
-export declare const layer: (options: { readonly directory: string }) => Layer.Layer<
-  Resume,
-  MemoryError,
-  FileSystem.FileSystem | Path.Path
->
-export declare const layerInMemory: Layer.Layer<Resume>
+/** Where checkpoints are kept as text; `runId` in NFC. */
+interface Shelf {
+  readonly read: (runId: string) => Effect.Effect<Option.Option<string>, MemoryError.MemoryError>
+  readonly write: (runId: string, text: string) => Effect.Effect<void, MemoryError.MemoryError>
+}
 
-/** Goes on where nothing but these fields has changed. */
-export declare const accept: (fields: ReadonlyArray<string>) => <E, R>(
+const make = (shelf: Shelf): Service => ({
+  resume: (runId, spec) =>
+    Effect.gen(function*() {
+      const run = yield* legal("resume", runId)
+      const current = yield* plain("resume", spec)
+      const text = yield* shelf.read(run)
+      if (Option.isNone(text)) return Option.none()
+      const checkpoint = yield* parse(run, text.value)
+      const [first, ...rest] = drift(checkpoint.spec, current)
+      if (first === undefined) return Option.some(checkpoint)
+      return yield* new ResumeError({ checkpoint, hash: hashSpec(current), changed: [first, ...rest] })
+    }).pipe(Effect.withSpan("Resume.resume", { attributes: { runId } })),
+  save: (runId, spec, at) =>
+    Effect.gen(function*() {
+      const run = yield* legal("save", runId)
+      const json = yield* plain("save", spec)
+      const checkpoint = yield* Schema.validate(Checkpoint)({
+        runId: run,
+        spec: json,
+        hash: hashSpec(json),
+        turn: at.turn,
+        cursor: at.cursor
+      }).pipe(Effect.mapError(({ message }) => invalid("save", message)))
+      yield* shelf.write(run, JSON.stringify(checkpoint, null, 2))
+      return checkpoint
+    }).pipe(Effect.withSpan("Resume.save", { attributes: { runId } }))
+})
+
+/** One file per run in `directory`, which is made where it is missing. */
+export const layer = ({ directory }: { readonly directory: string }): Layer.Layer<
+  Resume,
+  MemoryError.MemoryError,
+  FileSystem.FileSystem | Path.Path
+> =>
+  Layer.effect(
+    Resume,
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const path = yield* Path.Path
+      yield* Effect.mapError(fs.makeDirectory(directory, { recursive: true, mode: 0o700 }), io("layer"))
+
+      const fileOf = (runId: string) => path.join(directory, fileName(runId))
+      const sync = (name: string) =>
+        Effect.scoped(Effect.flatMap(fs.open(name, { flag: "r" }), (folder) => folder.sync))
+      const fill = (name: string, text: string) =>
+        Effect.scoped(
+          Effect.gen(function*() {
+            const file = yield* fs.open(name, { flag: "wx", mode: 0o600 })
+            yield* file.writeAll(new TextEncoder().encode(text))
+            yield* file.sync
+          })
+        )
+
+      return make({
+        read: (runId) =>
+          Effect.matchEffect(fs.readFileString(fileOf(runId)), {
+            onFailure: (error) => isMissing(error) ? Effect.succeedNone : Effect.fail(io("resume")(error)),
+            onSuccess: Effect.succeedSome
+          }),
+        write: (runId, text) =>
+          Effect.gen(function*() {
+            const draft = `${fileOf(runId)}.${yield* Random.nextIntBetween(0, 2 ** 48)}.tmp`
+            yield* Effect.zipRight(fill(draft, text), fs.rename(draft, fileOf(runId))).pipe(
+              Effect.tapError((error) =>
+                isTaken(error) ? Effect.void : Effect.orElseSucceed(fs.remove(draft, { force: true }), () => undefined)
+              ) // the first error tells
+            )
+          }).pipe(
+            Effect.retry({ while: isTaken, times: 8 }), // a seeded Random draws again what a killed process left
+            Effect.zipRight(sync(directory)),
+            Effect.uninterruptible,
+            Effect.mapError(io("save"))
+          )
+      })
+    })
+  )
+
+/** Gone with the layer. */
+export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
+  const texts = new Map<string, string>()
+  return make({
+    read: (runId) => Effect.sync(() => Option.fromNullable(texts.get(runId))),
+    write: (runId, text) => Effect.sync(() => void texts.set(runId, text))
+  })
+})
+
+/**
+ * Goes on where nothing but these fields has changed. A field covers what is below it: `memory` is every field of
+ * `memory`. The checkpoint is the one that was saved; the next `save` is under the new spec.
+ */
+export const accept = (fields: ReadonlyArray<string>) =>
+<E, R>(
   self: Effect.Effect<Option.Option<Checkpoint>, E | ResumeError, R>
-) => Effect.Effect<Option.Option<Checkpoint>, E | ResumeError, R>
+): Effect.Effect<Option.Option<Checkpoint>, E | ResumeError, R> =>
+  Effect.catchIf(
+    self,
+    (error): error is ResumeError =>
+      error instanceof ResumeError &&
+      error.changed.every(({ field }) => fields.some((meant) => field === meant || field.startsWith(`${meant}.`))),
+    ({ checkpoint }) => Effect.succeedSome(checkpoint)
+  )
+
+/** Objects field by field, anything else as a whole, in the order of the fields' names. */
+const drift = (before: JsonObject, after: JsonObject, above = ""): ReadonlyArray<typeof Drift.Type> =>
+  Array.from(new Set([...Object.keys(before), ...Object.keys(after)])).sort().flatMap((key) => {
+    const field = above + key.replace(/[\\.]/g, "\\$&")
+    const [was, is] = [own(before, key), own(after, key)]
+    if (isObject(was) && isObject(is)) return drift(was, is, `${field}.`)
+    return canonicalJson([was]) === canonicalJson([is]) && (was === undefined) === (is === undefined)
+      ? []
+      : [{ field, before: was, after: is }]
+  })
+
+const own = (json: JsonObject, key: string): Json | undefined => Object.hasOwn(json, key) ? json[key] : undefined
+
+const isObject = (json: Json | undefined): json is JsonObject =>
+  typeof json === "object" && json !== null && !Array.isArray(json)
+
+const legal = (op: string, runId: string) =>
+  Schema.decode(ScopeId)(runId).pipe(
+    Effect.mapBoth({
+      onFailure: ({ message }) => MemoryError.make("invalid_id", { op, message: `runId: ${message}` }),
+      onSuccess: (id) => id.normalize("NFC")
+    })
+  )
+
+/** As JSON holds it: instances of a `Schema.Class` are their fields, `undefined` is absent. */
+const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
+  Effect.try({
+    try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),
+    catch: (cause) => invalid(op, `spec: ${cause instanceof Error ? cause.message : "not JSON"}`)
+  })
+
+const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryError.MemoryError> =>
+  Schema.decode(Schema.parseJson(Checkpoint))(text).pipe(
+    Effect.filterOrFail((checkpoint) => checkpoint.runId === runId && checkpoint.hash === hashSpec(checkpoint.spec)),
+    Effect.mapError((cause) =>
+      MemoryError.make("corrupt", {
+        op: "resume",
+        message: `the checkpoint of ${JSON.stringify(runId)} cannot be read`,
+        detail: { location: fileName(runId) },
+        cause
+      })
+    )
+  )
+
+/** Apart after case folding and on every disk: what is not `[a-z0-9_-]{1,64}` goes by its hash. */
+const fileName = (runId: string): string => `run-${/^[a-z0-9_-]{1,64}$/.test(runId) ? runId : `~${sha256(runId)}`}.json`
+
+const invalid = (op: string, issue: string) =>
+  MemoryError.make("invalid_draft", { op, message: issue, detail: { issues: [issue] } })
+
+const io = (op: string) => (cause: PlatformError) =>
+  MemoryError.make("io", { op, message: "the checkpoint's folder failed", cause })
+
+const isTaken = (error: PlatformError) => error._tag === "SystemError" && error.reason === "AlreadyExists"
+
+const isMissing = (error: PlatformError) => error._tag === "SystemError" && error.reason === "NotFound"

@@ -1,7 +1,7 @@
 /** Where a harness, or a rule of yours, listens and says no. */
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Viewer from "../domain/Viewer.ts"
 
@@ -24,11 +24,13 @@ export const allow: Verdict = { kind: "allow" }
 export const deny = (reason: string): Verdict => ({ kind: "deny", reason })
 
 export interface HarnessPlugin {
+  /** One of a kind: a plugin of ours is left out where one of the same id is in force. */
   readonly id: string
+  /** What it does not survive is logged, and the turn goes on. */
   readonly onEvent?: ((signal: Signal) => Effect.Effect<void>) | undefined
-  /** Asked in order; the first denial stands. */
+  /** Asked in order; the first denial stands. One that dies has not said yes: the call is refused. */
   readonly beforeToolCall?: ((call: ToolCall) => Effect.Effect<Verdict>) | undefined
-  /** The call failed validation: gives back what was counted for it. */
+  /** The call, the very object that was asked about, failed validation: gives back what was counted for it. */
   readonly onRefused?: ((call: ToolCall) => Effect.Effect<void>) | undefined
 }
 
@@ -38,7 +40,19 @@ export class Plugins extends Context.Reference<Plugins>()("@memory/Plugins", {
 }) {}
 
 type Source<E, R> = HarnessPlugin | Effect.Effect<HarnessPlugin, E, R>
+
 /** Appends to the plugins in force. An Effect where a plugin keeps state. */
-export declare const layer: <E = never, R = never>(
+export const layer = <E = never, R = never>(
   ...plugins: ReadonlyArray<Source<E, R>>
-) => Layer.Layer<Plugins, E, R>
+): Layer.Layer<Plugins, E, R> =>
+  Layer.effect(
+    Plugins,
+    Effect.gen(function*() {
+      const inForce = yield* Plugins
+      const added = yield* Effect.forEach(
+        plugins,
+        (plugin) => Effect.isEffect(plugin) ? plugin : Effect.succeed(plugin)
+      )
+      return [...inForce, ...added]
+    })
+  )

@@ -1,0 +1,90 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Chunk from "effect/Chunk"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
+
+const event = (at: number): MemoryEvents.MemoryEvent => ({
+  _tag: "memory_forgotten",
+  viewer: Viewer.make({ userId: "ada" }),
+  at,
+  id: MemoryId.stableId(`${at}`),
+  purged: false
+})
+
+/** Until every fiber has gone as far as it can. */
+const settled = Effect.repeatN(Effect.yieldNow(), 100)
+
+/** The times of `n` events, once the listener has begun to listen. */
+const listen = (events: MemoryEvents.Service, n: number) =>
+  Effect.gen(function*() {
+    const fiber = yield* events.stream.pipe(Stream.take(n), Stream.runCollect, Effect.fork)
+    yield* settled
+    return Effect.map(Fiber.join(fiber), (all) => Chunk.toReadonlyArray(all).map(({ at }) => at))
+  })
+
+describe("MemoryEvents", () => {
+  it.effect("every listener hears everything from the moment it runs, in order", () =>
+    Effect.gen(function*() {
+      const events = yield* MemoryEvents.MemoryEvents
+      yield* events.publish(event(0))
+      const first = yield* listen(events, 3)
+      yield* events.publish(event(1))
+      const second = yield* listen(events, 2)
+      yield* events.publish(event(2))
+      yield* events.publish(event(3))
+      assert.deepStrictEqual(yield* first, [1, 2, 3])
+      assert.deepStrictEqual(yield* second, [2, 3])
+    }).pipe(Effect.provide(MemoryEvents.layer())))
+
+  it.effect("a slow listener misses the oldest, and nobody waits for it", () =>
+    Effect.gen(function*() {
+      const events = yield* MemoryEvents.MemoryEvents
+      const open = yield* Deferred.make<void>()
+      const heard: Array<number> = []
+      const fiber = yield* events.stream.pipe(
+        Stream.tap(({ at }) => Effect.sync(() => heard.push(at))),
+        Stream.tap(() => Deferred.await(open)),
+        Stream.takeUntil(({ at }) => at === 100),
+        Stream.runDrain,
+        Effect.fork
+      )
+      yield* settled
+      yield* events.publish(event(0))
+      yield* settled
+      for (let at = 1; at <= 100; at++) yield* events.publish(event(at))
+      yield* Deferred.succeed(open, undefined)
+      yield* Fiber.join(fiber)
+      assert.deepStrictEqual(heard, [0, 93, 94, 95, 96, 97, 98, 99, 100])
+    }).pipe(Effect.provide(MemoryEvents.layer({ capacity: 8 }))))
+
+  it.effect("the stream ends with the scope", () =>
+    Effect.gen(function*() {
+      const scope = yield* Scope.make()
+      const events = yield* Scope.extend(MemoryEvents.make(), scope)
+      const fiber = yield* Effect.fork(Stream.runDrain(events.stream))
+      yield* settled
+      yield* Scope.close(scope, Exit.void)
+      yield* Fiber.await(fiber)
+    }))
+
+  it.effect("an event is JSON and back, its error without the cause", () =>
+    Effect.gen(function*() {
+      const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
+      const error = MemoryError.make("io", { op: "put", message: "no", cause: new Error("/home/ada") })
+      const failed: MemoryEvents.MemoryEvent = { _tag: "memory_write_failed", viewer: Viewer.system(), at: 1, error }
+      for (const one of [event(1), failed]) {
+        const text = yield* Schema.encode(Json)(one)
+        assert.notInclude(text, "/home/ada")
+        assert.deepStrictEqual((yield* Schema.decode(Json)(text))._tag, one._tag)
+      }
+    }))
+})

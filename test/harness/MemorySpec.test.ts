@@ -1,0 +1,90 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Arbitrary from "effect/Arbitrary"
+import * as FastCheck from "effect/FastCheck"
+import { sha256 } from "../../src/domain/Digest.ts"
+import { type Json, JsonObject } from "../../src/domain/Payload.ts"
+import * as MemorySpec from "../../src/harness/MemorySpec.ts"
+
+const defaults = {
+  enabled: true,
+  includeIndex: true,
+  maxIndexEntries: 30,
+  allowForget: false,
+  writesPerTurn: 1,
+  globalWrites: "allow"
+} as const
+
+/** The same JSON, every object's keys the other way round. */
+const reversed = (json: Json): Json =>
+  Array.isArray(json)
+    ? json.map(reversed)
+    : typeof json === "object" && json !== null
+    ? Object.fromEntries(Object.entries(json).reverse().map(([key, value]) => [key, reversed(value)]))
+    : json
+
+describe("MemorySpec", () => {
+  it("has the defaults of the seed", () => {
+    assert.deepStrictEqual({ ...MemorySpec.make() }, defaults)
+    assert.deepStrictEqual({ ...new MemorySpec.InstructionFilesConfig({}) }, {
+      filenames: ["AGENTS.md", "CLAUDE.md"],
+      maxBytesPerFile: 16_384,
+      seedMemory: true
+    })
+  })
+
+  it("a negative or fractional count is refused", () => {
+    assert.throws(() => MemorySpec.make({ writesPerTurn: -1 }))
+    assert.throws(() => MemorySpec.make({ maxIndexEntries: 1.5 }))
+  })
+
+  it("hashSpec is SHA-256 of canonical JSON, hex", () => {
+    assert.strictEqual(
+      MemorySpec.hashSpec({ b: [1, { d: 2, c: null }], a: "x" }),
+      sha256("{\"a\":\"x\",\"b\":[1,{\"c\":null,\"d\":2}]}")
+    )
+  })
+
+  it("equal meaning is an equal hash: a default said is a default applied", () => {
+    const hash = (input: MemorySpec.Input) => MemorySpec.hashSpec({ memory: MemorySpec.make(input) })
+    const bare = hash({})
+    for (const [key, value] of Object.entries(defaults)) assert.strictEqual(hash({ [key]: value }), bare)
+    assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
+  })
+
+  it("each option changes the hash, and no two alike", () => {
+    const specs = [
+      {},
+      { enabled: false },
+      { includeIndex: false },
+      { maxIndexEntries: 31 },
+      { allowForget: true },
+      { writesPerTurn: 0 },
+      { globalWrites: "deny" as const }
+    ].map((memory) => ({ memory: MemorySpec.make(memory) }))
+    const configs = [
+      { filenames: ["AGENTS.md"] },
+      { filenames: ["CLAUDE.md", "AGENTS.md"] },
+      { root: "/srv" },
+      { maxBytesPerFile: 1 },
+      { seedMemory: false },
+      { projectKey: "acme" }
+    ].map((config) => ({ instructionFiles: new MemorySpec.InstructionFilesConfig(config) }))
+    const hashes = [...specs, ...configs].map(MemorySpec.hashSpec)
+    assert.strictEqual(new Set(hashes).size, hashes.length)
+  })
+
+  it("the order of keys does not count at any depth, the order of a list does", () => {
+    FastCheck.assert(
+      FastCheck.property(
+        Arbitrary.make(JsonObject),
+        (json) => MemorySpec.hashSpec(json) === MemorySpec.hashSpec(reversed(json))
+      ),
+      { seed: 1, numRuns: 300 }
+    )
+    assert.notStrictEqual(MemorySpec.hashSpec([1, 2]), MemorySpec.hashSpec([2, 1]))
+  })
+
+  it("a date counts, as JSON writes it", () => {
+    assert.notStrictEqual(MemorySpec.hashSpec({ at: new Date(0) }), MemorySpec.hashSpec({ at: new Date(1) }))
+  })
+})

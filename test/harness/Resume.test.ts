@@ -1,0 +1,296 @@
+import { NodeContext } from "@effect/platform-node"
+import * as PlatformError from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import { assert, describe, it } from "@effect/vitest"
+import * as Arbitrary from "effect/Arbitrary"
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Schema from "effect/Schema"
+import { ScopeId } from "../../src/domain/MemoryScope.ts"
+import * as MemorySpec from "../../src/harness/MemorySpec.ts"
+import * as Resume from "../../src/harness/Resume.ts"
+
+const spec = { memory: MemorySpec.make({ writesPerTurn: 1 }), model: { name: "m", stop: ["a", "b"] } }
+const at = { turn: 3, cursor: 12 }
+
+const fields = (error: unknown) => error instanceof Resume.ResumeError ? error.changed.map(({ field }) => field) : error
+
+const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
+  describe(`Resume (${name})`, () => {
+    const law = (title: string, check: (resume: Resume.Service) => Effect.Effect<void, unknown>) =>
+      it.effect(title, () => Effect.flatMap(Resume.Resume, check).pipe(Effect.provide(layer)))
+
+    law("a run never saved is None", (resume) =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* resume.resume("run-7", spec), Option.none())
+      }))
+
+    law("what was saved last goes on under the same spec, however it is written", (resume) =>
+      Effect.gen(function*() {
+        yield* resume.save("run-7", spec, { turn: 0, cursor: 0 })
+        const saved = yield* resume.save("run-7", spec, at)
+        assert.deepInclude(saved, { runId: "run-7", hash: MemorySpec.hashSpec(spec), ...at })
+        const same = { model: { stop: ["a", "b"], name: "m", seed: undefined }, memory: { ...MemorySpec.make() } }
+        assert.deepStrictEqual(yield* resume.resume("run-7", same), Option.some(saved))
+      }))
+
+    law("drift is refused field by field, added and removed fields too", (resume) =>
+      Effect.gen(function*() {
+        const checkpoint = yield* resume.save("run-7", spec, at)
+        const error = yield* Effect.flip(
+          resume.resume("run-7", {
+            memory: MemorySpec.make({ writesPerTurn: 3 }),
+            model: { stop: ["b", "a"], seed: null },
+            "a.b": 1
+          })
+        )
+        assert.instanceOf(error, Resume.ResumeError)
+        assert.deepStrictEqual(error.changed, [
+          { field: "a\\.b", before: undefined, after: 1 },
+          { field: "memory.writesPerTurn", before: 1, after: 3 },
+          { field: "model.name", before: "m", after: undefined },
+          { field: "model.seed", before: undefined, after: null },
+          { field: "model.stop", before: ["a", "b"], after: ["b", "a"] }
+        ])
+        assert.include(error.message, "memory.writesPerTurn 1 → 3")
+        assert.deepStrictEqual(error.checkpoint, checkpoint)
+      }))
+
+    law("accept goes on where nothing but what is listed has changed, and a field covers what is below it", (resume) =>
+      Effect.gen(function*() {
+        const checkpoint = yield* resume.save("run-7", spec, at)
+        const drifted = resume.resume("run-7", {
+          ...spec,
+          memory: MemorySpec.make({ writesPerTurn: 3, allowForget: true })
+        })
+        for (const listed of [["memory.writesPerTurn", "memory.allowForget"], ["memory"]]) {
+          assert.deepStrictEqual(yield* drifted.pipe(Resume.accept(listed)), Option.some(checkpoint))
+        }
+        for (const listed of [[], ["memory.writesPerTurn"], ["mem"], ["memory.writes", "model"]]) {
+          assert.deepStrictEqual(fields(yield* Effect.flip(drifted.pipe(Resume.accept(listed)))), [
+            "memory.allowForget",
+            "memory.writesPerTurn"
+          ])
+        }
+      }))
+
+    law("accept of a field does not cover the whole that holds it", (resume) =>
+      Effect.gen(function*() {
+        yield* resume.save("run-7", {}, at)
+        const added = resume.resume("run-7", { memory: MemorySpec.make() })
+        assert.deepStrictEqual(fields(yield* Effect.flip(added.pipe(Resume.accept(["memory.enabled"])))), ["memory"])
+      }))
+
+    law("after accept and save, the new spec is the one that counts", (resume) =>
+      Effect.gen(function*() {
+        yield* resume.save("run-7", spec, at)
+        const next = { ...spec, model: 1 }
+        yield* resume.resume("run-7", next).pipe(Resume.accept(["model"]))
+        yield* resume.save("run-7", next, at)
+        assert.isTrue(Option.isSome(yield* resume.resume("run-7", next)))
+        assert.deepStrictEqual(fields(yield* Effect.flip(resume.resume("run-7", spec))), ["model"])
+      }))
+
+    law("no two runs share a checkpoint, whatever their ids are called", (resume) =>
+      Effect.gen(function*() {
+        const tricky = [
+          "Bob",
+          "bob",
+          "BOB",
+          "con",
+          "CON",
+          "nul.json",
+          "a@b.c",
+          "ｒｕｎ",
+          "run",
+          "~",
+          "~bob",
+          "-",
+          "run-~",
+          " ",
+          "é"
+        ]
+        const arbitrary = FastCheck.sample(Arbitrary.make(ScopeId), { numRuns: 100, seed: 1 })
+        const ids = Array.from(
+          new Set([...tricky, ...arbitrary, "x".repeat(256), "X".repeat(256)].map((id) =>
+            id.normalize("NFC")
+          ))
+        )
+        yield* Effect.forEach(ids, (id, turn) => resume.save(id, { id }, { turn, cursor: 0 }))
+        yield* Effect.forEach(ids, (id, turn) =>
+          Effect.gen(function*() {
+            const checkpoint = yield* Effect.flatten(resume.resume(id, { id }))
+            assert.strictEqual(checkpoint.turn, turn)
+          }))
+      }))
+
+    law("an id is one in NFC and NFD", (resume) =>
+      Effect.gen(function*() {
+        yield* resume.save("é", spec, at)
+        assert.isTrue(Option.isSome(yield* resume.resume("é".normalize("NFD"), spec)))
+      }))
+
+    law("an illegal run, a spec that is no JSON and a negative turn are refused", (resume) =>
+      Effect.gen(function*() {
+        const loop: { self?: unknown } = {}
+        loop.self = loop
+        const reason = (self: Effect.Effect<unknown, Resume.ResumeError | { readonly reason: string }>) =>
+          Effect.map(Effect.flip(self), (error) => "reason" in error ? error.reason : error._tag)
+        for (const id of ["", "..", "../x", "a/b", "a\\b", "\0", "x".repeat(257), "\ud800"]) {
+          assert.strictEqual(yield* reason(resume.save(id, spec, at)), "invalid_id")
+          assert.strictEqual(yield* reason(resume.resume(id, spec)), "invalid_id")
+        }
+        for (const bad of [loop, { big: 1n }, [], JSON.parse("{\"__proto__\":1}")]) {
+          assert.strictEqual(yield* reason(resume.save("run-7", bad, at)), "invalid_draft")
+        }
+        assert.strictEqual(yield* reason(resume.save("run-7", spec, { turn: -1, cursor: 0 })), "invalid_draft")
+      }))
+
+    law("a ResumeError is JSON and back", (resume) =>
+      Effect.gen(function*() {
+        yield* resume.save("run-7", spec, at)
+        const error = yield* Effect.flip(resume.resume("run-7", {}))
+        assert.instanceOf(error, Resume.ResumeError)
+        const Json = Schema.parseJson(Resume.ResumeError)
+        const back = yield* Schema.decode(Json)(yield* Schema.encode(Json)(error))
+        assert.strictEqual(back.message, error.message)
+      }))
+  })
+
+const onDisk = Effect.map(
+  Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped()),
+  (directory) => Resume.layer({ directory: `${directory}/runs` })
+).pipe(Layer.unwrapScoped, Layer.provide(NodeContext.layer))
+
+laws("in memory", Resume.layerInMemory)
+laws("on disk", onDisk)
+
+/** From the `n`-th call on (from 0), every call of the disk fails. */
+const failing = (fs: FileSystem.FileSystem, n: number, onlyThat: boolean) => {
+  let calls = 0
+  const guard = <A, R>(self: Effect.Effect<A, PlatformError.PlatformError, R>) =>
+    Effect.suspend(() => {
+      const call = calls++
+      return call === n || (!onlyThat && call > n)
+        ? new PlatformError.SystemError({
+          module: "FileSystem",
+          method: "any",
+          reason: "Unknown",
+          description: "ENOSPC"
+        })
+        : self
+    })
+  const open: FileSystem.FileSystem["open"] = (path, options) =>
+    guard(Effect.map(fs.open(path, options), (file) => ({
+      ...file,
+      sync: guard(file.sync),
+      writeAll: (bytes) => guard(Effect.zipRight(file.writeAll(bytes.slice(0, 10)), file.writeAll(bytes.slice(10))))
+    })))
+  return {
+    count: () => calls,
+    layer: Layer.succeed(FileSystem.FileSystem, {
+      ...fs,
+      open,
+      rename: (from, to) => guard(fs.rename(from, to)),
+      remove: (path, options) => guard(fs.remove(path, options)),
+      readFileString: (path, encoding) => guard(fs.readFileString(path, encoding)),
+      makeDirectory: (path, options) => guard(fs.makeDirectory(path, options))
+    })
+  }
+}
+
+describe("Resume on a disk that fails", () => {
+  const onDisk = <A, E>(
+    body: (directory: string, fs: FileSystem.FileSystem) => Effect.Effect<A, E, FileSystem.FileSystem | Path.Path>
+  ) =>
+    Effect.flatMap(FileSystem.FileSystem, (fs) => Effect.flatMap(fs.makeTempDirectoryScoped(), (dir) => body(dir, fs)))
+      .pipe(
+        Effect.scoped,
+        Effect.provide(NodeContext.layer)
+      )
+  const saved = (directory: string, turn: number) =>
+    Effect.flatMap(Resume.Resume, (resume) => resume.save("run-7", spec, { turn, cursor: 0 })).pipe(
+      Effect.provide(Resume.layer({ directory }))
+    )
+  const turnOf = (directory: string) =>
+    Effect.flatMap(Resume.Resume, (resume) => Effect.flatten(resume.resume("run-7", spec))).pipe(
+      Effect.map(({ turn }) => turn),
+      Effect.provide(Resume.layer({ directory }))
+    )
+
+  for (const onlyThat of [true, false]) {
+    it.effect(`${onlyThat ? "an error" : "a crash"} at any call leaves the checkpoint before or this one, whole, and is typed`, () =>
+      onDisk((directory, fs) =>
+        Effect.gen(function*() {
+          yield* saved(directory, 0)
+          let calls = 0
+          for (let n = 0; n <= calls; n++) {
+            const disk = failing(fs, n, onlyThat)
+            const before = yield* turnOf(directory)
+            const exit = yield* Effect.either(Effect.provide(saved(directory, before + 1), disk.layer))
+            const turn = yield* turnOf(directory)
+            if (exit._tag === "Left") {
+              assert.strictEqual(exit.left.reason, "io")
+              assert.isFalse(exit.left.message.includes(directory))
+              assert.include([before, before + 1], turn)
+              calls = Math.max(calls, disk.count())
+            } else {
+              assert.strictEqual(turn, before + 1)
+            }
+          }
+          assert.isAbove(calls, 5)
+        })
+      ))
+  }
+
+  it.effect("an error leaves no temporary file", () =>
+    onDisk((directory, fs) =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 10; n++) {
+          yield* Effect.either(Effect.provide(saved(directory, 0), failing(fs, n, true).layer))
+        }
+        assert.deepStrictEqual(yield* fs.readDirectory(directory), ["run-run-7.json"])
+      })
+    ))
+
+  it.effect("a temporary file that a killed process left is in nobody's way", () =>
+    onDisk((directory, fs) =>
+      Effect.gen(function*() {
+        const seeded = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.withRandom(self, Random.make("same"))
+        for (const left of [1, 2, 3]) {
+          yield* saved(directory, 0).pipe(seeded, Effect.provide(failing(fs, left + 1, false).layer), Effect.either)
+          assert.lengthOf(yield* fs.readDirectory(directory), left)
+        }
+        yield* seeded(saved(directory, 1))
+        assert.strictEqual(yield* turnOf(directory), 1)
+      })
+    ))
+
+  it.effect("a file that was changed, cut or moved to another run is corrupt, and named without its folder", () =>
+    onDisk((directory, fs) =>
+      Effect.gen(function*() {
+        yield* saved(directory, 1)
+        const file = `${directory}/run-run-7.json`
+        const whole = yield* fs.readFileString(file)
+        const texts = [
+          "",
+          "{",
+          "null",
+          whole.slice(0, 40),
+          whole.replace("\"writesPerTurn\": 1", "\"writesPerTurn\": 9"),
+          whole.replace("run-7", "run-8")
+        ]
+        for (const text of texts) {
+          assert.notStrictEqual(text, whole)
+          yield* fs.writeFileString(file, text)
+          const error = yield* Effect.flip(turnOf(directory))
+          assert.deepInclude(error, { reason: "corrupt", detail: { location: "run-run-7.json" } })
+          assert.notInclude(`${JSON.stringify(error)}`, directory)
+        }
+      })
+    ))
+})

@@ -1,0 +1,29 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as HarnessPlugin from "../../src/host/HarnessPlugin.ts"
+
+const ids = Effect.map(HarnessPlugin.Plugins, (plugins) => plugins.map(({ id }) => id))
+
+describe("HarnessPlugin", () => {
+  it.effect("none are in force by default", () => Effect.map(ids, (ids) => assert.deepStrictEqual(ids, [])))
+
+  it.effect("a layer appends to those in force, in the order given", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* ids, ["first", "second", "third"])
+    }).pipe(
+      Effect.provide(
+        HarnessPlugin.layer({ id: "second" }, Effect.succeed({ id: "third" })).pipe(
+          Layer.provide(HarnessPlugin.layer({ id: "first" }))
+        )
+      )
+    ))
+
+  it.effect("a plugin that keeps state is made once for each layer", () =>
+    Effect.gen(function*() {
+      let made = 0
+      const layer = HarnessPlugin.layer(Effect.sync(() => ({ id: `${++made}` })))
+      yield* Effect.all([ids, ids]).pipe(Effect.provide(layer))
+      assert.strictEqual(made, 1)
+    }))
+})

@@ -1,0 +1,132 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import { MemoryId } from "../../src/domain/MemoryId.ts"
+import { MemoryScope } from "../../src/domain/MemoryScope.ts"
+import * as MemoryTool from "../../src/host/MemoryTool.ts"
+
+const Sum = Schema.Struct({ sum: Schema.Number })
+
+const add = MemoryTool.make({
+  name: "add",
+  description: "Adds two numbers.",
+  input: Schema.Struct({ a: Schema.NumberFromString, b: Schema.optionalWith(Schema.Int, { default: () => 1 }) }),
+  output: Sum,
+  writes: false,
+  handler: ({ a, b }) => Effect.succeed({ sum: a + b, steps: [a, b] }),
+  text: ({ steps, sum }) => `${steps.join(" + ")} = ${sum}`
+})
+
+const failing = (error: MemoryError.MemoryError) =>
+  MemoryTool.make({
+    name: "fail",
+    description: "",
+    input: Schema.Struct({}),
+    output: Sum,
+    writes: true,
+    handler: () => Effect.fail(error)
+  })
+
+describe("MemoryTool", () => {
+  it.effect("call decodes, runs and encodes; what the output's schema does not name is told, not data", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* add.call({ a: "2" }), { text: "2 + 1 = 3", data: { sum: 3 } })
+    }))
+
+  it.effect("without a text the model reads the data", () =>
+    Effect.gen(function*() {
+      const tool = MemoryTool.make({
+        name: "three",
+        description: "",
+        input: Schema.Struct({}),
+        output: Sum,
+        writes: false,
+        handler: () => Effect.succeed({ sum: 3, unsaid: true })
+      })
+      assert.strictEqual((yield* tool.call({})).text, "{\"sum\":3}")
+    }))
+
+  it.effect("every violation is told, and an argument that is not declared is one", () =>
+    Effect.gen(function*() {
+      const failure = yield* Effect.flip(add.call({ a: "two", b: 1.5, viewer: { userId: "bob" } }))
+      assert.strictEqual(failure.reason, "invalid_draft")
+      for (const field of ["a: ", "b: ", "viewer: "]) assert.include(failure.message, field)
+    }))
+
+  it.effect("a violation never echoes more than 1,000 characters", () =>
+    Effect.gen(function*() {
+      const failure = yield* Effect.flip(add.call({ a: "x".repeat(100_000) }))
+      assert.isAtMost(failure.message.length, 1_000)
+    }))
+
+  it.effect("an error reaches the model as reason and message, and a failing disk without its path", () =>
+    Effect.gen(function*() {
+      const refused = MemoryError.make("not_owned", { op: "put", message: "not yours", cause: new Error("/home/ada") })
+      assert.deepStrictEqual(yield* Effect.flip(failing(refused).call({})), {
+        reason: "not_owned",
+        message: "not yours"
+      })
+      for (const reason of ["io", "unavailable", "model"] as const) {
+        const error = MemoryError.make(reason, { op: "put", message: "EIO: /home/ada/.memory/x.md" })
+        assert.deepStrictEqual(yield* Effect.flip(failing(error).call({})), {
+          reason,
+          message: `the memory could not be reached (${reason})`
+        })
+      }
+    }))
+
+  it("the JSON Schema is a plain object: no $schema, no reference, nothing but what is declared", () => {
+    const { jsonSchema } = MemoryTool.make({
+      name: "all",
+      description: "",
+      input: Schema.Struct({
+        id: MemoryId,
+        scope: MemoryScope,
+        limit: Schema.optional(Schema.Int.pipe(Schema.between(1, 50))),
+        $ref: Schema.optional(Schema.String),
+        allOf: Schema.optional(Schema.Literal("a", "b"))
+      }),
+      output: Sum,
+      writes: false,
+      handler: () => Effect.succeed({ sum: 0 })
+    })
+    assert.notInclude(JSON.stringify(jsonSchema), "#/$defs")
+    assert.notProperty(jsonSchema, "$schema")
+    assert.notProperty(jsonSchema, "$defs")
+    assert.include(jsonSchema, { type: "object", additionalProperties: false })
+    assert.nestedInclude(jsonSchema, {
+      "properties.limit.type": "integer",
+      "properties.limit.maximum": 50,
+      "properties.scope.anyOf[1].properties.userId.type": "string",
+      "properties.$ref.type": "string",
+      "properties.allOf.type": "string"
+    })
+  })
+
+  it("no arguments are an empty object, not anything", () => {
+    assert.deepStrictEqual(failing(MemoryError.make("io", { op: "put", message: "" })).jsonSchema, {
+      type: "object",
+      properties: {},
+      additionalProperties: false
+    } as never)
+  })
+
+  it("a recursive definition stays a reference, and is there", () => {
+    interface Tree {
+      readonly children: ReadonlyArray<Tree>
+    }
+    const Tree = Schema.Struct({ children: Schema.Array(Schema.suspend((): Schema.Schema<Tree> => Tree)) })
+      .annotations({ identifier: "Tree" })
+    const { jsonSchema } = MemoryTool.make({
+      name: "tree",
+      description: "",
+      input: Schema.Struct({ tree: Tree }),
+      output: Sum,
+      writes: false,
+      handler: () => Effect.succeed({ sum: 0 })
+    })
+    assert.property(jsonSchema.$defs, "Tree")
+    assert.nestedPropertyVal(jsonSchema, "properties.tree.properties.children.items.$ref", "#/$defs/Tree")
+  })
+})
