@@ -34,7 +34,17 @@ export * as MemoryTool from "./host/MemoryTool.ts"
 /** Where a harness, or a rule of yours, listens and says no. */
 export * as HarnessPlugin from "./host/HarnessPlugin.ts"
 
+// Where memories live
+/** Where records live. */
+export * as MemoryStore from "./storage/MemoryStore.ts"
+
+// Kinds of memory
+/** A kind as a service. */
+export * as TypedMemory from "./kinds/TypedMemory.ts"
+
 // Who remembers what, and when
+/** What a harness provides. */
+export * as MemoryService from "./harness/MemoryService.ts"
 /** What an agent's author writes down about memory. */
 export * as MemorySpec from "./harness/MemorySpec.ts"
 /** A run goes on only under the spec it began with, unless somebody says which change is meant. */
@@ -43,3 +53,11 @@ export * as Resume from "./harness/Resume.ts"
 export * as MemoryEvents from "./harness/MemoryEvents.ts"
 /** Counts write attempts per run and turn, and says no. */
 export * as RateLimit from "./harness/RateLimit.ts"
+/** AGENTS.md and its like, from the root of the tree down to where the agent works. */
+export * as InstructionFiles from "./harness/InstructionFiles.ts"
+/** Memory as text for a model. */
+export * as PromptBlock from "./harness/PromptBlock.ts"
+
+// How it is reached; `effect-memory/ai` beside it
+/** The tools of four seeds, declared once and neutrally. */
+export * as MemoryTools from "./agent/MemoryTools.ts"

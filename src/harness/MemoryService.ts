@@ -2,108 +2,246 @@
  * What a harness provides: the one service an agent's code asks. Its operations require `CurrentViewer`, so code
  * that forgets for whom it acts does not compile. Everything below it is told the viewer as a first argument.
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
-import type * as Option from "effect/Option"
+import * as DateTime from "effect/DateTime"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import type { MemoryError } from "../domain/MemoryError.ts"
+import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
-import type { Viewer } from "../domain/Viewer.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import * as HarnessPlugin from "../host/HarnessPlugin.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
-import type * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
-import type { IfRevision, MemoryStore, Put, PutOptions } from "../storage/MemoryStore.ts"
-import type { MemoryEvent, MemoryEvents } from "./MemoryEvents.ts"
-import type { Input, MemorySpec } from "./MemorySpec.ts"
+import * as MemoryStore from "../storage/MemoryStore.ts"
+import * as Guard from "./Guard.ts"
+import * as IndexBlock from "./IndexBlock.ts"
+import * as InstructionFiles from "./InstructionFiles.ts"
+import * as MemoryEvents from "./MemoryEvents.ts"
+import * as MemorySpec from "./MemorySpec.ts"
 import type { PromptBlock } from "./PromptBlock.ts"
+import * as RateLimit from "./RateLimit.ts"
+import * as Writing from "./Writing.ts"
 
 /** For whom this code acts. Provided by `as`, and by nothing else. */
-export class CurrentViewer extends Context.Tag("@memory/CurrentViewer")<CurrentViewer, Viewer>() {}
+export class CurrentViewer extends Context.Tag("@memory/CurrentViewer")<CurrentViewer, Viewer.Viewer>() {}
 
-export declare const as: (viewer: Viewer) => <A, E, R>(
-  self: Effect.Effect<A, E, R>
-) => Effect.Effect<A, E, Exclude<R, CurrentViewer>>
+export const as =
+  (viewer: Viewer.Viewer) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, CurrentViewer>> =>
+    Effect.provideService(self, CurrentViewer, viewer)
 
 /** An operation on behalf of the current viewer. */
-export interface Operation<out A> extends Effect.Effect<A, MemoryError, CurrentViewer> {}
+export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryError, CurrentViewer> {}
 /** One that never fails: what went wrong is an event, and said in the text. */
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
 export interface Service {
-  readonly spec: MemorySpec
+  readonly spec: MemorySpec.MemorySpec
 
-  readonly put: (draft: Draft, options?: PutOptions) => Operation<Put>
+  readonly put: (draft: Draft, options?: MemoryStore.PutOptions) => Operation<MemoryStore.Put>
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
-  readonly update: (id: MemoryId, patch: Patch, options?: IfRevision) => Operation<MemoryRecord>
+  readonly update: (id: MemoryId, patch: Patch, options?: MemoryStore.IfRevision) => Operation<MemoryRecord>
   /** `false` where there was nothing to forget. `purge` leaves nothing of it. */
   readonly forget: (id: MemoryId, options?: { readonly purge?: boolean | undefined }) => Operation<boolean>
-  /** All that the viewer sees and the filter means, whatever its limit; how many. "Delete all about me." */
+  /**
+   * All that the filter means, whatever its limit, of what the viewer may forget: neither instructions, nor Global
+   * records under `globalWrites: deny`. How many. With `purge` also what was forgotten before is erased: "delete all
+   * about me".
+   */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Newest first; the last 20 by default. */
   readonly history: (id: MemoryId, limit?: number) => Operation<ReadonlyArray<MemoryRecord>>
   /** All or nothing. */
   readonly apply: (mutations: ReadonlyArray<MemoryMutation>) => Operation<ReadonlyArray<Applied>>
 
-  /** `unsupported` without a `Completion`, unless `infer: false`. */
-  readonly remember: (
-    messages: ReadonlyArray<Message>,
-    options: MemoryPipeline.Options
-  ) => Operation<MemoryPipeline.Receipt>
-  readonly plan: (
-    messages: ReadonlyArray<Message>,
-    options: MemoryPipeline.Options
-  ) => Operation<MemoryPipeline.Receipt>
-  /** Lexical without an `Embedder`. */
-  readonly recall: (query: MemoryQuery) => Operation<SearchResult>
-  /** `not_owned` where the receipt is another viewer's. */
-  readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
-
   /** The memory index: summaries and ids, 30 by default, for the system prompt. */
   readonly index: BestEffort<PromptBlock>
-  /** What bears on the last user message, 5 by default, for the end of it. */
-  readonly context: (turn: ReadonlyArray<Message>) => BestEffort<PromptBlock>
   /** `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
+  /** Tells the plugins, and seeds the tenant's instructions the first time. */
   readonly turnStart: BestEffort<void>
-  /** Kept before it returns; extraction follows its trigger. The session is the viewer's `sessionId ?? runId`. */
+  /** Tells the plugins. */
   readonly turnEnd: (messages: ReadonlyArray<Message>) => Operation<void>
-  /** Waits for everybody's extraction. Each row acts for its own viewer. */
-  readonly flush: Effect.Effect<void, MemoryError>
 
   /** The tool behind the gate: plugins, write limit and events are those that the layer was built with, wherever it is called. */
-  readonly guard: (viewer: Viewer, tool: MemoryTool) => MemoryTool
+  readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
   /** Of every viewer: for the harness. */
-  readonly events: Stream.Stream<MemoryEvent>
+  readonly events: Stream.Stream<MemoryEvents.MemoryEvent>
 }
 
 export class MemoryService extends Context.Tag("@memory/MemoryService")<MemoryService, Service>() {}
 
+const make = (
+  input: MemorySpec.Input
+): Effect.Effect<Service, MemoryError.MemoryError, MemoryStore.MemoryStore | Scope.Scope> =>
+  Effect.gen(function*() {
+    const spec = yield* Effect.try({ try: () => MemorySpec.make(input), catch: unspecified })
+    const store = yield* MemoryStore.MemoryStore
+    const kinds = yield* MemoryKind.Kinds
+    const files = yield* Effect.serviceOption(InstructionFiles.InstructionFiles)
+    const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
+    const events = yield* Option.match(listeners, { onNone: () => MemoryEvents.make(), onSome: Effect.succeed })
+    const plugins = yield* limited(spec)
+    yield* Effect.logDebug("memory service", {
+      store: store.name,
+      instructionFiles: Option.isSome(files),
+      events: Option.isSome(listeners),
+      plugins: plugins.map(({ id }) => id)
+    })
+
+    const writing = Writing.make(store, spec, events.publish)
+    const guard = Guard.make(plugins, events.publish)
+    const degraded = (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) =>
+      Effect.zipRight(
+        Effect.logWarning(`memory: no ${part}`, error),
+        Effect.flatMap(
+          Clock.currentTimeMillis,
+          (at) => events.publish({ _tag: "memory_degraded", viewer, at, part, error })
+        )
+      )
+    const operation = <A, E>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A, E>) =>
+      Effect.flatMap(CurrentViewer, f).pipe(Effect.withSpan(`MemoryService.${name}`))
+
+    const seeded = new Set<string>()
+    const seeding = yield* Effect.makeSemaphore(1)
+    /** Once for a tenant, by whoever comes first; what failed is tried again with the next turn. */
+    const seed = (viewer: Viewer.Viewer) =>
+      Effect.suspend(() => {
+        const tenant = Viewer.tenantOf(viewer)
+        if (!spec.enabled || Option.isNone(files) || seeded.has(tenant)) return Effect.void
+        return files.value.seed(Viewer.system(tenant)).pipe(
+          Effect.tap(() => Effect.sync(() => seeded.add(tenant))),
+          Effect.catchAll(degraded(viewer, "instructions"))
+        )
+      }).pipe(seeding.withPermits(1))
+
+    return {
+      spec,
+      put: (draft, options) => operation("put", (viewer) => writing.put(viewer, draft, options)),
+      update: (id, patch, options) => operation("update", (viewer) => writing.update(viewer, id, patch, options)),
+      forget: (id, options) => operation("forget", (viewer) => writing.forget(viewer, id, options)),
+      forgetAll: (filter, options) => operation("forgetAll", (viewer) => writing.forgetAll(viewer, filter, options)),
+      apply: (mutations) => operation("apply", (viewer) => writing.apply(viewer, mutations)),
+      get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one in, one out
+      list: (filter) => operation("list", (viewer) => store.list(viewer, filter)),
+      history: (id, limit) => operation("history", (viewer) => store.history(viewer, id, limit)),
+      search: (query) =>
+        operation("search", (viewer) =>
+          Effect.tap(store.search(viewer, query), ({ hits }) =>
+            Effect.flatMap(Clock.currentTimeMillis, (at) =>
+              events.publish({
+                _tag: "memory_recalled",
+                viewer,
+                at,
+                query: query.text ?? null,
+                hits: hits.map(({ record: { id, scope }, score }) => ({ id, scope, score }))
+              })))),
+      index: operation("index", (viewer) =>
+        spec.enabled && spec.includeIndex
+          ? IndexBlock.read(store, viewer, kinds, spec.maxIndexEntries).pipe(
+            Effect.catchAll((error) =>
+              Effect.as(degraded(viewer, "index")(error), IndexBlock.unavailable)
+            )
+          )
+          : Effect.succeed({ text: "", ids: [], leftOut: 0 })),
+      instructions: operation("instructions", (viewer) =>
+        Option.match(files, {
+          onNone: () => Effect.succeed(""),
+          onSome: ({ load }) =>
+            Effect.gen(function*() {
+              yield* seed(viewer)
+              const { files, issues } = yield* load
+              yield* Effect.forEach(issues, degraded(viewer, "instructions"), { discard: true })
+              return InstructionFiles.renderInstructionFiles(files)
+            })
+        })),
+      turnStart: operation(
+        "turnStart",
+        (viewer) => Effect.zipRight(guard.signal({ _tag: "turn_start", viewer }), seed(viewer))
+      ),
+      turnEnd: () => operation("turnEnd", (viewer) => guard.signal({ _tag: "turn_end", viewer })),
+      guard: guard.tool,
+      events: events.stream
+    }
+  })
+
 /**
- * Requires a store. Used where they are provided, and missed where an operation needs them: `Completion`, `Embedder`,
- * `MemoryManager`, `InstructionFiles`, `MemoryEvents`, `Plugins`.
+ * Requires a store. Used where they are provided: `InstructionFiles`, `MemoryEvents`, `Plugins`. Fails with
+ * `invalid_draft` where the spec is none.
  */
-export declare const layer: (spec?: Input) => Layer.Layer<MemoryService, MemoryError, MemoryStore>
+export const layer = (
+  spec: MemorySpec.Input = {}
+): Layer.Layer<MemoryService, MemoryError.MemoryError, MemoryStore.MemoryStore> =>
+  Layer.scoped(MemoryService, make(spec))
 
 export interface TestOptions {
-  /** ISO 8601 or epoch ms. Default: the clock that is there, which under `it.effect` is a TestClock at 0. */
+  /**
+   * ISO 8601 or epoch ms: when it is as the layer is built. From there the time goes as the clock that is there goes,
+   * under `it.effect` a TestClock. Default: that clock as it stands.
+   */
   readonly now?: string | number | undefined
   /** Default `"memory"`. */
   readonly seed?: string | number | undefined
-  /** The model's answers, in order; a string as it is, anything else as its JSON. Default none. */
-  readonly script?: Iterable<unknown> | undefined
-  readonly spec?: Input | undefined
+  readonly spec?: MemorySpec.Input | undefined
 }
 
-/** All of it in memory: seeded, scripted, with hashed vectors. */
-export declare const layerTest: (options?: TestOptions) => Layer.Layer<MemoryService | MemoryStore | MemoryEvents>
+/** All of it in memory, and seeded: the same calls give the same ids and times. */
+export const layerTest = ({ now, seed = "memory", spec }: TestOptions = {}): Layer.Layer<
+  MemoryService | MemoryStore.MemoryStore | MemoryEvents.MemoryEvents
+> =>
+  layer(spec).pipe(
+    Layer.provideMerge(Layer.merge(MemoryStore.layerInMemory, MemoryEvents.layer())),
+    Layer.provideMerge(Layer.unwrapEffect(Effect.sync(() => Layer.setRandom(Random.make(seed))))),
+    Layer.provideMerge(now === undefined ? Layer.empty : clockFrom(now)),
+    Layer.orDie // a spec that is none is a mistake in the test
+  )
 
 /** Seed 1: never fails; "memory unavailable" in the block, and an event and a warning tell why. */
-export declare const renderMemoryIndex: Effect.Effect<string, never, MemoryService | CurrentViewer>
+export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | CurrentViewer> = Effect.flatMap(
+  MemoryService,
+  ({ index }) => Effect.map(index, ({ text }) => text)
+)
+
+/** The plugins in force, and the write limit of the spec unless they hold one. */
+const limited = (spec: MemorySpec.MemorySpec) =>
+  Effect.gen(function*() {
+    const plugins = yield* HarnessPlugin.Plugins
+    return spec.writesPerTurn === 0 || plugins.some(({ id }) => id === RateLimit.id)
+      ? plugins
+      : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
+  })
+
+const unspecified = (cause: unknown) => {
+  const message = cause instanceof Error ? cause.message : "not a MemorySpec"
+  return MemoryError.make("invalid_draft", { op: "layer", message, detail: { issues: [message] } })
+}
+
+const clockFrom = (now: string | number) =>
+  Layer.unwrapEffect(
+    Effect.clockWith((clock) =>
+      Effect.sync(() => {
+        const ahead = DateTime.unsafeMake(now).epochMillis - clock.unsafeCurrentTimeMillis()
+        const nanos = BigInt(ahead) * 1_000_000n
+        return Layer.setClock<Clock.Clock>({
+          [Clock.ClockTypeId]: Clock.ClockTypeId,
+          unsafeCurrentTimeMillis: () => clock.unsafeCurrentTimeMillis() + ahead,
+          unsafeCurrentTimeNanos: () => clock.unsafeCurrentTimeNanos() + nanos,
+          currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + ahead),
+          currentTimeNanos: Effect.map(clock.currentTimeNanos, (at) => at + nanos),
+          sleep: (duration) => clock.sleep(duration)
+        })
+      })
+    )
+  )

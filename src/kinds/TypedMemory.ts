@@ -1,13 +1,15 @@
 /** A kind as a service: a record whose `data` is typed. What most kinds are made of, and yours too. */
-import type * as Effect from "effect/Effect"
-import type * as Option from "effect/Option"
-import type { MemoryError } from "../domain/MemoryError.ts"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as ParseResult from "effect/ParseResult"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
 import type * as Viewer from "../domain/Viewer.ts"
-import type { IfRevision, MemoryStore } from "../storage/MemoryStore.ts"
+import { type IfRevision, MemoryStore } from "../storage/MemoryStore.ts"
 
 /** The record, and its `data` decoded. */
 export interface Typed<out A> {
@@ -25,27 +27,140 @@ type Narrow<Q> = Omit<Q, "kinds">
 
 export interface TypedMemory<in out A> {
   readonly kind: MemoryKind<string, A>
-  readonly put: (viewer: Viewer.Any, draft: DraftOf<A>) => Effect.Effect<Typed<A>, MemoryError>
-  readonly get: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<A>>, MemoryError>
+  readonly put: (viewer: Viewer.Any, draft: DraftOf<A>) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
+  readonly get: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<A>>, MemoryError.MemoryError>
   readonly list: (
     viewer: Viewer.Any,
     filter?: Narrow<MemoryFilter>
-  ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError>
+  ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
   readonly search: (
     viewer: Viewer.Any,
     query: Narrow<MemoryQuery>
-  ) => Effect.Effect<ReadonlyArray<Found<A>>, MemoryError>
+  ) => Effect.Effect<ReadonlyArray<Found<A>>, MemoryError.MemoryError>
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
     patch: PatchOf<A>,
     options?: IfRevision
-  ) => Effect.Effect<Typed<A>, MemoryError>
+  ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
   /** Read, change, write if nobody else did; retried until it holds. `not_found` where it is gone. */
-  readonly modify: (viewer: Viewer.Any, id: MemoryId, f: (data: A) => A) => Effect.Effect<Typed<A>, MemoryError>
-  readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError>
+  readonly modify: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    f: (data: A) => A
+  ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
+  readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
-export declare const make: <N extends string, A>(
+/** Over the store that is there. Of another kind is as good as absent; a record whose `data` does not decode is `corrupt`. */
+export const make = <N extends string, A>(
   kind: MemoryKind<N, A>
-) => Effect.Effect<TypedMemory<A>, never, MemoryStore>
+): Effect.Effect<TypedMemory<A>, never, MemoryStore> =>
+  Effect.map(MemoryStore, (store): TypedMemory<A> => {
+    const span = <B, E>(name: string, self: Effect.Effect<B, E>) =>
+      Effect.withSpan(self, `TypedMemory.${name}`, { attributes: { kind: kind.name } })
+
+    const encode = (op: string, data: A) =>
+      Effect.mapError(Schema.encode(kind.schema, keeping)(data), (error) => undecodable(op, error))
+    const decode = (op: string, record: MemoryRecord) =>
+      Schema.decode(kind.schema, keeping)(record.data).pipe(
+        Effect.mapBoth({
+          onSuccess: (data): Typed<A> => ({ record, data }),
+          onFailure: (cause) => corrupt(op, kind.name, record.id, cause)
+        })
+      )
+
+    const find = (viewer: Viewer.Any, id: MemoryId) =>
+      Effect.map(store.get(viewer, [id]), ([found]) =>
+        Option.filter(found ?? Option.none(), (record) => record.kind === kind.name))
+    const get = (viewer: Viewer.Any, id: MemoryId) =>
+      Effect.flatMap(find(viewer, id), (record) =>
+        Effect.transposeMapOption(record, (record) => decode("get", record)))
+    const require = (op: string, viewer: Viewer.Any, id: MemoryId) =>
+      Effect.flatMap(find(viewer, id), Option.match({ onNone: () => absent(op, id), onSome: Effect.succeed }))
+
+    const update = (
+      op: string,
+      viewer: Viewer.Any,
+      id: MemoryId,
+      { data, ...patch }: PatchOf<A>,
+      options?: IfRevision
+    ) =>
+      Effect.gen(function*() {
+        const encoded = data === undefined ? undefined : yield* encode(op, data)
+        return yield* Effect.flatMap(
+          store.update(viewer, id, { ...patch, data: encoded }, options),
+          (record) => decode(op, record)
+        )
+      })
+
+    return {
+      kind,
+      put: (viewer, { data, ...draft }) =>
+        span(
+          "put",
+          Effect.gen(function*() {
+            const encoded = yield* encode("put", data)
+            const [put] = yield* store.put(viewer, [{ ...draft, kind: kind.name, data: encoded }])
+            return yield* decode("put", put!.record) // one in, one out
+          })
+        ),
+      get: (viewer, id) => span("get", get(viewer, id)),
+      list: (viewer, filter) =>
+        span(
+          "list",
+          Effect.flatMap(store.list(viewer, { ...filter, kinds: [kind.name] }), ({ items }) =>
+            Effect.forEach(items, (record) => decode("list", record)))
+        ),
+      search: (viewer, query) =>
+        span(
+          "search",
+          Effect.flatMap(store.search(viewer, { ...query, kinds: [kind.name] }), ({ hits }) =>
+            Effect.forEach(hits, ({ record, score }) =>
+              Effect.map(decode("search", record), (typed): Found<A> => ({ ...typed, score }))))
+        ),
+      update: (viewer, id, patch, options) =>
+        span("update", Effect.zipRight(require("update", viewer, id), update("update", viewer, id, patch, options))),
+      modify: (viewer, id, f) =>
+        span(
+          "modify",
+          Effect.gen(function*() {
+            const { data, record } = yield* Effect.flatMap(
+              require("modify", viewer, id),
+              (record) => decode("modify", record)
+            )
+            return yield* update("modify", viewer, id, { data: f(data) }, { ifRevision: record.revision })
+          }).pipe(Effect.retry({ while: ({ reason }) => reason === "conflict" }))
+        ),
+      forget: (viewer, id) =>
+        span(
+          "forget",
+          Effect.flatMap(
+            find(viewer, id),
+            Option.match({
+              onNone: () => Effect.succeed(false),
+              onSome: () => Effect.map(store.forget(viewer, [id]), ([there]) => there === true)
+            })
+          )
+        )
+    }
+  })
+
+/** What the Schema does not name is somebody's, and stays. */
+const keeping = { errors: "all", onExcessProperty: "preserve" } as const
+
+const undecodable = (op: string, error: ParseResult.ParseError) => {
+  const [first = "not valid", ...rest] = ParseResult.ArrayFormatter.formatErrorSync(error)
+    .map(({ message, path }) => `${["data", ...path].join(".")}: ${message}`)
+  return MemoryError.make("invalid_draft", {
+    op,
+    message: [first, ...rest].join("; "),
+    detail: { issues: [first, ...rest] }
+  })
+}
+
+const corrupt = (op: string, kind: string, id: MemoryId, cause: ParseResult.ParseError) =>
+  MemoryError.make("corrupt", { op, id, message: `its data is no ${kind}`, detail: { location: id }, cause })
+
+const absent = (op: string, id: MemoryId) =>
+  MemoryError.make("not_found", { op, id, message: "there is no such record" })
