@@ -1,10 +1,10 @@
 /** A change, as data: what a store applies as one batch, a pipeline proposes, and a receipt undoes. */
 import * as Schema from "effect/Schema"
 import { MemoryId } from "./MemoryId.ts"
-import { Draft, MemoryRecord, Patch, Revision } from "./MemoryRecord.ts"
+import { Draft, MemoryRecord, Patch } from "./MemoryRecord.ts"
 
-/** Refused with `conflict` unless the record stands at this revision. */
-const ifRevision = Schema.optional(Revision)
+/** Refused with `conflict` unless the record stands at this revision; 0: unless there is none. */
+const ifRevision = Schema.optional(Schema.NonNegativeInt)
 
 export const Put = Schema.TaggedStruct("Put", { draft: Draft, ifRevision })
 export const Update = Schema.TaggedStruct("Update", { id: MemoryId, patch: Patch, ifRevision })

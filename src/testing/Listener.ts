@@ -1,0 +1,58 @@
+/** Hears what a store tells, without a clock: nothing says when a stream is listened to, or has no more to say for now. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import type { MemoryScope } from "../domain/MemoryScope.ts"
+import type { StoreChange } from "../domain/StoreChange.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import type { Service } from "../storage/MemoryStore.ts"
+import { draft, id } from "./Sample.ts"
+
+/** What was heard since it was last run, or since `listen`. */
+export type Heard = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
+
+/**
+ * Listens from now on. The library writes a mark, again and again until it is heard, and one more when the listener is
+ * asked; then takes it away. `scope` is one that the viewer sees. Bodies that are all digits are the mark's.
+ */
+export const listen = (
+  store: Service,
+  viewer: Viewer.Any,
+  scope: MemoryScope = "global"
+): Effect.Effect<Heard, MemoryError, Scope.Scope> =>
+  Effect.gen(function*() {
+    const heard = yield* Queue.unbounded<StoreChange>()
+    yield* Effect.forkScoped(Stream.runForEach(store.changes(viewer), (change) => Queue.offer(heard, change)))
+    const writer = Viewer.system(viewer.tenant)
+    const mark = id(`mark of ${JSON.stringify(viewer)}`)
+    let marks = 0
+    const write = Effect.suspend(() => store.put(writer, [draft(String(++marks), { id: mark, scope })]))
+    const erase = store.forget(writer, [mark], { purge: true })
+
+    const until: Heard = Effect.gen(function*() {
+      const changes: Array<StoreChange> = []
+      for (;;) {
+        const change = yield* Queue.take(heard)
+        if (isMark(change) && change.record.id === mark && change.record.body === String(marks)) return changes
+        if (!isMark(change) && !(change._tag === "Forgotten" && marked.has(change.id))) changes.push({ ...change })
+      }
+    })
+    marked.add(mark)
+    for (let tries = 0; (yield* Queue.size(heard)) === 0; tries++) {
+      assert.isBelow(tries, 10_000, "nothing was heard")
+      yield* write
+      yield* Effect.yieldNow()
+    }
+    yield* until
+    yield* erase
+    return Effect.zipRight(write, until).pipe(Effect.zipLeft(erase))
+  })
+
+/** Of every listener: the marks of one are heard by others. */
+const marked = new Set<string>()
+
+const isMark = (change: StoreChange): change is StoreChange & { readonly _tag: "Written" } =>
+  change._tag === "Written" && /^\d+$/.test(change.record.body)

@@ -1,0 +1,296 @@
+/**
+ * A store as plainly as it can be said: one Map, no index, no speed, no Effect. What a real one is compared with.
+ *
+ * It decides for itself who sees what, what is written and what is answered; only the words of the domain are shared.
+ */
+import { canonicalJson } from "../domain/Digest.ts"
+import type { Reason } from "../domain/MemoryError.ts"
+import type { Absence, MemoryFilter } from "../domain/MemoryFilter.ts"
+import { matches } from "../domain/MemoryFilter.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import type { MemoryKind } from "../domain/MemoryKind.ts"
+import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
+import { byRecency, deriveSummary, type Draft, MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
+import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
+import type * as Viewer from "../domain/Viewer.ts"
+import type { Provenance } from "../storage/MemoryStore.ts"
+
+interface Row {
+  readonly record: MemoryRecord
+  readonly forgotten: boolean
+  /** The first live record to say a thing holds it: the next one of this text is its double. */
+  readonly says: string | undefined
+}
+/** Newest revision first. */
+type Rows = Map<MemoryId, ReadonlyArray<Row>>
+
+export interface Options {
+  readonly kinds: ReadonlyMap<string, MemoryKind>
+  /** Whether earlier revisions are kept. */
+  readonly history: boolean
+}
+
+/** Why a batch was refused; it changed nothing. */
+export interface Refused {
+  readonly refused: Reason
+}
+
+export interface Model {
+  /** `minted` are the ids the real store gave, in order: a model has no dice. */
+  readonly apply: (
+    viewer: Viewer.Any,
+    mutations: ReadonlyArray<MemoryMutation>,
+    provenance: Provenance,
+    now: number,
+    minted: ReadonlyArray<MemoryId>
+  ) => ReadonlyArray<Applied> | Refused
+  readonly get: (viewer: Viewer.Any, id: MemoryId, now: number) => MemoryRecord | undefined
+  /** All of it; neither limit nor cursor. */
+  readonly list: (viewer: Viewer.Any, filter: MemoryFilter, now: number) => ReadonlyArray<MemoryRecord>
+  readonly history: (viewer: Viewer.Any, id: MemoryId, now: number) => ReadonlyArray<MemoryRecord>
+  /** Of a query without text. */
+  readonly whyNot: (viewer: Viewer.Any, id: MemoryId, filter: MemoryFilter, now: number) => Absence | "hit" | "filtered"
+  readonly touch: (viewer: Viewer.Any, id: MemoryId, now: number) => void
+  readonly uses: (viewer: Viewer.Any, id: MemoryId, now: number) => number
+  readonly compact: (now: number) => number
+  readonly tenants: () => ReadonlyArray<string>
+}
+
+export const make = ({ history, kinds }: Options): Model => {
+  let world = new Map<string, Rows>()
+  const used = new Map<string, number>()
+  const of = (viewer: Viewer.Any): Rows => world.get(viewer.tenant) ?? new Map<MemoryId, ReadonlyArray<Row>>()
+  const get: Model["get"] = (viewer, id, now) => {
+    const row = of(viewer).get(id)?.[0]
+    return row && (isSystem(viewer) || isThere(viewer, row, now)) ? row.record : undefined
+  }
+  const list: Model["list"] = (viewer, filter, now) =>
+    Array.from(of(viewer).values(), ([row]) => row!) // never empty
+      .filter((row) => isThere(viewer, row, now) && passes(viewer, row.record, filter, now))
+      .map(({ record }) => record)
+      .sort(byRecency)
+
+  return {
+    apply(viewer, mutations, provenance, now, minted) {
+      const rows: Rows = new Map(of(viewer)) // lists are replaced, never changed: a refusal drops the copy
+      const applied: Array<Applied> = []
+      const ids = minted.slice()
+      for (const mutation of mutations) {
+        const result = step(rows, viewer, mutation, provenance, now, ids)
+        if ("refused" in result) return result
+        applied.push(result)
+      }
+      world = new Map(world).set(viewer.tenant, rows)
+      return applied
+    },
+    get,
+    list,
+    history(viewer, id, now) {
+      const revisions = (of(viewer).get(id) ?? []).slice(0, history ? 20 : 1)
+      if (isSystem(viewer)) return revisions.map(({ record }) => record)
+      if (get(viewer, id, now) === undefined) return []
+      const told = revisions.slice(
+        0,
+        revisions.concat({ ...revisions[0]!, forgotten: true }).findIndex(({ forgotten }) => forgotten)
+      )
+      return told.map(({ record }) => record).filter(({ scope }) => sees(viewer, scope))
+    },
+    whyNot(viewer, id, filter, now) {
+      const row = of(viewer).get(id)?.[0]
+      if (row === undefined || row.forgotten || !sees(viewer, row.record.scope)) return "absent"
+      if (!isSystem(viewer) && isExpired(row.record, now)) return "expired"
+      const place = list(viewer, filter, now).findIndex((record) => record.id === id)
+      return place < 0 ? "filtered" : place < (filter.limit ?? 20) ? "hit" : "beyond_limit"
+    },
+    touch(viewer, id, now) {
+      if (get(viewer, id, now)) used.set(`${viewer.tenant} ${id}`, (used.get(`${viewer.tenant} ${id}`) ?? 0) + 1)
+    },
+    uses: (viewer, id, now) => get(viewer, id, now) ? used.get(`${viewer.tenant} ${id}`) ?? 0 : 0,
+    compact(now) {
+      let erased = 0
+      for (const rows of world.values()) {
+        for (const [id, [row]] of rows) {
+          if (row!.forgotten || isExpired(row!.record, now)) erased += Number(rows.delete(id))
+        }
+      }
+      return erased
+    },
+    tenants: () => Array.from(world).flatMap(([tenant, rows]) => rows.size > 0 ? [tenant] : []).sort()
+  }
+
+  function step(
+    rows: Rows,
+    viewer: Viewer.Any,
+    mutation: MemoryMutation,
+    { origin = "user", trust = 1 }: Provenance,
+    now: number,
+    minted: Array<MemoryId>
+  ): Applied | Refused {
+    const named = mutation._tag === "Put" ? mutation.draft.id : mutation.id
+    const id = named ?? minted.shift()! // as many as there are drafts without
+    const row = named === undefined ? undefined : rows.get(id)?.[0]
+    const visible = row !== undefined && sees(viewer, row.record.scope)
+    const there = visible && isThere(viewer, row, now)
+    const before = there ? row.record.revision : 0
+    const readOnly = visible && !isSystem(viewer) && row.record.source.origin === "instructions" &&
+      origin !== "instructions"
+    const late = mutation.ifRevision !== undefined && mutation.ifRevision !== before
+    const write = (record: MemoryRecord, forgotten = false) => {
+      const text = kinds.get(record.kind)?.dedupe === true && !forgotten ? said(record) : undefined
+      const says = text !== undefined && speaker(rows, text, now, id) === undefined ? text : undefined
+      rows.set(id, [{ record, forgotten, says }, ...rows.get(id) ?? []])
+    }
+
+    switch (mutation._tag) {
+      case "Put": {
+        if (row && !visible) return { refused: "invalid_id" }
+        if (there && readOnly) return { refused: "read_only" }
+        if (named === undefined && mutation.ifRevision !== undefined) return { refused: "invalid_draft" }
+        if (late) return { refused: "conflict" }
+        const { draft } = mutation
+        const record = new MemoryRecord(
+          clean({
+            ...draft,
+            id,
+            summary: draft.summary ?? deriveSummary(draft.body),
+            summaryDerived: draft.summary === undefined ? true : undefined,
+            tags: draft.tags ?? [],
+            importance: draft.importance ?? kinds.get(draft.kind)?.importance ?? 0.5,
+            links: draft.links ?? [],
+            data: draft.data ?? {},
+            metadata: draft.metadata ?? {},
+            source: clean({ ...draft.source, origin, trust }),
+            createdAt: there ? row.record.createdAt : now,
+            updatedAt: there ? now : undefined,
+            validAt: draft.validAt ?? (there ? row.record.validAt : now),
+            revision: (row?.record.revision ?? 0) + 1
+          }),
+          { disableValidation: true }
+        )
+        if (!sees(viewer, record.scope)) return { refused: "invalid_scope" }
+        if (record.summary === "" || isExpired(record, now)) return { refused: "invalid_draft" }
+        const double = named === undefined && kinds.get(draft.kind)?.dedupe === true
+          ? speaker(rows, said(record), now)
+          : undefined
+        if (double) return { id: double.id, outcome: "duplicate", before: double.revision, record: double }
+        write(record)
+        return { id, outcome: there ? "updated" : "created", before, record }
+      }
+      case "Update": {
+        if (!there) return { refused: "not_found" }
+        if (readOnly) return { refused: "read_only" }
+        if (late) return { refused: "conflict" }
+        const record = patched(row.record, mutation.patch, trust, now)
+        if (record.summary === "" || isExpired(record, now)) return { refused: "invalid_draft" }
+        write(record)
+        return { id, outcome: "updated", before, record }
+      }
+      case "Forget": {
+        if (there && readOnly) return { refused: "read_only" }
+        if (late) return { refused: "conflict" }
+        if (visible && mutation.purge === true) rows.delete(id)
+        else if (there) {
+          write(
+            new MemoryRecord({ ...row.record, revision: before + 1, updatedAt: now }, { disableValidation: true }),
+            true
+          )
+        }
+        return { id, outcome: there ? "forgotten" : "absent", before }
+      }
+      case "Restore": {
+        if (!visible || (!row.forgotten && !there)) return { refused: "not_found" }
+        if (readOnly) return { refused: "read_only" }
+        if (mutation.ifRevision !== undefined && mutation.ifRevision !== row.record.revision) {
+          return { refused: "conflict" }
+        }
+        const revision = row.record.revision + 1
+        if (mutation.revision === 0) {
+          if (there) {
+            write(new MemoryRecord({ ...row.record, revision, updatedAt: now }, { disableValidation: true }), true)
+          }
+          return { id, outcome: there ? "forgotten" : "absent", before }
+        }
+        const kept = (rows.get(id) ?? []).slice(0, history ? 20 : 1)
+        const earlier = kept.find((row, age) =>
+          row.record.revision === mutation.revision && (age === 0 || !row.forgotten)
+        )
+        if (!earlier || !sees(viewer, earlier.record.scope)) return { refused: "not_found" }
+        const record = new MemoryRecord({ ...earlier.record, revision }, { disableValidation: true })
+        write(record)
+        return { id, outcome: there ? "updated" : "created", before, record }
+      }
+    }
+  }
+}
+
+const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: number): MemoryRecord => {
+  const named = clean(patch)
+  const derived = named.summary === undefined && old.summaryDerived === true
+  const cleared = Object.fromEntries(Object.entries({ ...old, ...named }).filter(([, value]) => value !== null))
+  return new MemoryRecord(
+    clean({
+      ...old,
+      ...cleared,
+      ...Object.fromEntries(Object.keys(named).map((key) => [key, cleared[key]])), // a null is gone
+      summary: derived ? deriveSummary(named.body ?? old.body) : named.summary ?? old.summary,
+      summaryDerived: derived ? true : undefined,
+      source: { ...old.source, trust: Math.max(old.source.trust, trust) as typeof trust }, // the worse of two
+      updatedAt: now,
+      revision: old.revision + 1
+    }),
+    { disableValidation: true }
+  )
+}
+
+const isSystem = (viewer: Viewer.Any): viewer is Viewer.System => "_tag" in viewer
+
+const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
+  if (isSystem(viewer)) return true
+  const on = (field: typeof fields[number]) => scope === "global" ? undefined : scope[field]
+  const [asked, asker] = viewer.reach === "exact"
+    ? [on, (field: typeof fields[number]) => viewer[field]]
+    : [(field: typeof fields[number]) => viewer[field], on]
+  return fields.every((field) => asked(field) === undefined || asked(field) === asker(field))
+}
+
+const isExpired = (record: MemoryRecord, now: number): boolean => (record.expiresAt ?? Infinity) <= now
+
+/** For list, search and writes: System sees what has expired, but no tombstone. */
+const isThere = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
+  !forgotten && sees(viewer, record.scope) && (isSystem(viewer) || !isExpired(record, now))
+
+/** System is shown what is not true now as well, unless it asks for a time. */
+const passes = (viewer: Viewer.Any, record: MemoryRecord, filter: MemoryFilter, now: number): boolean =>
+  isSystem(viewer) && filter.asOf === undefined
+    ? matches({ ...filter, asOf: 0 }, now)(
+      new MemoryRecord({ ...record, validAt: 0, invalidAt: undefined }, { disableValidation: true })
+    ) &&
+      matches({ validAt: filter.validAt, asOf: record.validAt }, now)(
+        new MemoryRecord({ ...record, invalidAt: undefined }, { disableValidation: true })
+      )
+    : matches(filter, now)(record)
+
+const said = (
+  record: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }
+): string => {
+  const plain = (text = "") => text.normalize("NFC").split(/\s+/).filter((word) => word !== "").join(" ")
+  return canonicalJson([
+    record.scope,
+    record.kind,
+    record.summaryDerived ? "" : plain(record.summary),
+    plain(record.body),
+    record.data
+  ])
+}
+
+const speaker = (rows: Rows, text: string, now: number, besides?: MemoryId): MemoryRecord | undefined => {
+  for (const [id, [row]] of rows) {
+    const { forgotten, record, says } = row!
+    const live = !forgotten && !isExpired(record, now) && (record.invalidAt ?? Infinity) > now
+    if (id !== besides && says === text && live) return record
+  }
+  return undefined
+}
+
+const clean = <A extends object>(fields: A): A =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional fields only

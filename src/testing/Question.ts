@@ -1,0 +1,316 @@
+/**
+ * An operation as a question that can be put to a real store, and to the model: the answers must be equal. The world is
+ * small (few words, few ids, few places), so that everything meets.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Option from "effect/Option"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import type { MemoryFilter } from "../domain/MemoryFilter.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
+import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
+import type { MemoryScope } from "../domain/MemoryScope.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import { tokenise } from "../ranking/Tokenizer.ts"
+import type { Provenance, Service } from "../storage/MemoryStore.ts"
+import type { Model } from "./Model.ts"
+import { id } from "./Sample.ts"
+
+/** One of a few ids of the author's own, or the n-th that the store minted. */
+export type Name = string | number
+export type Resolve = (name: Name) => MemoryId
+
+export interface Answer<out Whole = unknown> {
+  readonly whole: Whole
+  /** The part that a model can foretell. Default all of it. */
+  readonly gist?: unknown
+}
+
+export interface Question {
+  readonly viewer: Viewer.Any
+  /** For the message of a failure. */
+  readonly text: string
+  readonly ask: (store: Service, resolve: Resolve) => Effect.Effect<Answer, MemoryError>
+  /** The gist as the model has it; it is told what the store said, for the ids that were minted. */
+  readonly expect: (model: Model, resolve: Resolve, now: number, gist: unknown) => unknown
+}
+
+const { array, boolean, constant, constantFrom, integer, oneof, record, tuple } = FastCheck
+
+const rarely = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
+  oneof({ weight: 5, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
+const often = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
+  oneof({ weight: 1, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
+
+const scope: FastCheck.Arbitrary<MemoryScope> = constantFrom<Array<MemoryScope>>(
+  "global",
+  { userId: "ada" },
+  { userId: "bob" },
+  { agentId: "pilot" },
+  { userId: "ada", agentId: "pilot" },
+  { userId: "ada", sessionId: "s" }
+)
+const body = constantFrom("green tea", "tea, green tea", "black coffee", "water and tea", " ", "the sea")
+const tags = array(constantFrom("hot", "Cold", "drinks"), { maxLength: 2 })
+const kind = constantFrom("user", "user", "reference", "working")
+const importance = constantFrom(0, 0.2, 0.5, 1)
+const text = constantFrom("tea", "green", "coffee drinks", "the", "sea", "nothing of it")
+const time = constantFrom(0, 100, 10_000, 100_000, 10_000_000)
+const revision = rarely(integer({ min: 0, max: 5 }))
+
+export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer.Any>>(
+  Viewer.make({ userId: "ada" }),
+  Viewer.make({ userId: "bob" }),
+  Viewer.make({ userId: "ada", agentId: "pilot" }),
+  Viewer.make({ userId: "ada", reach: "within" }),
+  Viewer.make({ agentId: "pilot", reach: "within" }),
+  Viewer.make({ reach: "within" }),
+  Viewer.make({ tenant: "elsewhere", userId: "ada" }),
+  Viewer.system(),
+  Viewer.system("elsewhere")
+)
+
+const draft: FastCheck.Arbitrary<Draft> = record({
+  scope,
+  kind,
+  body,
+  summary: rarely(constantFrom("Drinks", "Tea")),
+  tags,
+  importance: rarely(importance),
+  data: rarely(constantFrom({}, { n: 1 }, { n: 2 })),
+  validAt: rarely(time),
+  invalidAt: rarely(time),
+  expiresAt: rarely(time)
+})
+
+const patch: FastCheck.Arbitrary<Patch> = record({
+  body: often(body),
+  summary: rarely(constantFrom("Drinks", "Tea")),
+  tags: rarely(tags),
+  importance: rarely(importance),
+  confidence: rarely(constantFrom(null, 0.1)),
+  data: rarely(constantFrom({}, { n: 1 }, { n: 2 })),
+  metadata: rarely(constantFrom({}, { m: 1 })),
+  invalidAt: rarely(oneof(constant(null), time)),
+  expiresAt: rarely(oneof(constant(null), time))
+})
+
+/** Only a put may have no id. */
+type Named<M> = M extends { readonly id: MemoryId } ? Omit<M, "id"> & { readonly name: Name }
+  : M & { readonly name?: Name | undefined }
+
+/** `putNames`: the ids a put may claim. */
+export const mutation = (
+  name: FastCheck.Arbitrary<Name>,
+  putNames: FastCheck.Arbitrary<Name> = name
+): FastCheck.Arbitrary<Named<MemoryMutation>> =>
+  oneof<Array<FastCheck.Arbitrary<Named<MemoryMutation>>>>(
+    record({ _tag: constant("Put" as const), name: often(putNames), draft, ifRevision: revision }),
+    record({ _tag: constant("Put" as const), draft }),
+    record({ _tag: constant("Update" as const), name, patch, ifRevision: revision }),
+    record({ _tag: constant("Forget" as const), name, purge: often(boolean()), ifRevision: revision }),
+    record({ _tag: constant("Restore" as const), name, revision: integer({ min: 0, max: 4 }), ifRevision: revision })
+  )
+
+export const resolved = (resolve: Resolve) => (mutation: Named<MemoryMutation>): MemoryMutation =>
+  mutation._tag === "Put"
+    ? {
+      ...mutation,
+      draft: mutation.name === undefined ? mutation.draft : { ...mutation.draft, id: resolve(mutation.name) }
+    }
+    : { ...mutation, id: resolve(mutation.name) }
+
+const filter: FastCheck.Arbitrary<MemoryFilter> = record({
+  scope: rarely(scope),
+  kinds: rarely(array(kind, { maxLength: 2 })),
+  tags: rarely(array(constantFrom("HOT", "cold"), { minLength: 1, maxLength: 2 })),
+  minImportance: rarely(importance),
+  createdAt: rarely(record({ from: often(time), until: often(time) })),
+  validAt: rarely(record({ from: often(time), until: often(time) })),
+  asOf: rarely(time),
+  where: rarely(constantFrom({ "data.n": { eq: 1 } }, { "metadata.m": { exists: true } })),
+  limit: often(integer({ min: 1, max: 4 }))
+})
+
+export interface Options {
+  readonly viewer: FastCheck.Arbitrary<Viewer.Any>
+  /** Whom reads and changes are about. */
+  readonly names: FastCheck.Arbitrary<Name>
+  /** The ids a put may claim. Default `names`. */
+  readonly putNames?: FastCheck.Arbitrary<Name> | undefined
+}
+
+export const names: FastCheck.Arbitrary<Name> = oneof<Array<FastCheck.Arbitrary<Name>>>(
+  constantFrom("a", "b", "c"),
+  integer({ min: 0, max: 9 })
+)
+
+export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Arbitrary<Question> => {
+  const provenance: FastCheck.Arbitrary<Provenance> = record({
+    origin: rarely(constantFrom("agent" as const, "instructions" as const)),
+    trust: rarely(constantFrom(0 as const, 3 as const))
+  })
+  const apply = tuple(viewer, array(mutation(names, putNames), { minLength: 1, maxLength: 3 }), provenance).map(applied)
+  const reads: ReadonlyArray<FastCheck.Arbitrary<Question>> = [
+    tuple(viewer, names).map(([viewer, name]): Question => ({
+      viewer,
+      text: `get ${name}`,
+      ask: (store, resolve) =>
+        Effect.map(store.get(viewer, [resolve(name)]), ([record]) => ({ whole: Option.getOrNull(record!) })),
+      expect: (model, resolve, now) => model.get(viewer, resolve(name), now) ?? null
+    })),
+    tuple(viewer, filter).map(([viewer, filter]): Question => ({
+      viewer,
+      text: `list ${JSON.stringify(filter)}`,
+      ask: (store) => Effect.map(pages(store, viewer, filter), (whole) => ({ whole, gist: whole.flat() })),
+      expect: (model, _, now) => model.list(viewer, filter, now)
+    })),
+    tuple(viewer, filter).map(([viewer, { limit = 20, ...filter }]): Question => ({
+      viewer,
+      text: `search ${JSON.stringify(filter)} limit ${limit}`,
+      ask: (store) =>
+        Effect.map(store.search(viewer, { ...filter, limit }), (whole) => ({
+          whole,
+          gist: [whole.hits.map(({ record }) => record), whole.leftOut.limit]
+        })),
+      expect: (model, _, now) => {
+        const all = model.list(viewer, filter, now)
+        return [all.slice(0, limit), Math.max(0, all.length - limit)]
+      }
+    })),
+    tuple(viewer, filter, text).map(([viewer, { limit: _, ...filter }, text]): Question => ({
+      viewer,
+      text: `search "${text}" ${JSON.stringify(filter)}`,
+      ask: (store) =>
+        Effect.map(store.search(viewer, { ...filter, text, limit: 1_000, explain: true }), (whole) => ({
+          whole,
+          gist: whole.hits.map(({ record }) => record.id).sort()
+        })),
+      expect: (model, _, now) => {
+        const wanted = new Set(tokenise(text))
+        return model.list(viewer, filter, now)
+          .filter(({ body, summary, tags }) =>
+            tokenise([summary, body, ...tags].join(" ")).some((word) => wanted.has(word))
+          )
+          .map(({ id }) => id).sort()
+      }
+    })),
+    tuple(viewer, names).map(([viewer, name]): Question => ({
+      viewer,
+      text: `history ${name}`,
+      ask: (store, resolve) => Effect.map(store.history(viewer, resolve(name)), (whole) => ({ whole })),
+      expect: (model, resolve, now) => model.history(viewer, resolve(name), now)
+    })),
+    tuple(viewer, names, filter).map(([viewer, name, filter]): Question => ({
+      viewer,
+      text: `whyNot ${name} ${JSON.stringify(filter)}`,
+      ask: (store, resolve) =>
+        Effect.map(store.whyNot(viewer, resolve(name), filter), (absence) => {
+          const whole = Option.getOrElse(absence, () => "hit" as const)
+          return { whole, gist: ["hit", "absent", "expired", "beyond_limit"].includes(whole) ? whole : "filtered" }
+        }),
+      expect: (model, resolve, now) => model.whyNot(viewer, resolve(name), filter, now)
+    })),
+    tuple(viewer, names).map(([viewer, name]): Question => ({
+      viewer,
+      text: `touch ${name}`,
+      ask: (store, resolve) =>
+        store.touch(viewer, [resolve(name)]).pipe(
+          Effect.zipRight(store.uses(viewer, [resolve(name)])),
+          Effect.map((whole) => ({ whole, gist: whole[0]?.count }))
+        ),
+      expect: (model, resolve, now) => {
+        model.touch(viewer, resolve(name), now)
+        return model.uses(viewer, resolve(name), now)
+      }
+    }))
+  ]
+  return oneof({ weight: reads.length, arbitrary: apply }, ...reads.map((arbitrary) => ({ weight: 1, arbitrary })))
+}
+
+/** What only the library itself asks. */
+export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Question>>(
+  {
+    viewer: Viewer.system(),
+    text: "compact",
+    ask: (store) => Effect.map(store.compact, (whole) => ({ whole })),
+    expect: (model, _, now) => model.compact(now)
+  },
+  {
+    viewer: Viewer.system(),
+    text: "tenants",
+    ask: (store) => Effect.map(store.tenants, (tenants) => ({ whole: Array.from(tenants).sort() })),
+    expect: (model) => model.tenants()
+  }
+)
+
+/** Put to a store; an answer in plain JSON. A refusal is one too, and its gist is the reason. */
+export const put = (question: Question, store: Service, resolve: Resolve): Effect.Effect<Required<Answer>> =>
+  Effect.match(question.ask(store, resolve), {
+    onSuccess: ({ gist, whole }) => ({ whole: plain(whole), gist: plain(gist === undefined ? whole : gist) }),
+    onFailure: ({ detail, id, message, op, reason }) => ({
+      whole: { op, reason, message, id, detail },
+      gist: { refused: reason }
+    })
+  })
+
+/** The gist that a model expects. */
+export const expected = (question: Question, model: Model, resolve: Resolve, gist: unknown): Effect.Effect<unknown> =>
+  Effect.map(Clock.currentTimeMillis, (now) => plain(question.expect(model, resolve, now, gist)))
+
+export interface Minting {
+  /** A number that was not minted yet is nobody. */
+  readonly resolve: Resolve
+  /** Remembers what was minted, by an answer. */
+  readonly learn: (answer: Answer) => void
+  /** An answer, or anything, in which minted ids are called by their number. */
+  readonly anonymous: (answer: unknown) => string
+}
+
+export const minting = (): Minting => {
+  const minted: Array<MemoryId> = []
+  return {
+    resolve: (name) => typeof name === "string" ? id(name) : minted[name] ?? id("nobody"),
+    learn({ whole }) {
+      if (!Array.isArray(whole)) return
+      for (const { id, outcome } of whole as ReadonlyArray<Partial<Applied>>) { // if not of apply, without an outcome
+        if (outcome === "created" && id !== undefined && !minted.includes(id) && !own.includes(id)) minted.push(id)
+      }
+    },
+    anonymous: (answer) => minted.reduce((text, id, n) => text.replaceAll(id, `#${n}`), JSON.stringify(answer, null, 1))
+  }
+}
+
+const own: ReadonlyArray<MemoryId> = ["a", "b", "c", "nobody"].map((name) => id(name))
+
+const applied = (
+  [viewer, mutations, provenance]: [Viewer.Any, ReadonlyArray<Named<MemoryMutation>>, Provenance]
+): Question => ({
+  viewer,
+  text: `apply ${JSON.stringify([mutations, provenance])}`,
+  ask: (store, resolve) =>
+    Effect.map(store.apply(viewer, mutations.map(resolved(resolve)), provenance), (whole) => ({ whole })),
+  expect: (model, resolve, now, gist) => {
+    const answers: ReadonlyArray<Applied> = Array.isArray(gist) ? gist : []
+    const minted = mutations.flatMap((mutation, n) =>
+      mutation._tag === "Put" && mutation.name === undefined ? [answers[n]?.id ?? id(`refused ${n}`)] : []
+    )
+    return model.apply(viewer, mutations.map(resolved(resolve)), provenance, now, minted)
+  }
+})
+
+const pages = (store: Service, viewer: Viewer.Any, filter: MemoryFilter) =>
+  Effect.gen(function*() {
+    const all: Array<ReadonlyArray<MemoryRecord>> = []
+    for (
+      let page = yield* store.list(viewer, filter);;
+      page = yield* store.list(viewer, { ...filter, after: page.next })
+    ) {
+      all.push(page.items)
+      if (page.next === undefined) return all
+    }
+  })
+
+const plain = (value: unknown): unknown => JSON.parse(JSON.stringify(value))

@@ -1,0 +1,120 @@
+/** `apply`: all or nothing, in the order given. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import type { MemoryMutation } from "../../domain/MemoryMutation.ts"
+import { type Law, law, refuses } from "../Law.ts"
+import { ada, bob, draft, fact, get, id, listed, put, system } from "../Sample.ts"
+
+const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): MemoryMutation => ({ _tag: "Put", draft })
+
+export const laws: ReadonlyArray<Law> = [
+  law("a batch of nothing does nothing", (store) =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* store.apply(ada, []), [])
+      assert.deepStrictEqual(yield* store.put(ada, []), [])
+      assert.deepStrictEqual(yield* store.forget(ada, []), [])
+      assert.deepStrictEqual(yield* store.get(ada, []), [])
+      assert.deepStrictEqual(yield* store.tenants, [])
+    })),
+
+  law("one refusal, wherever in the batch, and nothing of it is there", (store) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, draft("Tea", { id: id("tea") }))
+      const bobs = yield* put(store, draft("Bob's", { id: id("bob"), scope: { userId: "bob" } }), bob)
+      const refusals: ReadonlyArray<readonly [MemoryMutation, Parameters<typeof refuses>[0]]> = [
+        [{ _tag: "Update", id: id("nobody"), patch: { body: "x" } }, "not_found"],
+        [{ _tag: "Update", id: bobs.id, patch: { body: "x" } }, "not_found"],
+        [Put(draft("x", { id: bobs.id })), "invalid_id"],
+        [Put(draft("x", { scope: { userId: "bob" } })), "invalid_scope"],
+        [Put(draft("x", { expiresAt: 0 })), "invalid_draft"],
+        [Put(draft("x", { kind: "note", data: {} })), "invalid_draft"],
+        [Put(draft(" ")), "invalid_draft"],
+        [{ _tag: "Forget", id: tea.id, ifRevision: 9 }, "conflict"],
+        [{ _tag: "Restore", id: id("nobody"), revision: 1 }, "not_found"]
+      ]
+      const legal: ReadonlyArray<MemoryMutation> = [
+        Put(draft("Milk")),
+        { _tag: "Update", id: tea.id, patch: { body: "Coffee" } },
+        Put(draft("Sugar", { id: id("sugar") })),
+        { _tag: "Forget", id: id("sugar"), purge: true }
+      ]
+      for (const [refused, reason] of refusals) {
+        for (const at of [0, 2, 4]) {
+          yield* refuses(reason, store.apply(ada, [...legal.slice(0, at), refused, ...legal.slice(at)]))
+        }
+      }
+      assert.sameMembers(yield* listed(store, system), ["Tea", "Bob's"])
+      assert.deepStrictEqual(yield* get(store, ada, tea.id), Option.some(tea))
+    })),
+
+  law("later mutations see what earlier ones of the batch did", (store) =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust("1 second")
+      const applied = yield* store.apply(ada, [
+        Put(draft("one", { id: id("a") })),
+        { _tag: "Update", id: id("a"), patch: { body: "two" }, ifRevision: 1 },
+        Put(fact("Tea", { id: id("b") })),
+        Put(fact("Tea")),
+        { _tag: "Forget", id: id("b"), ifRevision: 1 },
+        { _tag: "Forget", id: id("b") },
+        Put(fact("Tea", { id: id("b") })),
+        { _tag: "Forget", id: id("nobody") },
+        { _tag: "Restore", id: id("a"), revision: 2 },
+        { _tag: "Restore", id: id("a"), revision: 0 }
+      ])
+      assert.deepEqual(applied.map(({ before, id, outcome, record }) => [id, outcome, before, record?.revision]), [
+        [id("a"), "created", 0, 1],
+        [id("a"), "updated", 1, 2],
+        [id("b"), "created", 0, 1],
+        [id("b"), "duplicate", 1, 1],
+        [id("b"), "forgotten", 1, undefined],
+        [id("b"), "absent", 0, undefined],
+        [id("b"), "created", 0, 3],
+        [id("nobody"), "absent", 0, undefined],
+        [id("a"), "updated", 2, 3],
+        [id("a"), "forgotten", 3, undefined]
+      ])
+      assert.deepStrictEqual(yield* listed(store, ada), ["Tea"])
+    })),
+
+  law("a batch is one moment: readers see none of it, or all", (store) =>
+    Effect.gen(function*() {
+      const ids = [id("a"), id("b"), id("c")]
+      yield* store.put(ada, ids.map((id) => draft("0", { id })))
+      const write = Effect.forEach(Array.from({ length: 10 }, (_, n) => n), (n) =>
+        store.apply(ada, ids.map((id): MemoryMutation => ({ _tag: "Update", id, patch: { body: String(n) } }))))
+      const read = Effect.replicateEffect(
+        Effect.zipLeft(
+          Effect.map(store.get(ada, ids), (all) =>
+            all.map((_) => Option.getOrThrow(_).body)),
+          Effect.yieldNow()
+        ),
+        20
+      )
+      const [, readings] = yield* Effect.all([write, read], { concurrency: "unbounded" })
+      for (const bodies of readings) assert.lengthOf(new Set(bodies), 1)
+    })),
+
+  law(
+    "a correction in one batch: the new record is in, the old one closed and superseded",
+    (store) =>
+      Effect.gen(function*() {
+        const old = yield* put(store, fact("Lives in Bern"))
+        yield* TestClock.adjust("1 second")
+        yield* store.apply(ada, [
+          Put(fact("Lives in Oslo", { id: id("oslo") })),
+          {
+            _tag: "Update",
+            id: old.id,
+            patch: { invalidAt: 1_000, supersededBy: id("oslo") },
+            ifRevision: old.revision
+          }
+        ])
+        assert.deepStrictEqual(yield* listed(store, ada), ["Lives in Oslo"])
+        assert.deepStrictEqual(yield* listed(store, ada, { asOf: 999 }), ["Lives in Bern"])
+        assert.strictEqual(Option.getOrThrow(yield* get(store, ada, old.id)).supersededBy, id("oslo"))
+      })
+  )
+]

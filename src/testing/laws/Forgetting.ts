@@ -1,0 +1,187 @@
+/** What is forgotten, purged, restored, and what history tells. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type { Service } from "../../storage/MemoryStore.ts"
+import { type Law, law, ofHistory, refuses } from "../Law.ts"
+import { ada, bob, draft, found, get, id, listed, put, system } from "../Sample.ts"
+
+export const laws: ReadonlyArray<Law> = [
+  law("forget is true once, and then the record is gone from every read", (store) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, draft("Tea"))
+      yield* put(store, draft("Coffee"))
+      assert.deepStrictEqual(yield* store.forget(ada, [tea.id, id("nobody"), tea.id]), [true, false, false])
+      assert.deepStrictEqual(yield* store.forget(ada, [tea.id]), [false])
+      yield* absent(store, tea.id)
+      assert.deepStrictEqual(yield* listed(store, ada), ["Coffee"])
+      assert.deepStrictEqual(yield* found(store, ada, { text: "tea coffee" }), ["Coffee"])
+    })),
+
+  law("a forgotten record stays for System, by id; a purged one for nobody", (store) =>
+    Effect.gen(function*() {
+      const [tea, coffee, water] = yield* Effect.forEach(["Tea", "Coffee", "Water"], (body) => put(store, draft(body)))
+      yield* store.forget(ada, [tea!.id, water!.id])
+      yield* store.forget(ada, [coffee!.id, water!.id], { purge: true })
+      const [tombstone, ...nothing] = yield* store.get(system, [tea!.id, coffee!.id, water!.id])
+      assert.strictEqual(Option.getOrThrow(tombstone!).body, "Tea")
+      assert.deepStrictEqual(nothing, [Option.none(), Option.none()])
+      assert.deepStrictEqual(yield* store.history(system, coffee!.id), [])
+      assert.deepStrictEqual(yield* store.history(system, water!.id), [])
+      assert.isNotEmpty(yield* store.history(system, tea!.id))
+      assert.deepStrictEqual(yield* listed(store, system), [])
+      assert.deepStrictEqual(yield* found(store, system, { text: "tea coffee water" }), [])
+    })),
+
+  law(
+    "the id of a forgotten record may be put again: it is created, and its revisions go on",
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("Tea", { id: id("tea"), tags: ["hot"] }))
+        yield* store.forget(ada, [id("tea")])
+        yield* TestClock.adjust("1 second")
+        const [again] = yield* store.put(ada, [draft("Tea again", { id: id("tea") })])
+        assert.strictEqual(again?.outcome, "created")
+        assert.deepEqual(
+          [again?.record.revision, again?.record.createdAt, again?.record.updatedAt, again?.record.tags],
+          [3, 1_000, undefined, []]
+        )
+      })
+  ),
+
+  law("the id of a purged record may be put again: nothing goes on", (store) =>
+    Effect.gen(function*() {
+      yield* put(store, draft("Tea", { id: id("tea") }))
+      yield* store.forget(ada, [id("tea")], { purge: true })
+      const again = yield* put(store, draft("Tea again", { id: id("tea") }))
+      assert.strictEqual(again.revision, 1)
+      assert.deepStrictEqual(yield* store.history(system, id("tea")), [again])
+    })),
+
+  law("history begins with the record as it is; of what is absent there is none", (store) =>
+    Effect.gen(function*() {
+      const { id: tea } = yield* put(store, draft("Tea"))
+      const after = yield* store.update(ada, tea, { body: "Coffee" })
+      assert.deepStrictEqual((yield* store.history(ada, tea))[0], after)
+      assert.deepStrictEqual(yield* store.history(ada, tea, 1), [after])
+      assert.deepStrictEqual(yield* store.history(bob, tea), [])
+      assert.deepStrictEqual(yield* store.history(ada, id("nobody")), [])
+    })),
+
+  ofHistory(
+    "history is every revision, newest first; the last 20, or as many as are asked for",
+    (store) =>
+      Effect.gen(function*() {
+        const { id } = yield* put(store, draft("1"))
+        for (let n = 2; n <= 25; n++) yield* store.update(ada, id, { body: String(n) })
+        const bodies = (limit?: number) =>
+          Effect.map(store.history(ada, id, limit), (all) => all.map(({ body }) => body))
+        assert.deepStrictEqual(yield* bodies(), Array.from({ length: 20 }, (_, n) => String(25 - n)))
+        assert.deepStrictEqual(yield* bodies(3), ["25", "24", "23"])
+        assert.deepStrictEqual(
+          (yield* store.history(ada, id)).map(({ revision }) => revision),
+          Array.from({ length: 20 }, (_, n) => 25 - n)
+        )
+      })
+  ),
+
+  ofHistory(
+    "what was forgotten stays forgotten: a viewer's history begins after it, the library's does not",
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("secret", { id: id("tea") }))
+        yield* store.forget(ada, [id("tea")])
+        assert.deepStrictEqual(yield* store.history(ada, id("tea")), [])
+        yield* put(store, draft("new", { id: id("tea") }))
+        yield* store.update(ada, id("tea"), { body: "newer" })
+        assert.deepStrictEqual((yield* store.history(ada, id("tea"))).map(({ body }) => body), ["newer", "new"])
+        assert.deepStrictEqual((yield* store.history(system, id("tea"))).map(({ revision }) => revision), [4, 3, 2, 1])
+      })
+  ),
+
+  law("a revision restored is a new revision; 0 is forgotten", (store) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, draft("Tea"))
+      const [same] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1, ifRevision: 1 }])
+      assert.deepEqual([same?.outcome, same?.before, { ...same?.record }], ["updated", 1, { ...tea, revision: 2 }])
+      const [gone] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 0 }])
+      assert.deepEqual([gone?.outcome, gone?.before], ["forgotten", 2])
+      yield* absent(store, tea.id)
+      const [still] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 0 }])
+      assert.strictEqual(still?.outcome, "absent")
+    })),
+
+  law("only what is kept and visible can be restored", (store) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, draft("Tea"))
+      yield* refuses("not_found", store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 9 }]))
+      yield* refuses("not_found", store.apply(bob, [{ _tag: "Restore", id: tea.id, revision: 1 }]))
+      yield* refuses("not_found", store.apply(bob, [{ _tag: "Restore", id: tea.id, revision: 0 }]))
+      yield* store.forget(ada, [tea.id], { purge: true })
+      yield* refuses("not_found", store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1 }]))
+    })),
+
+  ofHistory("an earlier revision comes back as it was, and what was forgotten too", (store) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, draft("Tea", { tags: ["hot"], confidence: 0.5 }))
+      yield* TestClock.adjust("1 second")
+      yield* store.update(ada, tea.id, { body: "Coffee", tags: [], confidence: null })
+      const [back] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1, ifRevision: 2 }])
+      assert.deepEqual({ ...back?.record }, { ...tea, revision: 3 })
+      assert.deepStrictEqual(yield* found(store, ada, { text: "tea" }), ["Tea"])
+
+      yield* store.forget(ada, [tea.id])
+      const [again] = yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 3 }])
+      assert.deepEqual([again?.outcome, again?.before, again?.record?.revision], ["created", 0, 5])
+      assert.deepStrictEqual(yield* get(store, ada, tea.id), Option.some(again!.record!))
+      assert.deepStrictEqual(yield* listed(store, ada), ["Tea"])
+    })),
+
+  law(
+    "compact erases what is expired or forgotten, says how many rows, and touches nothing else",
+    (store) =>
+      Effect.gen(function*() {
+        const kept = yield* put(store, draft("kept"))
+        const closed = yield* put(store, draft("closed", { invalidAt: 0 }))
+        const expired = yield* put(store, draft("expired", { expiresAt: 1_000 }))
+        const forgotten = yield* put(store, draft("forgotten"))
+        yield* put(store, draft("elsewhere", { expiresAt: 1_000 }), Viewer.system("elsewhere"))
+        yield* store.forget(ada, [forgotten.id])
+        yield* TestClock.adjust("1 second")
+        assert.strictEqual(yield* store.compact, 3)
+        assert.strictEqual(yield* store.compact, 0)
+        assert.deepStrictEqual(yield* store.get(system, [kept.id, closed.id, expired.id, forgotten.id]), [
+          Option.some(kept),
+          Option.some(closed),
+          Option.none(),
+          Option.none()
+        ])
+        assert.deepStrictEqual(yield* store.history(system, forgotten.id), [])
+        assert.deepStrictEqual(yield* store.tenants, ["default"])
+      })
+  ),
+
+  law("the tenants are those that hold anything", (store) =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* store.tenants, [])
+      yield* put(store, draft("Tea"))
+      const elsewhere = yield* put(store, draft("Tea"), Viewer.system("elsewhere"))
+      assert.sameMembers(Array.from(yield* store.tenants), ["default", "elsewhere"])
+      yield* store.forget(Viewer.system("elsewhere"), [elsewhere.id], { purge: true })
+      assert.deepStrictEqual(yield* store.tenants, ["default"])
+    }))
+]
+
+/** Answered, to the one who forgot it, like what never was. */
+const absent = (store: Service, id: MemoryId) =>
+  Effect.gen(function*() {
+    assert.deepStrictEqual(yield* get(store, ada, id), Option.none())
+    assert.deepStrictEqual(yield* store.history(ada, id), [])
+    yield* refuses("not_found", store.update(ada, id, { body: "x" }))
+    yield* store.touch(ada, [id])
+    assert.deepEqual(yield* store.uses(ada, [id]), [{ count: 0 }])
+    assert.deepStrictEqual(yield* store.whyNot(ada, id, {}), Option.some("absent" as const))
+  })

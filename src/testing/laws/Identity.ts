@@ -1,0 +1,140 @@
+/** Who a record is: minted ids, and when two drafts are one. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Random from "effect/Random"
+import * as TestClock from "effect/TestClock"
+import { ULID_RE } from "../../domain/MemoryId.ts"
+import type { Draft } from "../../domain/MemoryRecord.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type { Service } from "../../storage/MemoryStore.ts"
+import { type Law, law } from "../Law.ts"
+import { ada, draft, fact, get, id, listed, put, system } from "../Sample.ts"
+
+export const laws: ReadonlyArray<Law> = [
+  law("minted ids are ULIDs and only go up, within a millisecond and beyond", (store) =>
+    Effect.gen(function*() {
+      const ids: Array<string> = []
+      for (let round = 0; round < 5; round++) {
+        const puts = yield* store.put(ada, Array.from({ length: 10 }, (_, n) => draft(`${round} ${n}`)))
+        ids.push(...puts.map(({ record }) => record.id))
+        if (round % 2 === 0) yield* TestClock.adjust("1 millis")
+      }
+      assert.isTrue(ids.every((id) => ULID_RE.test(id)))
+      assert.deepStrictEqual(ids, Array.from(new Set(ids)).sort())
+    })),
+
+  law(
+    "with the same clock and the same seed, ids and records are the same",
+    (store, another) =>
+      Effect.gen(function*() {
+        const twin = yield* another
+        const write = (store: Service) =>
+          Effect.withRandom(store.put(ada, [draft("Tea"), fact("Coffee"), draft("Tea")]), Random.make(7))
+        assert.deepStrictEqual(yield* write(store), yield* write(twin))
+      })
+  ),
+
+  law("an equal record is not put twice: the answer is the one that is there", (store) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, fact("Drinks  café crème,\n daily", { data: { a: 1, b: [2] } }))
+      yield* TestClock.adjust("1 second")
+      const same = [
+        fact("Drinks  café crème,\n daily", { data: { a: 1, b: [2] } }),
+        fact(" Drinks cafe\u0301 crème, daily ", {
+          data: { b: [2], a: 1 },
+          tags: ["new"],
+          importance: 1,
+          metadata: { x: 1 }
+        })
+      ]
+      assert.deepEqual(yield* store.put(ada, same), [
+        { record: tea, outcome: "duplicate" },
+        { record: tea, outcome: "duplicate" }
+      ])
+      assert.lengthOf(yield* listed(store, system), 1)
+      const [applied] = yield* store.apply(ada, [{ _tag: "Put", draft: same[0]! }])
+      assert.deepEqual({ ...applied }, { id: tea.id, outcome: "duplicate", before: 1, record: tea })
+    })),
+
+  law("what differs in scope, kind, case, summary or data is not equal", (store) =>
+    Effect.gen(function*() {
+      const viewer = Viewer.make({ userId: "ada", agentId: "pilot" })
+      const different: ReadonlyArray<Draft> = [
+        fact("Tea"),
+        fact("tea"),
+        fact("Te a"),
+        fact("Tea", { kind: "feedback" }),
+        fact("Tea", { scope: "global" }),
+        fact("Tea", { scope: { userId: "ada", agentId: "pilot" } }),
+        fact("Tea", { summary: "Of drinks" }),
+        fact("Tea", { data: { a: 1 } })
+      ]
+      const puts = yield* store.put(viewer, different)
+      assert.deepStrictEqual(puts.map(({ outcome }) => outcome), different.map(() => "created" as const))
+      assert.lengthOf(yield* listed(store, viewer), different.length)
+    })),
+
+  law("equal drafts of one batch are one record", (store) =>
+    Effect.gen(function*() {
+      const puts = yield* store.put(ada, [fact("Tea"), fact("Coffee"), fact(" Tea ")])
+      assert.deepStrictEqual(puts.map(({ outcome }) => outcome), ["created", "created", "duplicate"])
+      assert.strictEqual(puts[2]?.record.id, puts[0]?.record.id)
+      assert.lengthOf(yield* listed(store, ada), 2)
+    })),
+
+  law("fifty equal puts at once are one record", (store) =>
+    Effect.gen(function*() {
+      const puts = yield* Effect.all(Array.from({ length: 50 }, () => store.put(ada, [fact("Tea")])), {
+        concurrency: "unbounded"
+      })
+      const outcomes = puts.flat().map(({ outcome }) => outcome)
+      assert.lengthOf(outcomes.filter((outcome) => outcome === "created"), 1)
+      assert.lengthOf(outcomes.filter((outcome) => outcome === "duplicate"), 49)
+      assert.lengthOf(new Set(puts.flat().map(({ record }) => record.id)), 1)
+      assert.lengthOf(yield* listed(store, system), 1)
+    })),
+
+  law("kinds that don't deduplicate keep every one, and so does an id of one's own", (store) =>
+    Effect.gen(function*() {
+      yield* store.put(ada, [draft("Tea"), draft("Tea")])
+      assert.lengthOf(yield* listed(store, ada), 2)
+      yield* store.put(ada, [fact("Tea"), fact("Tea", { id: id("a") }), fact("Tea", { id: id("b") })])
+      assert.lengthOf(yield* listed(store, ada, { kinds: ["user"] }), 3)
+    })),
+
+  law("what is closed, expired or forgotten is nobody's double", (store) =>
+    Effect.gen(function*() {
+      const closed = yield* put(store, fact("Tea"))
+      yield* TestClock.adjust("1 second")
+      yield* store.update(ada, closed.id, { invalidAt: 1_000 })
+      const expiring = yield* put(store, fact("Tea", { expiresAt: 2_000 }))
+      yield* TestClock.adjust("1 second")
+      const forgotten = yield* put(store, fact("Tea"))
+      yield* store.forget(ada, [forgotten.id])
+      const [last] = yield* store.put(ada, [fact("Tea")])
+      assert.strictEqual(last?.outcome, "created")
+      assert.lengthOf(new Set([closed.id, expiring.id, forgotten.id, last?.record.id]), 4)
+      assert.strictEqual((yield* store.put(ada, [fact("Tea")]))[0]?.record.id, last?.record.id)
+    })),
+
+  law("a record is known by what it says now, not by what it said", (store) =>
+    Effect.gen(function*() {
+      const { id } = yield* put(store, fact("Tea"))
+      yield* store.update(ada, id, { body: "Coffee" })
+      const [tea, coffee] = yield* store.put(ada, [fact("Tea"), fact("Coffee")])
+      assert.strictEqual(tea?.outcome, "created")
+      assert.deepEqual([coffee?.outcome, coffee?.record.id], ["duplicate", id])
+    })),
+
+  law("ids are those of a tenant: the same id elsewhere is another record", (store) =>
+    Effect.gen(function*() {
+      const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
+      yield* put(store, draft("here", { id: id("one") }))
+      const [there] = yield* store.put(elsewhere, [draft("there", { id: id("one") })])
+      assert.deepEqual([there?.outcome, there?.record.revision], ["created", 1])
+      assert.strictEqual((yield* store.put(elsewhere, [fact("Tea")]))[0]?.outcome, "created")
+      assert.strictEqual((yield* store.put(ada, [fact("Tea")]))[0]?.outcome, "created")
+      yield* store.forget(elsewhere, [id("one")], { purge: true })
+      assert.strictEqual((yield* get(store, ada, id("one"))).pipe((_) => _._tag), "Some")
+    }))
+]

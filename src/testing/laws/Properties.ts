@@ -1,0 +1,133 @@
+/** What holds of every draft, and of every course of events; seeded, so that twice is the same. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import * as MemoryKind from "../../domain/MemoryKind.ts"
+import type { MemoryMutation } from "../../domain/MemoryMutation.ts"
+import * as MemoryScope from "../../domain/MemoryScope.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import { anyDraft } from "../Drafts.ts"
+import { type Law, law } from "../Law.ts"
+import { listen } from "../Listener.ts"
+import * as Model from "../Model.ts"
+import * as Question from "../Question.ts"
+import { get, id, put, system } from "../Sample.ts"
+
+export const laws: ReadonlyArray<Law> = [
+  law(
+    "any legal draft comes back as it was written",
+    (store) =>
+      Effect.forEach(sample(anyDraft, 100), (draft) =>
+        Effect.gen(function*() {
+          const record = yield* put(store, draft, system)
+          assert.deepStrictEqual(yield* get(store, system, record.id), Option.some(record))
+          const { source, ...fields } = { ...record }
+          const { source: citation, ...written } = draft
+          assert.deepEqual({ ...plain(fields), ...plain(written) }, plain(fields)) // what was written is in it
+          assert.deepEqual(plain(source), plain({ ...citation, origin: "user", trust: 1 }))
+        }), { discard: true })
+  ),
+
+  law(
+    "whatever is done, by whomever, in whatever order: the answers are those of a plain model",
+    (_, another) =>
+      Effect.forEach(sample(course(anything), 40), (questions) =>
+        Effect.gen(function*() {
+          const store = yield* another
+          const model = Model.make({ kinds: yield* MemoryKind.Kinds, history: store.capabilities.history })
+          const { learn, resolve } = Question.minting()
+          const past: Array<string> = []
+          for (const [tick, question] of questions) {
+            if (tick > 0) yield* TestClock.adjust(tick) // each takes a turn of the event loop
+            past.push(`+${tick} ${JSON.stringify(question.viewer)} ${question.text}`)
+            const answer = yield* Question.put(question, store, resolve)
+            assert.deepEqual(
+              answer.gist,
+              yield* Question.expected(question, model, resolve, answer.gist),
+              past.join("\n")
+            )
+            learn(answer)
+          }
+        }).pipe(Effect.scoped), { discard: true })
+  ),
+
+  law(
+    "what a viewer does not see leaves no trace: all it is answered and told is that of a store that never held it",
+    (_, another) =>
+      Effect.forEach(sample(isolated, 40), ({ foreign, questions, viewer }) =>
+        Effect.gen(function*() {
+          const scope = Viewer.sees(viewer, "global") ? "global" : MemoryScope.normalise(viewer)
+          const [crowded, alone] = [yield* another, yield* another]
+          const [toldHere, toldThere] = [yield* listen(crowded, viewer, scope), yield* listen(alone, viewer, scope)]
+          const [here, there] = [Question.minting(), Question.minting()]
+          const past: Array<string> = []
+          for (const [n, [tick, question]] of questions.entries()) {
+            if (tick > 0) yield* TestClock.adjust(tick) // each takes a turn of the event loop
+            const stranger = foreign[n]
+            if (stranger && isForeign(viewer, stranger)) {
+              yield* Effect.either(crowded.apply(stranger.writer, [stranger.mutation]))
+            }
+            past.push(`+${tick} ${question.text}`)
+            const answer = yield* Question.put(question, crowded, here.resolve)
+            const undisturbed = yield* Question.put(question, alone, there.resolve)
+            here.learn(answer)
+            there.learn(undisturbed)
+            assert.strictEqual(
+              here.anonymous(answer),
+              there.anonymous(undisturbed),
+              `${JSON.stringify(viewer)}\n${past.join("\n")}`
+            )
+          }
+          assert.strictEqual(here.anonymous(yield* toldHere), there.anonymous(yield* toldThere))
+        }).pipe(Effect.scoped), { discard: true })
+  )
+]
+
+const sample = <A>(arbitrary: FastCheck.Arbitrary<A>, numRuns: number) =>
+  FastCheck.sample(arbitrary, { numRuns, seed: 2 })
+
+/** Ticks come between; all of them together are less than the hour after which a store compacts by itself. */
+const course = <A>(question: FastCheck.Arbitrary<A>) =>
+  FastCheck.array(FastCheck.tuple(FastCheck.constantFrom(0, 0, 0, 0, 0, 0, 0, 0, 1, 50, 5_000, 60_000), question), {
+    minLength: 25,
+    maxLength: 50
+  })
+
+const anything = FastCheck.oneof(
+  { weight: 20, arbitrary: Question.make(Question) },
+  { weight: 1, arbitrary: Question.maintenance }
+)
+
+interface Stranger {
+  readonly writer: Viewer.System
+  readonly mutation: MemoryMutation
+}
+
+/** A viewer asks and writes, but only under minted ids; strangers write where it does not look, under ids that it guesses. */
+const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
+  FastCheck.record({
+    viewer: FastCheck.constant(viewer),
+    questions: course(Question.make({
+      viewer: FastCheck.constant(viewer),
+      names: Question.names,
+      putNames: FastCheck.integer({ min: 0, max: 9 })
+    })),
+    foreign: FastCheck.array(
+      FastCheck.record<Stranger>({
+        writer: FastCheck.constantFrom(Viewer.system(viewer.tenant), Viewer.system("nowhere")),
+        mutation: Question.mutation(FastCheck.constantFrom("a", "b", "c")).map((named) =>
+          Question.resolved((name) => id(String(name)))(named)
+        )
+      }),
+      { minLength: 50, maxLength: 50 }
+    )
+  })
+)
+
+/** What a stranger's id stands for was put by a stranger, out of sight. */
+const isForeign = (viewer: Viewer.Viewer, { mutation, writer }: Stranger): boolean =>
+  mutation._tag !== "Put" || writer.tenant !== viewer.tenant || !Viewer.sees(viewer, mutation.draft.scope)
+
+const plain = (value: object): object => JSON.parse(JSON.stringify(value))

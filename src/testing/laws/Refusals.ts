@@ -1,0 +1,288 @@
+/** Bad input: a `MemoryError` with the right reason, and nothing written. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import type { Reason } from "../../domain/MemoryError.ts"
+import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { MemoryScope } from "../../domain/MemoryScope.ts"
+import { type Law, law, refuses } from "../Law.ts"
+import { ada, bob, draft, get, id, listed, put, system } from "../Sample.ts"
+
+const lone = "\ud800"
+const nested = (levels: number): unknown => levels === 0 ? 1 : [nested(levels - 1)]
+const long = (length: number) => "x".repeat(length)
+
+/** Fields of a draft that no store takes, under the reason it gives. */
+const badDrafts: Readonly<Record<string, ReadonlyArray<object>>> = {
+  invalid_id: ["", "x", "../x", long(26), `${id("x")}0`, id("x").toLowerCase().replace(/\d/g, "u"), 7, null].map((
+    id
+  ) => ({ id })),
+  invalid_scope: [
+    {},
+    { userId: "" },
+    { userId: long(257) },
+    { userId: "a\nb" },
+    { userId: "\u007f" },
+    { userId: lone },
+    { userId: 1 },
+    { somethingElse: "x" },
+    "everyone",
+    null,
+    undefined
+  ].map((scope) => ({ scope })),
+  path_escape: ["/", "..", ".", "a/b", "../etc", "a\\b", "\u0000", "a\u0000b"].flatMap((segment) => [
+    { scope: { userId: segment } },
+    { scope: { agentId: "a", runId: segment } }
+  ]),
+  invalid_draft: [
+    { summary: "" },
+    { summary: long(201) },
+    { summary: "two\nlines" },
+    { summary: lone },
+    { body: undefined },
+    { body: 7 },
+    { body: "   " },
+    { body: long(65_537) },
+    { body: long(1_000_000) },
+    { body: `x${lone}` },
+    { kind: "" },
+    { kind: "Not a kind" },
+    { kind: "../x" },
+    { kind: "episodic", data: { intensity: 2 } },
+    { kind: "belief", data: {} },
+    { tags: [""] },
+    { tags: [long(65)] },
+    { tags: ["a\nb"] },
+    { tags: [lone] },
+    { tags: [7] },
+    { tags: Array.from({ length: 33 }, (_, n) => String(n)) },
+    { tags: ["instructions"] },
+    { tags: [" Instructions "] },
+    { importance: -0.1 },
+    { importance: 1.1 },
+    { importance: NaN },
+    { importance: "high" },
+    { confidence: Infinity },
+    { validAt: 1.5 },
+    { validAt: -1 },
+    { invalidAt: NaN },
+    { expiresAt: 0 },
+    { links: [{ to: "x", type: "t", weight: 1 }] },
+    { links: [{ to: id("x"), type: long(1_025), weight: 1 }] },
+    { links: [{ to: id("x"), type: "t", weight: 2 }] },
+    { source: { reference: long(1_025) } },
+    { source: { sequence: -1 } },
+    ...[
+      { n: NaN },
+      { n: Infinity },
+      { n: undefined },
+      { n: lone },
+      { [lone]: 1 },
+      JSON.parse("{\"__proto__\":{\"admin\":true}}"),
+      JSON.parse("{\"deep\":{\"__proto__\":1}}"),
+      { n: nested(64) },
+      { n: new Date(0) },
+      { n: () => 1 },
+      { n: 1n },
+      [],
+      "text",
+      null,
+      new Map()
+    ].flatMap((json) => [{ data: json }, { metadata: json }])
+  ]
+}
+
+/** No viewer may see more for having said one of these. */
+const badFilters: ReadonlyArray<readonly [Reason, object]> = [
+  ...[0, -1, NaN, 1.5, 1e9, Infinity, 1_001, "10", null].map((limit) => ["invalid_draft", { limit }] as const),
+  ["invalid_id", { ids: ["x"] }],
+  ["invalid_scope", { scope: {} }],
+  ["path_escape", { scope: { userId: "../x" } }],
+  ["invalid_draft", { kinds: ["Not a kind"] }],
+  ["invalid_draft", { tags: [long(65)] }],
+  ["invalid_draft", { asOf: -1 }],
+  ["invalid_draft", { minImportance: 2 }],
+  ["invalid_draft", { maxTrust: 4 }],
+  ["invalid_draft", { where: { "source.trust": { eq: 1 } } }],
+  ["invalid_draft", { where: { "data.n": { like: "x" } } }],
+  ["invalid_draft", { where: { "data.n": { in: [] } } }],
+  ["invalid_draft", { createdAt: { from: "yesterday" } }]
+]
+
+const badQueries: ReadonlyArray<readonly [Reason, object]> = [
+  ...badFilters,
+  ["invalid_draft", { text: 7 }],
+  ["invalid_draft", { mode: "telepathy" }],
+  ["invalid_draft", { minScore: 2 }],
+  ["invalid_draft", { weights: { lexical: -1 } }],
+  ["invalid_draft", { weights: { recency: Infinity } }],
+  ["invalid_draft", { budget: 0 }],
+  ["invalid_draft", { embedding: { model: "m" } }]
+]
+
+export const laws: ReadonlyArray<Law> = [
+  law(
+    "a draft that is not legal is refused, for the right reason, and nothing of its batch is written",
+    (store) =>
+      Effect.gen(function*() {
+        const kept = yield* put(store, draft("kept", { id: id("kept") }))
+        for (const [reason, all] of Object.entries(badDrafts)) {
+          for (const fields of all) {
+            const bad = { ...draft("body"), ...fields }
+            const error = yield* refuses(
+              reason as Reason,
+              store.put(system, [draft("good"), bad, draft("better", { id: kept.id })])
+            )
+            assert.isNotEmpty(error.message)
+            assert.isAtMost(error.message.length, 2_000)
+            assert.isFalse(error.isRetryable)
+          }
+        }
+        assert.deepStrictEqual(yield* listed(store, system), ["kept"])
+        assert.deepStrictEqual(yield* store.history(system, kept.id), [kept])
+        assert.isUndefined(Reflect.get({}, "admin"))
+      })
+  ),
+
+  law("all that is wrong with a draft is said, not the first of it", (store) =>
+    Effect.gen(function*() {
+      const { detail } = yield* refuses(
+        "invalid_draft",
+        store.put(ada, [draft("x", { summary: "", tags: [long(65)], importance: 2 })])
+      )
+      for (const field of ["summary", "tags", "importance"]) assert.include(detail.issues.join("\n"), field)
+      assert.isAtLeast(detail.issues.length, 3)
+    })),
+
+  law("a patch that is not legal is refused, and changes nothing", (store) =>
+    Effect.gen(function*() {
+      const { id: tea } = yield* put(
+        store,
+        draft("Tea", { kind: "belief", data: { subject: "a", predicate: "b", object: "c", sourceType: "prior" } })
+      )
+      const patches: ReadonlyArray<object> = [
+        { summary: "" },
+        { summary: null },
+        { body: null },
+        { body: lone },
+        { body: "" },
+        { tags: ["instructions"] },
+        { tags: null },
+        { importance: NaN },
+        { confidence: 2 },
+        { data: {} },
+        { data: { n: NaN } },
+        { metadata: JSON.parse("{\"__proto__\":1}") },
+        { expiresAt: 0 },
+        { supersededBy: "x" },
+        { links: [{}] }
+      ]
+      for (const patch of patches) yield* refuses("invalid_draft", store.update(ada, tea, patch))
+      yield* refuses("invalid_draft", store.update(ada, tea, { body: "x" }, { ifRevision: -1 }))
+      yield* refuses("invalid_draft", store.update(ada, tea, { body: "x" }, { ifRevision: NaN }))
+      const kept = (yield* store.get(ada, [tea]))[0]!
+      assert.strictEqual(kept._tag === "Some" && kept.value.revision, 1)
+    })),
+
+  law("a patch has no say in scope, kind, source, id or time of arrival", (store) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, draft("Tea"))
+      const more = {
+        body: "Coffee",
+        scope: "global",
+        kind: "user",
+        id: id("x"),
+        createdAt: 9,
+        revision: 9,
+        source: { origin: "instructions", trust: 0 }
+      }
+      const after = yield* store.update(ada, tea.id, more)
+      assert.deepEqual({ ...after }, { ...tea, body: "Coffee", summary: "Coffee", updatedAt: 0, revision: 2 })
+      assert.deepStrictEqual(yield* listed(store, bob), [])
+    })),
+
+  law("an id that is none is invalid_id, wherever it is given", (store) =>
+    Effect.gen(function*() {
+      for (const text of ["", "x", "..", `${id("x")} `, "\u0000".repeat(26), "\u{1f600}"]) {
+        const bad = text as MemoryId // what a tool or a caller without types would send
+        for (
+          const call of [
+            store.get(ada, [id("x"), bad]),
+            store.update(ada, bad, {}),
+            store.forget(ada, [bad]),
+            store.forget(ada, [bad], { purge: true }),
+            store.history(ada, bad),
+            store.whyNot(ada, bad, {}),
+            store.touch(ada, [bad]),
+            store.uses(ada, [bad]),
+            store.apply(ada, [{ _tag: "Restore", id: bad, revision: 1 }])
+          ]
+        ) yield* refuses<"invalid_id", unknown>("invalid_id", call)
+      }
+    })),
+
+  law("a filter or a query that is not legal is refused", (store) =>
+    Effect.gen(function*() {
+      yield* put(store, draft("Tea"))
+      for (const [reason, filter] of badFilters) yield* refuses(reason, store.list(ada, filter as MemoryFilter)) // as above
+      for (const [reason, query] of badQueries) {
+        yield* refuses(reason, store.search(ada, query))
+        yield* refuses(reason, store.whyNot(ada, id("x"), query))
+      }
+      for (const limit of [0, -1, NaN, 1.5, 1e9]) yield* refuses("invalid_draft", store.history(ada, id("x"), limit))
+    })),
+
+  law("ifRevision is about one draft, with an id", (store) =>
+    Effect.gen(function*() {
+      yield* refuses(
+        "invalid_draft",
+        store.put(ada, [draft("a", { id: id("a") }), draft("b", { id: id("b") })], { ifRevision: 1 })
+      )
+      yield* refuses("invalid_draft", store.put(ada, [], { ifRevision: 1 }))
+      yield* refuses("invalid_draft", store.put(ada, [draft("a")], { ifRevision: 1 }))
+      assert.deepStrictEqual(yield* listed(store, ada), [])
+    })),
+
+  law("a mutation that is none, and a provenance that is none, are refused", (store) =>
+    Effect.gen(function*() {
+      const mutations: ReadonlyArray<object> = [{}, { _tag: "Erase", id: id("x") }, { _tag: "Put" }, {
+        _tag: "Restore",
+        id: id("x"),
+        revision: -1
+      }]
+      for (const mutation of mutations) {
+        yield* refuses("invalid_draft", store.apply(ada, [mutation as never])) // what a caller without types would send
+      }
+      const provenances: ReadonlyArray<object> = [{ trust: 4 }, { trust: NaN }, { origin: "god" }]
+      for (const provenance of provenances) yield* refuses("invalid_draft", store.put(ada, [draft("x")], provenance))
+      assert.deepStrictEqual(yield* listed(store, ada), [])
+    })),
+
+  law("what is legal at the very edge is kept", (store) =>
+    Effect.gen(function*() {
+      const edge = {
+        ...draft(long(65_536)),
+        id: id("edge"),
+        scope: { userId: "ada" } satisfies MemoryScope,
+        kind: `k${"-".repeat(63)}`,
+        summary: "\u{1f600}".repeat(100),
+        tags: Array.from({ length: 32 }, (_, n) => `${long(62)}${n + 10}`),
+        importance: 1,
+        confidence: 0,
+        data: { n: nested(63) as never, "": "", constructor: 1, ["\u2028"]: -0.5 }, // arrays of arrays of a number
+        metadata: { "a.b": { "c d": [null, true, 1e300, ""] } },
+        validAt: Number.MAX_SAFE_INTEGER,
+        invalidAt: 0,
+        expiresAt: Number.MAX_SAFE_INTEGER
+      }
+      const record = yield* put(store, edge)
+      const kept = yield* get(store, ada, id("edge"))
+      assert.deepEqual(kept._tag === "Some" && { ...kept.value }, { ...record })
+      for (const field of ["body", "summary", "tags", "data", "metadata"] as const) {
+        assert.deepEqual(record[field] as unknown, edge[field])
+      }
+      yield* put(store, draft("", { summary: "an empty body, with a summary" }))
+      yield* put(store, draft("end of time", { scope: { userId: "ada" }, tags: ["Instruction"] }))
+      assert.lengthOf(yield* listed(store, ada), 2)
+    }))
+]

@@ -1,0 +1,290 @@
+/** Filters, search, and why something was not found. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import type { Absence, MemoryFilter, MemoryQuery } from "../../domain/MemoryFilter.ts"
+import { type Law, law, refuses } from "../Law.ts"
+import { ada, draft, found, id, listed, put, system } from "../Sample.ts"
+
+export const laws: ReadonlyArray<Law> = [
+  law(
+    "every clause of a filter keeps out what it says, in list, search and stream alike; clauses add up",
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(
+          store,
+          draft("a", {
+            id: id("a"),
+            kind: "user",
+            tags: ["Drinks", "hot"],
+            importance: 0.2,
+            data: { n: 1, s: "x", deep: { on: true } },
+            validAt: 10
+          })
+        )
+        yield* TestClock.adjust("100 millis")
+        yield* put(
+          store,
+          draft("b", {
+            id: id("b"),
+            tags: ["cold"],
+            importance: 0.5,
+            data: { n: 2, s: "y", list: ["p"] },
+            validAt: 20
+          }),
+          ada,
+          { trust: 3, origin: "import" }
+        )
+        yield* TestClock.adjust("100 millis")
+        yield* put(store, draft("c", { id: id("c"), importance: 0.8, metadata: { n: 3, "a b": null } }))
+        const cases: ReadonlyArray<readonly [MemoryFilter, string]> = [
+          [{}, "abc"],
+          [{ kinds: ["reference"] }, "bc"],
+          [{ kinds: ["user", "reference"] }, "abc"],
+          [{ kinds: [] }, ""],
+          [{ tags: ["drinks"] }, "a"],
+          [{ tags: ["COLD", "HOT"] }, "ab"],
+          [{ tags: ["drink"] }, ""],
+          [{ ids: [id("a"), id("c"), id("nobody")] }, "ac"],
+          [{ ids: [] }, ""],
+          [{ createdAt: { from: 100 } }, "bc"],
+          [{ createdAt: { until: 100 } }, "a"],
+          [{ createdAt: { from: 100, until: 200 } }, "b"],
+          [{ validAt: { from: 20, until: 200 } }, "b"],
+          [{ minImportance: 0.5 }, "bc"],
+          [{ minImportance: 0 }, "abc"],
+          [{ maxTrust: 1 }, "ac"],
+          [{ maxTrust: 3 }, "abc"],
+          [{ where: { "data.n": { eq: 1 } } }, "a"],
+          [{ where: { "data.n": { eq: "1" } } }, ""],
+          [{ where: { "data.n": { in: [2, 1] } } }, "ab"],
+          [{ where: { "data.n": { gte: 2 } } }, "b"],
+          [{ where: { "data.n": { lt: 2 } } }, "a"],
+          [{ where: { "data.s": { gte: "x" } } }, "ab"],
+          [{ where: { "data.s": { lt: 5 } } }, ""],
+          [{ where: { "data.deep.on": { eq: true } } }, "a"],
+          [{ where: { "data.list.0": { eq: "p" } } }, "b"],
+          [{ where: { "data.n": { exists: false } } }, "c"],
+          [{ where: { "metadata.a b": { exists: true } } }, "c"],
+          [{ where: { "data.constructor": { exists: true } } }, ""],
+          [{ where: { "data.n": { gte: 1 }, "data.s": { eq: "y" } } }, "b"],
+          [{ scope: { userId: "ada" } }, "abc"],
+          [{ scope: "global" }, ""],
+          [{ asOf: 15 }, "a"],
+          [{ tags: ["hot", "cold"], minImportance: 0.5 }, "b"],
+          [{ kinds: ["user"], tags: ["cold"] }, ""]
+        ]
+        for (const [filter, bodies] of cases) {
+          const message = JSON.stringify(filter)
+          assert.strictEqual((yield* listed(store, ada, filter)).sort().join(""), bodies, message)
+          assert.strictEqual((yield* found(store, ada, filter)).sort().join(""), bodies, message)
+        }
+      })
+  ),
+
+  law("a search without text is by recency, like the list", (store) =>
+    Effect.gen(function*() {
+      for (const body of ["one", "two", "three"]) {
+        yield* put(store, draft(body))
+        yield* TestClock.adjust("1 hour")
+      }
+      assert.deepStrictEqual(yield* found(store, ada), ["three", "two", "one"])
+      assert.deepStrictEqual(yield* found(store, ada, { limit: 2 }), ["three", "two"])
+      assert.strictEqual((yield* store.search(ada, { limit: 2 })).leftOut.limit, 1)
+    })),
+
+  law("a text without a usable word finds nothing", (store) =>
+    Effect.gen(function*() {
+      yield* put(store, draft("the tea and a"))
+      for (const text of ["", "  ", "the", "a", "?!", "\u0000", "—"]) {
+        assert.deepStrictEqual(yield* found(store, ada, { text }), [])
+      }
+    })),
+
+  law(
+    "search reads summary, body and tags, in every script, whatever the case and the accents",
+    (store) =>
+      Effect.gen(function*() {
+        const bodies = [
+          "Zoë trinkt Café crème",
+          "寿司が好きです",
+          "我喜欢喝绿茶",
+          "ฉันชอบดื่มชา",
+          "Πίνει τσάι",
+          "Любит чай",
+          "C++ and node_modules",
+          "plan B42"
+        ]
+        yield* store.put(ada, bodies.map((body) => draft(body)))
+        yield* put(store, draft("untitled", { summary: "Gebäck", tags: ["süß", "two words"] }))
+        const cases = [
+          ["zoe", bodies[0]],
+          ["CAFE", bodies[0]],
+          ["cafe\u0301", bodies[0]],
+          ["寿司", bodies[1]],
+          ["茶", bodies[2]],
+          ["喜欢", bodies[2]],
+          ["τσαι", bodies[4]],
+          ["ЧАЙ", bodies[5]],
+          ["node_modules", bodies[6]],
+          ["b42", bodies[7]],
+          ["geback", "untitled"],
+          ["suss", undefined],
+          ["süß", "untitled"],
+          ["words", "untitled"],
+          ["coffee", undefined]
+        ] as const
+        for (const [text, body] of cases) {
+          if (body === undefined) assert.deepStrictEqual(yield* found(store, ada, { text }), [], text)
+          else assert.strictEqual((yield* found(store, ada, { text }))[0], body, text)
+        }
+      })
+  ),
+
+  law(
+    "hits come best first, with scores of 0..1; the more, the rarer and the shorter, the better",
+    (store) =>
+      Effect.gen(function*() {
+        const best = "green tea"
+        yield* store.put(
+          ada,
+          [
+            "tea and a great many other things besides, none of which are of any colour",
+            best,
+            "green paint",
+            "blue paint"
+          ].map((body) => draft(body))
+        )
+        const { hits } = yield* store.search(ada, { text: "green tea" })
+        assert.strictEqual(hits[0]?.record.body, best)
+        assert.lengthOf(hits, 3)
+        for (const { score } of hits) assert.isTrue(score >= 0 && score <= 1)
+        assert.deepStrictEqual(hits.map(({ score }) => score), hits.map(({ score }) => score).sort((a, b) => b - a))
+      })
+  ),
+
+  law("equal scores are in order of recency, then of id, every time", (store) =>
+    Effect.gen(function*() {
+      const weights = { lexical: 1, recency: 0 }
+      const ids = ["a", "b", "c", "d"].map((name) => id(name))
+      yield* store.put(ada, ids.map((id, n) => draft(`tea ${"xyzw"[n]!.repeat(9)}`, { id })))
+      yield* TestClock.adjust("1 second")
+      yield* put(store, draft("tea vvvvvvvvv", { id: id("e") }))
+      const query = { text: "tea", weights }
+      const order = (yield* store.search(ada, query)).hits.map(({ record }) => record.id)
+      assert.deepStrictEqual(order, [id("e"), ...ids.sort()])
+      assert.deepStrictEqual((yield* store.search(ada, query)).hits.map(({ record }) => record.id), order)
+    })),
+
+  law(
+    "what was cut off is counted: by the limit, which is 20 unless said, and by the budget",
+    (store) =>
+      Effect.gen(function*() {
+        const words = Array.from({ length: 26 }, (_, n) => String.fromCharCode(97 + n).repeat(8))
+        yield* store.put(ada, words.map((word) => draft(`tea ${word.repeat(10)}`)))
+        const standard = yield* store.search(ada, { text: "tea" })
+        assert.deepEqual([standard.hits.length, standard.leftOut.limit], [20, 6])
+        const narrow = yield* store.search(ada, { text: "tea", limit: 25, budget: 100 })
+        assert.isBelow(narrow.hits.length, 25)
+        assert.deepEqual([narrow.leftOut.limit, narrow.leftOut.budget], [1, 25 - narrow.hits.length])
+        assert.strictEqual((yield* store.search(ada, { text: "tea", limit: 25, budget: 1_000_000 })).leftOut.budget, 0)
+      })
+  ),
+
+  law(
+    "minScore keeps out what scores less; explain tells what the score is made of",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(
+          ada,
+          ["green tea", "tea, among many other things that are not green at all"].map((body) => draft(body))
+        )
+        const { hits } = yield* store.search(ada, { text: "green tea", explain: true })
+        assert.lengthOf(hits, 2)
+        for (const { explanation } of hits) {
+          assert.isNotEmpty(explanation)
+          assert.isTrue(Object.values(explanation!).every(Number.isFinite))
+        }
+        const minScore = hits[0]!.score
+        assert.isBelow(hits[1]!.score, minScore)
+        assert.lengthOf((yield* store.search(ada, { text: "green tea", minScore })).hits, 1)
+        assert.isUndefined((yield* store.search(ada, { text: "green tea" })).hits[0]?.explanation)
+      })
+  ),
+
+  law("an update is found by its new words, not by its old ones", (store) =>
+    Effect.gen(function*() {
+      const { id } = yield* put(store, draft("Tea", { tags: ["hot"] }))
+      yield* store.update(ada, id, { body: "Coffee", tags: ["black"] })
+      assert.deepStrictEqual(yield* found(store, ada, { text: "tea hot" }), [])
+      assert.deepStrictEqual(yield* found(store, ada, { text: "coffee" }), ["Coffee"])
+      assert.deepStrictEqual(yield* found(store, ada, { text: "black" }), ["Coffee"])
+    })),
+
+  law(
+    "without vectors: the mode vector is unsupported, hybrid answers by words and says which leg is missing",
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("Tea"))
+        const embedding = { model: "m", vector: [1, 0] }
+        yield* refuses("unsupported", store.search(ada, { text: "tea", mode: "vector", embedding }))
+        for (const query of [{ text: "tea", mode: "hybrid" }, { text: "tea", embedding }] as const) {
+          const { failures, hits } = yield* store.search(ada, query)
+          assert.lengthOf(hits, 1)
+          assert.deepEqual(failures.map(({ error, leg }) => [leg, error.reason]), [["vector", "unsupported"]])
+        }
+        assert.deepStrictEqual((yield* store.search(ada, { text: "tea", mode: "lexical" })).failures, [])
+      }),
+    ({ vector }) => !vector
+  ),
+
+  law("whyNot names what kept a record out, and is None of a hit", (store) =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust("1 second")
+      const { id: tea } = yield* put(store, draft("green tea", { tags: ["hot"], data: { n: 1 } }), ada, { trust: 2 })
+      yield* put(store, draft("tea of many words, not one of which says the colour"))
+      yield* put(store, draft("of many more words, among them tea, not one of which says the colour"))
+      const cases: ReadonlyArray<readonly [MemoryQuery, Absence | undefined]> = [
+        [{}, undefined],
+        [{ text: "green tea" }, undefined],
+        [{ asOf: 0 }, "not_valid_then"],
+        [{ scope: { userId: "bob" } }, "scope"],
+        [{ kinds: ["user"] }, "kind"],
+        [{ tags: ["cold"] }, "tags"],
+        [{ ids: [id("nobody")] }, "ids"],
+        [{ createdAt: { until: 1_000 } }, "time"],
+        [{ validAt: { from: 1_001 } }, "time"],
+        [{ minImportance: 0.6 }, "importance"],
+        [{ maxTrust: 1 }, "trust"],
+        [{ where: { "data.n": { eq: 2 } } }, "where"],
+        [{ text: "coffee" }, "no_match"],
+        [{ text: "the" }, "no_match"],
+        [{ text: "words", kinds: ["user"] }, "kind"]
+      ]
+      for (const [query, absence] of cases) {
+        assert.deepStrictEqual(
+          yield* store.whyNot(ada, tea, query),
+          Option.fromNullable(absence),
+          JSON.stringify(query)
+        )
+        assert.strictEqual((yield* found(store, ada, query)).includes("green tea"), absence === undefined)
+      }
+      assert.deepStrictEqual(yield* store.whyNot(ada, id("nobody"), {}), Option.some("absent" as const))
+      assert.deepStrictEqual(yield* store.whyNot(system, tea, {}), Option.none())
+      const [first, second] = (yield* store.search(ada, { text: "tea" })).hits
+      assert.deepStrictEqual(
+        yield* store.whyNot(ada, second!.record.id, { text: "tea", limit: 1 }),
+        Option.some("beyond_limit" as const)
+      )
+      assert.deepStrictEqual(
+        yield* store.whyNot(ada, second!.record.id, { text: "tea", minScore: first!.score }),
+        Option.some("below_min_score" as const)
+      )
+      const last = (yield* store.search(ada, { text: "tea" })).hits[2]!.record.id
+      assert.deepStrictEqual(
+        yield* store.whyNot(ada, last, { text: "tea", budget: 1 }),
+        Option.some("beyond_budget" as const)
+      )
+    }))
+]

@@ -1,0 +1,112 @@
+/** `changes`: who hears what. */
+import { assert } from "@effect/vitest"
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import * as TestClock from "effect/TestClock"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import type { StoreChange } from "../../domain/StoreChange.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import { type Law, law, refuses } from "../Law.ts"
+import { listen } from "../Listener.ts"
+import { ada, bob, draft, fact, id, put, system } from "../Sample.ts"
+
+export const laws: ReadonlyArray<Law> = [
+  law("own writes are told in order, as done here, each record as it then was", (store) =>
+    Effect.gen(function*() {
+      yield* put(store, draft("before anyone listened"))
+      const told = yield* listen(store, ada)
+      const a = yield* put(store, draft("a"))
+      const b = yield* store.update(ada, a.id, { body: "b" })
+      const batch = yield* store.put(ada, [draft("c"), draft("d")])
+      yield* store.forget(ada, [a.id])
+      const again = yield* put(store, draft("again", { id: a.id }))
+      yield* store.forget(ada, [a.id], { purge: true })
+      assert.deepEqual(yield* told, [
+        written(a),
+        written(b),
+        ...batch.map(({ record }) => written(record)),
+        forgotten(a.id),
+        written(again),
+        forgotten(a.id)
+      ])
+    })),
+
+  law("what changes nothing is not told", (store) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, fact("Tea"))
+      yield* put(store, draft("expiring", { expiresAt: 1_000 }))
+      const told = yield* listen(store, ada)
+      yield* put(store, fact("Tea"))
+      yield* store.touch(ada, [tea.id])
+      yield* store.forget(ada, [id("nobody")])
+      yield* refuses(
+        "not_found",
+        store.apply(ada, [
+          { _tag: "Put", draft: draft("refused") },
+          { _tag: "Update", id: id("nobody"), patch: {} }
+        ])
+      )
+      yield* TestClock.adjust("1 second")
+      yield* store.compact
+      assert.deepStrictEqual(yield* told, [])
+    })),
+
+  law("everyone is told of what they see, and of nothing else", (store) =>
+    Effect.gen(function*() {
+      const within = Viewer.make({ userId: "ada", reach: "within" })
+      const elsewhere = Viewer.make({ userId: "ada", tenant: "elsewhere" })
+      const [toAda, toBob, toWithin, toSystem] = [
+        yield* listen(store, ada),
+        yield* listen(store, bob),
+        yield* listen(store, within, { userId: "ada" }),
+        yield* listen(store, system)
+      ]
+      const toElsewhere = yield* listen(store, elsewhere)
+      const global = yield* put(store, draft("global", { scope: "global" }))
+      const hers = yield* put(store, draft("hers"))
+      const session = yield* put(store, draft("session", { scope: { userId: "ada", sessionId: "s" } }), within)
+      const there = yield* put(store, draft("there"), elsewhere)
+      assert.deepEqual(yield* toAda, [written(global), written(hers)])
+      assert.deepEqual(yield* toBob, [written(global)])
+      assert.deepEqual(yield* toWithin, [written(hers), written(session)])
+      assert.deepEqual(yield* toSystem, [written(global), written(hers), written(session)])
+      assert.deepEqual(yield* toElsewhere, [written(there)])
+    })),
+
+  law(
+    "a record that leaves a viewer's sight is forgotten to it; one that comes into sight is written",
+    (store) =>
+      Effect.gen(function*() {
+        const toAda = yield* listen(store, ada)
+        const toBob = yield* listen(store, bob)
+        yield* put(store, draft("shared", { id: id("x"), scope: "global" }))
+        const hers = yield* put(store, draft("hers", { id: id("x") }))
+        const his = yield* put(store, draft("his", { id: id("x"), scope: { userId: "bob" } }), system)
+        yield* store.forget(system, [id("x")])
+        const heard = (changes: ReadonlyArray<StoreChange>) => changes.slice(1) // both saw what was shared
+        assert.deepEqual(heard(yield* toAda), [written(hers), forgotten(id("x"))])
+        assert.deepEqual(heard(yield* toBob), [
+          forgotten(id("x")),
+          written(his),
+          forgotten(id("x"))
+        ])
+      })
+  ),
+
+  law("a listener that stops hears no more, and nobody minds", (store) =>
+    Effect.gen(function*() {
+      const taken = yield* Effect.fork(Stream.runCollect(Stream.take(store.changes(ada), 2)))
+      for (let n = 0; taken.unsafePoll() === null; n++) {
+        assert.isBelow(n, 10_000, "two changes were not heard")
+        yield* put(store, draft(String(n), { id: id("x") }))
+        yield* Effect.yieldNow()
+      }
+      assert.lengthOf(Chunk.toReadonlyArray(yield* taken), 2)
+      yield* put(store, draft("after"))
+    }))
+]
+
+const written = (record: MemoryRecord): StoreChange => ({ _tag: "Written", record, by: "here" })
+const forgotten = (id: MemoryId): StoreChange => ({ _tag: "Forgotten", id, by: "here" })

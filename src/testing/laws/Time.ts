@@ -1,0 +1,140 @@
+/** Expiry and valid time. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import { type Law, law, refuses } from "../Law.ts"
+import { ada, draft, fact, found, get, listed, put, system } from "../Sample.ts"
+
+export const laws: ReadonlyArray<Law> = [
+  law(
+    "what has expired is absent everywhere, from that very millisecond, whatever is asked",
+    (store) =>
+      Effect.gen(function*() {
+        const { id } = yield* put(store, draft("Bread is in the oven", { expiresAt: 60_000, data: { n: 1 } }))
+        yield* store.update(ada, id, { data: { n: 2 } })
+        yield* TestClock.adjust("59999 millis")
+        assert.lengthOf(yield* found(store, ada, { text: "oven" }), 1)
+        assert.isTrue(Option.isSome(yield* get(store, ada, id)))
+
+        yield* TestClock.adjust("1 millis")
+        assert.deepStrictEqual(yield* get(store, ada, id), Option.none())
+        for (const query of [{}, { asOf: 0 }, { asOf: 59_999 }, { ids: [id] }]) {
+          assert.deepStrictEqual(yield* listed(store, ada, query), [])
+          assert.deepStrictEqual(yield* found(store, ada, query), [])
+          assert.deepStrictEqual(yield* found(store, ada, { ...query, text: "oven" }), [])
+        }
+        assert.deepStrictEqual(yield* store.history(ada, id), [])
+        yield* refuses("not_found", store.update(ada, id, { expiresAt: null }))
+        yield* refuses("not_found", store.apply(ada, [{ _tag: "Restore", id, revision: 2 }]))
+        yield* store.touch(ada, [id])
+        assert.deepEqual(yield* store.uses(ada, [id]), [{ count: 0 }])
+        assert.deepStrictEqual(yield* store.forget(ada, [id]), [false])
+      })
+  ),
+
+  law("System sees what has expired, until it is compacted", (store) =>
+    Effect.gen(function*() {
+      const bread = yield* put(store, draft("Bread", { expiresAt: 1_000 }))
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(yield* get(store, system, bread.id), Option.some(bread))
+      assert.deepStrictEqual(yield* listed(store, system), ["Bread"])
+      assert.deepStrictEqual(yield* found(store, system, { text: "bread" }), ["Bread"])
+      assert.deepStrictEqual(yield* store.history(system, bread.id), [bread])
+      yield* store.compact
+      assert.deepStrictEqual(yield* listed(store, system), [])
+    })),
+
+  law("the id of what has expired may be put again", (store) =>
+    Effect.gen(function*() {
+      const { id } = yield* put(store, draft("Bread", { expiresAt: 1_000 }))
+      yield* TestClock.adjust("1 second")
+      const [again] = yield* store.put(ada, [draft("Cake", { id })])
+      assert.deepEqual([again?.outcome, again?.record.createdAt], ["created", 1_000])
+      assert.deepStrictEqual(yield* listed(store, ada), ["Cake"])
+    })),
+
+  law("what would be expired already is not written", (store) =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust("1 second")
+      const { id } = yield* put(store, draft("Tea"))
+      yield* refuses("invalid_draft", store.put(ada, [draft("late", { expiresAt: 1_000 })]))
+      yield* refuses("invalid_draft", store.put(ada, [draft("late", { id, expiresAt: 999 })]))
+      yield* refuses("invalid_draft", store.update(ada, id, { expiresAt: 1_000 }))
+      assert.deepStrictEqual(yield* listed(store, system), ["Tea"])
+      assert.strictEqual((yield* store.update(ada, id, { expiresAt: 1_001 })).expiresAt, 1_001)
+    })),
+
+  law(
+    "asOf answers by valid time: from validAt, before invalidAt, closed records included",
+    (store) =>
+      Effect.gen(function*() {
+        yield* TestClock.adjust("10 seconds")
+        yield* put(store, fact("Lives in Bern", { validAt: 1_000, invalidAt: 5_000 }))
+        yield* put(store, fact("Lives in Oslo", { validAt: 5_000 }))
+        yield* put(store, fact("Lives in Rome", { validAt: 20_000 }))
+        const at = (asOf?: number) =>
+          Effect.gen(function*() {
+            const list = yield* listed(store, ada, { asOf })
+            assert.sameMembers(yield* found(store, ada, { asOf, text: "lives" }), list)
+            return list.sort()
+          })
+        assert.deepStrictEqual(yield* at(999), [])
+        assert.deepStrictEqual(yield* at(1_000), ["Lives in Bern"])
+        assert.deepStrictEqual(yield* at(4_999), ["Lives in Bern"])
+        assert.deepStrictEqual(yield* at(5_000), ["Lives in Oslo"])
+        assert.deepStrictEqual(yield* at(), ["Lives in Oslo"])
+        assert.deepStrictEqual(yield* at(20_000), ["Lives in Oslo", "Lives in Rome"])
+      })
+  ),
+
+  law("a closed record is out of list and search, and still there by id", (store) =>
+    Effect.gen(function*() {
+      const { id } = yield* put(store, fact("Lives in Bern"))
+      yield* TestClock.adjust("1 second")
+      const closed = yield* store.update(ada, id, { invalidAt: 1_000 })
+      assert.deepStrictEqual(yield* listed(store, ada), [])
+      assert.deepStrictEqual(yield* found(store, ada, { text: "Bern" }), [])
+      assert.deepStrictEqual(yield* store.whyNot(ada, id, { text: "Bern" }), Option.some("not_valid_then" as const))
+      assert.deepStrictEqual(yield* get(store, ada, id), Option.some(closed))
+      yield* store.update(ada, id, { invalidAt: null })
+      assert.deepStrictEqual(yield* found(store, ada, { text: "Bern" }), ["Lives in Bern"])
+    })),
+
+  law(
+    "System is shown every record, true now or not; asOf narrows for it as for all",
+    (store) =>
+      Effect.gen(function*() {
+        yield* TestClock.adjust("10 seconds")
+        yield* put(store, fact("was", { validAt: 1_000, invalidAt: 5_000 }))
+        yield* put(store, fact("never", { validAt: 5_000, invalidAt: 5_000 }))
+        yield* put(store, fact("will be", { validAt: 20_000 }))
+        assert.sameMembers(yield* listed(store, system), ["was", "never", "will be"])
+        assert.deepStrictEqual(yield* listed(store, system, { asOf: 2_000 }), ["was"])
+        assert.deepStrictEqual(yield* listed(store, ada), [])
+      })
+  ),
+
+  law("what is expired, closed or another's takes no place from what is not", (store) =>
+    Effect.gen(function*() {
+      const crowd = Array.from({ length: 1_000 }, (_, n) =>
+        draft(`tea ${n}`, [{ expiresAt: 1_000 }, { invalidAt: 500 }, { scope: { userId: "bob" } }][n % 3]))
+      yield* put(store, draft("tea, the one"))
+      yield* TestClock.adjust("1 millis")
+      yield* store.put(system, crowd)
+      yield* TestClock.adjust("1 second")
+      for (const query of [{ limit: 1 }, { limit: 1, text: "tea" }]) {
+        const { hits, leftOut } = yield* store.search(ada, query)
+        assert.deepStrictEqual(
+          hits.map(({ record }) =>
+            record.body
+          ),
+          ["tea, the one"]
+        )
+        assert.deepEqual({ ...leftOut }, { limit: 0, budget: 0, folded: 0 })
+      }
+      const page = yield* store.list(ada, { limit: 1 })
+      assert.lengthOf(page.items, 1)
+      assert.isUndefined(page.next)
+    }))
+]

@@ -1,0 +1,364 @@
+/** What a record is after it was put or updated. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import { deriveSummary, type Draft } from "../../domain/MemoryRecord.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import { type Law, law, refuses } from "../Law.ts"
+import { ada, draft, fact, get, id, listed, put, system } from "../Sample.ts"
+
+/** Says all that a draft can say. */
+const whole: Draft = {
+  id: id("whole"),
+  scope: { userId: "ada", agentId: "pilot" },
+  kind: "user",
+  summary: "Tea, and how",
+  body: "# Tea\n\nGreen, at 70 °C — never \"boiling\".\n",
+  tags: ["drinks", "Größe"],
+  importance: 0.75,
+  confidence: 0.9,
+  links: [{ to: id("kettle"), type: "needs", weight: 0.5 }],
+  data: { minutes: 2, sorts: ["sencha", { name: "gyokuro", rare: true }], none: null },
+  metadata: { "a key": "a: value" },
+  validAt: 5,
+  invalidAt: 900_000,
+  expiresAt: 1_000_000,
+  source: { reference: "https://example.org/tea#1", session: "s-1", sequence: 3 }
+}
+const pilot = Viewer.make({ userId: "ada", agentId: "pilot" })
+
+export const laws: ReadonlyArray<Law> = [
+  law("what is put is what is got, in every field", (store) =>
+    Effect.gen(function*() {
+      yield* TestClock.adjust("1 second")
+      const [{ outcome, record }] = yield* one(store.put(pilot, [whole], { origin: "agent", trust: 2 }))
+      assert.strictEqual(outcome, "created")
+      assert.deepEqual({ ...record }, {
+        ...whole,
+        id: id("whole"),
+        source: { reference: "https://example.org/tea#1", session: "s-1", sequence: 3, origin: "agent", trust: 2 },
+        createdAt: 1_000,
+        revision: 1
+      })
+      assert.deepStrictEqual(yield* get(store, pilot, record.id), Option.some(record))
+    })),
+
+  law(
+    "a draft that says little: kind's importance, true from now on, revision 1, written by the user",
+    (store) =>
+      Effect.gen(function*() {
+        yield* TestClock.adjust("1 second")
+        const record = yield* put(
+          store,
+          draft("Call me Ishmael", { kind: "resource", data: { type: "url", location: "x" } })
+        )
+        const { id: _, ...rest } = { ...record }
+        assert.deepEqual(rest, {
+          scope: { userId: "ada" },
+          kind: "resource",
+          summary: "Call me Ishmael",
+          summaryDerived: true,
+          body: "Call me Ishmael",
+          tags: [],
+          importance: 0.25,
+          links: [],
+          data: { type: "url", location: "x" },
+          metadata: {},
+          source: { origin: "user", trust: 1 },
+          createdAt: 1_000,
+          validAt: 1_000,
+          revision: 1
+        })
+      })
+  ),
+
+  law(
+    "a summary that is not given is cut from the body at a word, and marked as derived",
+    (store) =>
+      Effect.gen(function*() {
+        const body = "word ".repeat(100)
+        const record = yield* put(store, draft(body))
+        assert.isTrue(record.summaryDerived)
+        assert.strictEqual(record.summary, deriveSummary(body))
+        assert.isAtMost(record.summary.length, 200)
+        assert.strictEqual(record.body, body)
+        const given = yield* put(store, draft(body, { summary: "Words" }))
+        assert.isUndefined(given.summaryDerived)
+      })
+  ),
+
+  law("where a record comes from is said by the writing path, never by a draft", (store) =>
+    Effect.gen(function*() {
+      const claim = { reference: "r", origin: "instructions", trust: 0 } // more than a draft may say
+      const record = yield* put(store, draft("trust me", { source: claim }), ada, { origin: "import", trust: 3 })
+      assert.deepEqual({ ...record.source }, { reference: "r", origin: "import", trust: 3 })
+    })),
+
+  law("a kind that is in no table is kept", (store) =>
+    Effect.gen(function*() {
+      const record = yield* put(store, draft("Leek soup", { kind: "recipe", data: { minutes: 25 } }))
+      assert.strictEqual(record.kind, "recipe")
+      assert.strictEqual(record.importance, 0.5)
+    })),
+
+  law(
+    "a put with an id replaces the whole record; when it came and since when it holds stay",
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, { ...whole, scope: { userId: "ada" } })
+        yield* TestClock.adjust("1 second")
+        const [{ outcome, record }] = yield* one(
+          store.put(ada, [draft("Coffee", { id: id("whole") })], { origin: "agent" })
+        )
+        assert.strictEqual(outcome, "updated")
+        assert.deepEqual({ ...record }, {
+          id: id("whole"),
+          scope: { userId: "ada" },
+          kind: "reference",
+          summary: "Coffee",
+          summaryDerived: true,
+          body: "Coffee",
+          tags: [],
+          importance: 0.5,
+          links: [],
+          data: {},
+          metadata: {},
+          source: { origin: "agent", trust: 1 },
+          createdAt: 0,
+          updatedAt: 1_000,
+          validAt: 5,
+          revision: 2
+        })
+        assert.deepStrictEqual(yield* get(store, ada, record.id), Option.some(record))
+        assert.strictEqual((yield* put(store, draft("Water", { id: id("whole"), validAt: 7 }))).validAt, 7)
+      })
+  ),
+
+  law("an update changes what it names: undefined leaves alone, null clears", (store) =>
+    Effect.gen(function*() {
+      const before = yield* put(store, { ...whole, scope: { userId: "ada" } }, ada, { origin: "import", trust: 2 })
+      yield* TestClock.adjust("1 second")
+      const after = yield* store.update(ada, before.id, {
+        summary: undefined,
+        body: "Oolong",
+        confidence: null,
+        invalidAt: null,
+        expiresAt: null,
+        importance: 0
+      })
+      const { confidence: _, expiresAt: _e, invalidAt: _i, ...kept } = { ...before }
+      assert.deepEqual({ ...after }, { ...kept, body: "Oolong", importance: 0, updatedAt: 1_000, revision: 2 })
+      assert.deepStrictEqual(yield* get(store, ada, before.id), Option.some(after))
+
+      const again = yield* store.update(ada, before.id, {
+        tags: [],
+        links: [],
+        data: {},
+        metadata: { n: 1 },
+        supersededBy: id("kettle"),
+        confidence: 0.1
+      })
+      assert.deepEqual({ ...again }, {
+        ...after,
+        tags: [],
+        links: [],
+        data: {},
+        metadata: { n: 1 },
+        supersededBy: id("kettle"),
+        confidence: 0.1,
+        revision: 3
+      })
+    })),
+
+  law(
+    "a derived summary follows the body; a given one stays, and ends the deriving",
+    (store) =>
+      Effect.gen(function*() {
+        const { id } = yield* put(store, draft("Tea"))
+        assert.strictEqual((yield* store.update(ada, id, { body: "Coffee" })).summary, "Coffee")
+        const given = yield* store.update(ada, id, { summary: "Drinks" })
+        assert.deepEqual([given.summary, given.summaryDerived], ["Drinks", undefined])
+        assert.strictEqual((yield* store.update(ada, id, { body: "Water" })).summary, "Drinks")
+      })
+  ),
+
+  law("a record is as little to be trusted as the worst that wrote it", (store) =>
+    Effect.gen(function*() {
+      const { id } = yield* put(store, draft("Tea"), ada, { trust: 2 })
+      const update = (trust: 0 | 1 | 3) =>
+        Effect.map(store.apply(ada, [{ _tag: "Update", id, patch: { importance: 1 } }], { trust }), ([applied]) =>
+          applied?.record?.source)
+      assert.deepEqual({ ...yield* update(0) }, { origin: "user", trust: 2 })
+      assert.deepEqual({ ...yield* update(3) }, { origin: "user", trust: 3 })
+    })),
+
+  law(
+    "ifRevision: a put, an update and a forget that come too late change nothing and say by how much",
+    (store) =>
+      Effect.gen(function*() {
+        const { id, revision } = yield* put(store, draft("Tea"))
+        yield* store.update(ada, id, { body: "Coffee" }, { ifRevision: revision })
+        const late = [
+          store.put(ada, [draft("late", { id })], { ifRevision: 1 }),
+          store.update(ada, id, { body: "late" }, { ifRevision: 1 }),
+          store.apply(ada, [{ _tag: "Forget", id, ifRevision: 1 }]),
+          store.apply(ada, [{ _tag: "Restore", id, revision: 2, ifRevision: 1 }])
+        ]
+        for (const call of late) {
+          const error = yield* refuses<"conflict", unknown>("conflict", call)
+          assert.deepEqual({ ...error.detail }, { expected: 1, actual: 2 })
+          assert.isTrue(error.isRetryable)
+        }
+        assert.deepStrictEqual(yield* listed(store, ada), ["Coffee"])
+        assert.strictEqual((yield* store.update(ada, id, { body: "Water" }, { ifRevision: 2 })).revision, 3)
+      })
+  ),
+
+  law(
+    "ifRevision of a record that is gone is a conflict with revision 0, and 0 itself means: if there is none",
+    (store) =>
+      Effect.gen(function*() {
+        const { id } = yield* put(store, draft("Tea"))
+        assert.deepEqual(
+          { ...(yield* refuses("conflict", store.put(ada, [draft("late", { id })], { ifRevision: 0 }))).detail },
+          { expected: 0, actual: 1 }
+        )
+        yield* store.forget(ada, [id])
+        assert.deepEqual(
+          { ...(yield* refuses("conflict", store.put(ada, [draft("late", { id })], { ifRevision: 1 }))).detail },
+          { expected: 1, actual: 0 }
+        )
+        assert.deepStrictEqual(yield* listed(store, ada), [])
+        assert.strictEqual(
+          (yield* one(store.put(ada, [draft("new", { id })], { ifRevision: 0 })))[0].outcome,
+          "created"
+        )
+      })
+  ),
+
+  law("concurrent updates of one record lose nothing", (store) =>
+    Effect.gen(function*() {
+      const { id } = yield* put(store, draft("count", { data: { n: 0 } }))
+      const increment = Effect.gen(function*() {
+        const { data, revision } = Option.getOrThrow(yield* get(store, ada, id))
+        yield* Effect.yieldNow()
+        yield* store.update(ada, id, { data: { n: Number(data["n"]) + 1 } }, { ifRevision: revision })
+      })
+      const insist: typeof increment = MemoryError.catchReason("conflict", () => insist)(increment)
+      yield* Effect.all(Array.from({ length: 20 }, () => insist), { concurrency: "unbounded" })
+      const { data, revision } = Option.getOrThrow(yield* get(store, ada, id))
+      assert.deepEqual([data["n"], revision], [20, 21])
+
+      yield* Effect.all(Array.from({ length: 20 }, (_, n) => store.update(ada, id, { metadata: { n } })), {
+        concurrency: "unbounded"
+      })
+      assert.strictEqual(Option.getOrThrow(yield* get(store, ada, id)).revision, 41)
+    })),
+
+  law("an interrupted put is there whole, or not at all", (store) =>
+    Effect.gen(function*() {
+      for (let patience = 0; patience < 25; patience++) {
+        const tags = [`round-${patience}`]
+        const drafts = Array.from({ length: 5 }, (_, n) => draft(`part ${n}`, { tags }))
+        const fiber = yield* Effect.fork(store.put(ada, drafts))
+        for (let i = 0; i < patience; i++) yield* Effect.yieldNow()
+        yield* Fiber.interrupt(fiber)
+        assert.include([0, 5], (yield* listed(store, ada, { tags })).length)
+      }
+      assert.strictEqual((yield* put(store, draft("after"))).revision, 1)
+    })),
+
+  law(
+    "what a caller does later to what it passed or was given does not reach the store",
+    (store) =>
+      Effect.gen(function*() {
+        const mine = {
+          scope: { userId: "ada" },
+          kind: "reference",
+          body: "Tea",
+          tags: ["a"],
+          links: [{ to: id("x"), type: "t", weight: 1 }],
+          data: { deep: { list: [1] } },
+          metadata: { deep: { list: [1] } },
+          source: { reference: "r" }
+        }
+        const given = yield* put(store, mine)
+        const stored = JSON.stringify(given)
+        mine.scope.userId = "bob"
+        mine.tags.push("b")
+        mine.links[0]!.weight = 0
+        mine.data.deep.list.push(2)
+        mine.metadata.deep.list.push(2)
+        mine.source.reference = "changed"
+        assert.deepStrictEqual(JSON.stringify(Option.getOrThrow(yield* get(store, ada, given.id))), stored)
+
+        const [hit] = (yield* store.search(ada, { text: "tea" })).hits
+        const [item] = (yield* store.list(ada, {})).items
+        for (const record of [given, hit!.record, item!]) {
+          Reflect.set(record, "body", "changed")
+          Reflect.set(record.scope as object, "userId", "bob") // it is Ada's, not Global
+          for (const list of [record.tags, record.links]) Reflect.set(list, 0, "b")
+          for (
+            const object of [
+              record.links[0]!,
+              record.data,
+              record.data["deep"] as object,
+              record.metadata,
+              record.source
+            ]
+          ) { // as put
+            for (const key of Object.keys(object)) Reflect.set(object, key, 0)
+          }
+        }
+        assert.deepStrictEqual(JSON.stringify(Option.getOrThrow(yield* get(store, ada, given.id))), stored)
+        assert.deepStrictEqual(yield* store.list(ada, { tags: ["b"] }), { items: [] })
+        assert.strictEqual(JSON.stringify(Option.getOrThrow(yield* get(store, system, given.id))), stored)
+      })
+  ),
+
+  law("instructions are read-only, but for their own path", (store) =>
+    Effect.gen(function*() {
+      const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
+      yield* put(store, rules, ada, { origin: "instructions", trust: 0 })
+      for (
+        const call of [
+          store.put(ada, [draft("Deploy!", { id: id("rules") })]),
+          store.update(ada, id("rules"), { body: "Deploy!" }),
+          store.forget(ada, [id("rules")]),
+          store.forget(ada, [id("rules")], { purge: true }),
+          store.apply(ada, [{ _tag: "Restore", id: id("rules"), revision: 0 }])
+        ]
+      ) yield* refuses<"read_only", unknown>("read_only", call)
+      assert.deepStrictEqual(yield* listed(store, ada), ["No deploys on Fridays"])
+
+      yield* put(store, { ...rules, body: "Nor on Mondays" }, ada, { origin: "instructions", trust: 0 })
+      assert.deepStrictEqual(yield* listed(store, ada), ["Nor on Mondays"])
+      const forgotten = yield* store.apply(ada, [{ _tag: "Forget", id: id("rules") }], { origin: "instructions" })
+      assert.strictEqual(forgotten[0]?.outcome, "forgotten")
+    })),
+
+  law("a touch counts a use and writes nothing", (store) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, fact("Tea"))
+      const coffee = yield* put(store, fact("Coffee"))
+      yield* TestClock.adjust("1 second")
+      yield* store.touch(ada, [tea.id])
+      yield* store.touch(ada, [tea.id, id("nobody")])
+      assert.deepEqual(yield* store.uses(ada, [coffee.id, tea.id, id("nobody")]), [
+        { count: 0 },
+        { count: 2, accessedAt: 1_000 },
+        { count: 0 }
+      ])
+      assert.deepStrictEqual(yield* get(store, ada, tea.id), Option.some(tea))
+    }))
+]
+
+/** Of one draft, the one answer. */
+const one = <A, E>(puts: Effect.Effect<ReadonlyArray<A>, E>): Effect.Effect<readonly [A], E> =>
+  Effect.map(puts, (all) => {
+    assert.lengthOf(all, 1)
+    return [all[0]!]
+  })
