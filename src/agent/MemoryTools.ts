@@ -8,7 +8,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { Hit } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { byRecency, type MemoryRecord, Summary, Tag } from "../domain/MemoryRecord.ts"
+import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { Viewer } from "../domain/Viewer.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import { fenced, line, more } from "../harness/PromptBlock.ts"
@@ -28,7 +28,11 @@ export const make = (
       ]
       : [])
 
-const Tags = Schema.Array(Tag).pipe(Schema.maxItems(12))
+// the store holds them to `Summary` and `Tag`, which a JSON Schema cannot say whole
+const oneLine = (max: number, description: string) =>
+  Schema.String.pipe(Schema.minLength(1), Schema.maxLength(max)).annotations({ description })
+const Tags = (description: string) =>
+  Schema.Array(oneLine(64, "One line.")).pipe(Schema.maxItems(12)).annotations({ description })
 const Id = Schema.String.annotations({ description: "As recall and the memory index show it." })
 
 const remember = (memory: MemoryService.Service, viewer: Viewer) => {
@@ -45,11 +49,11 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
         description:
           "user: about the person. feedback: how to work, from corrections. project: ongoing work and its state. reference: where something is found."
       }),
-      summary: Summary.annotations({ description: "One line, by which it will be chosen." }),
+      summary: oneLine(200, "One line, by which it will be found and chosen."),
       body: Schema.String.pipe(Schema.minLength(1), Schema.maxLength(4_000)).annotations({
         description: "Markdown: the rule, **Why:**, **How to apply:**."
       }),
-      tags: Schema.optional(Tags),
+      tags: Schema.optional(Tags("Words to find it by.")),
       id: Schema.optional(
         Id.annotations({ description: "Of the memory that this one replaces; leave out for a new one." })
       )
@@ -81,9 +85,16 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
       query: Schema.optional(
         Schema.String.pipe(Schema.maxLength(500)).annotations({ description: "A few words, or a question." })
       ),
-      scopes: Schema.optional(Schema.Array(ToolScope.oneOf(readable, "Default: all.")).pipe(Schema.maxItems(5))),
-      kinds: Schema.optional(Schema.Array(MemoryKind.Name).pipe(Schema.maxItems(32))),
-      tags: Schema.optional(Tags.annotations({ description: "Any of them." })),
+      scopes: Schema.optional(
+        Schema.Array(ToolScope.oneOf(readable, "Whose.")).pipe(Schema.maxItems(5)).annotations({
+          description: "Default: all."
+        })
+      ),
+      kinds: Schema.optional(
+        Schema.Array(MemoryKind.Name.annotations({ description: "As the memories name it." })).pipe(Schema.maxItems(32))
+          .annotations({ description: "Default: all." })
+      ),
+      tags: Schema.optional(Tags("Any of them.")),
       limit: Schema.optionalWith(Schema.Int.pipe(Schema.between(1, 50)), { default: () => 10 })
         .annotations({ description: "1 to 50; default 10." })
     }),

@@ -88,7 +88,8 @@ export const open = (
         const text = yield* textOf(fs, at.value, called, config.maxBytesPerFile)
         if (text.content === "") return Option.none()
         const directory = path.dirname(called)
-        return Option.some({ at: at.value, path: file, label: directory === "." ? "(repo root)" : directory, ...text })
+        const label = directory === "." ? "(repo root)" : directory
+        return Option.some({ at: at.value, file: { path: file, label, ...text } })
       })
 
     const tree: InstructionTree = {
@@ -96,7 +97,7 @@ export const open = (
       relative: (file) => relative(file.path),
       read: (called) =>
         config.filenames.includes(path.basename(called))
-          ? Effect.map(read(path.join(root, called)), Option.map(({ at: _, ...file }) => file))
+          ? Effect.map(read(path.join(root, called)), Option.map(({ file }) => file))
           : Effect.succeedNone,
       load: Effect.gen(function*() {
         const seen = new Set<string>()
@@ -109,7 +110,7 @@ export const open = (
             const found = yield* Effect.either(read(path.join(directory, name)))
             if (Either.isLeft(found)) issues.push(found.left)
             else if (Option.isSome(found.right) && !seen.has(found.right.value.at)) {
-              const { at, ...file } = found.right.value
+              const { at, file } = found.right.value
               seen.add(at)
               files.push(file)
             }

@@ -228,20 +228,20 @@ const unspecified = (cause: unknown) => {
   return MemoryError.make("invalid_draft", { op: "layer", message, detail: { issues: [message] } })
 }
 
+/** The clock that is there, ahead of itself. It stays what it was besides: a TestClock is adjusted as ever. */
 const clockFrom = (now: string | number) =>
   Layer.unwrapEffect(
     Effect.clockWith((clock) =>
       Effect.sync(() => {
         const ahead = DateTime.unsafeMake(now).epochMillis - clock.unsafeCurrentTimeMillis()
         const nanos = BigInt(ahead) * 1_000_000n
-        return Layer.setClock<Clock.Clock>({
-          [Clock.ClockTypeId]: Clock.ClockTypeId,
+        const shifted: Partial<Clock.Clock> = {
           unsafeCurrentTimeMillis: () => clock.unsafeCurrentTimeMillis() + ahead,
           unsafeCurrentTimeNanos: () => clock.unsafeCurrentTimeNanos() + nanos,
           currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + ahead),
-          currentTimeNanos: Effect.map(clock.currentTimeNanos, (at) => at + nanos),
-          sleep: (duration) => clock.sleep(duration)
-        })
+          currentTimeNanos: Effect.map(clock.currentTimeNanos, (at) => at + nanos)
+        }
+        return Layer.setClock<Clock.Clock>(Object.assign(Object.create(clock), shifted))
       })
     )
   )

@@ -250,7 +250,7 @@ describe("InstructionFiles.render", () => {
         "### a # Owned # Owned &lt;b&gt; — AGENTS.md",
         "### (repo root) — AGENTS.md"
       ])
-      assert.notMatch(text, /<\s*\/\s*memory|[\u2028\u2029\u202e\u0007]|\u{e0041}/iu)
+      assert.notMatch(text, /<\s*\/\s*memory|[\u2028\u2029\u202e]|[^\P{Cc}\n]|\u{e0041}/iu)
     }
   })
 })
