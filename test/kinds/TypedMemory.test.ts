@@ -125,8 +125,13 @@ describe("TypedMemory", () => {
       assert.deepInclude(record.data, { minutes: 2, note: "hot" })
     }))
 
-  law("modify is read, change, write: of concurrent ones none is lost", (recipes) =>
+  law("modify is read, change, write: of concurrent ones none is lost", (_, store) =>
     Effect.gen(function*() {
+      const slow = {
+        ...store,
+        get: (...args: Parameters<typeof store.get>) => Effect.tap(store.get(...args), () => Effect.yieldNow())
+      }
+      const recipes = yield* Effect.provideService(TypedMemory.make(Recipe), MemoryStore.MemoryStore, slow)
       const { record } = yield* recipes.put(ada, soup)
       const longer = recipes.modify(ada, record.id, (data) => ({ ...data, minutes: data.minutes + 1 }))
       yield* Effect.all(Array.from({ length: 40 }, () => longer), { concurrency: "unbounded" })
