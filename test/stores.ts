@@ -1,0 +1,45 @@
+/** Every store there is, by name: what the contract, the naughty strings and the kinds run on. Each build is a new, empty one. */
+import * as Effect from "effect/Effect"
+import * as HashMap from "effect/HashMap"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import * as Stream from "effect/Stream"
+import * as MemoryStore from "../src/storage/MemoryStore.ts"
+import * as Faulty from "../src/storage/MemoryStore/Faulty.ts"
+import * as Overlay from "../src/storage/MemoryStore/Overlay.ts"
+
+/** Somebody's own: no more than a store must have. */
+const shelf = Layer.effect(
+  MemoryStore.MemoryStore,
+  Effect.gen(function*() {
+    const shelf = yield* Ref.make(HashMap.empty<string, MemoryStore.Stored>())
+    const key = (tenant: string, id: string) => JSON.stringify([tenant, id])
+    return yield* MemoryStore.make("shelf", {
+      read: (tenant, ids) => Effect.map(Ref.get(shelf), (all) => ids.map((id) => HashMap.get(all, key(tenant, id)))),
+      tenants: Effect.map(
+        Ref.get(shelf),
+        (all) => Array.from(new Set(Array.from(HashMap.keys(all), (at) => String(JSON.parse(at)[0]))))
+      ),
+      scan: (tenant) =>
+        Stream.fromIterableEffect(Ref.get(shelf)).pipe(
+          Stream.filterMap(([at, stored]) => JSON.parse(at)[0] === tenant ? Option.some(stored) : Option.none())
+        ),
+      commit: (tenant, writes) =>
+        Ref.update(
+          shelf,
+          (all) =>
+            writes.reduce((all, { id, next }) =>
+              next ? HashMap.set(all, key(tenant, id), next) : HashMap.remove(all, key(tenant, id)), all)
+        )
+    })
+  })
+)
+
+export const stores: Readonly<Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>> = {
+  memory: MemoryStore.layerInMemory,
+  shelf,
+  "overlay on memory": Overlay.layer.pipe(Layer.provide(MemoryStore.layerInMemory)),
+  "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
+  "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory))
+}
