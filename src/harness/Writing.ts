@@ -41,9 +41,9 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
       for (const mutation of mutations) {
         if (mutation._tag !== "Restore" || !Viewer.sees(viewer, Global)) continue
         const revisions = yield* store.history(Viewer.system(viewer.tenant), mutation.id, 1_000)
-        if (revisions.some((record) => record.revision === mutation.revision && isGlobal(record))) {
-          return yield* notOwned
-        }
+        const visible = revisions[0] !== undefined && Viewer.sees(viewer, revisions[0].scope) // else it is not there
+        const meant = revisions.find(({ revision }) => revision === mutation.revision)
+        if (visible && meant && isGlobal(meant)) return yield* notOwned
       }
     })
 
@@ -117,8 +117,9 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
         )
         const there = yield* Effect.forEach(meant, (ids) =>
           forget("forgetAll", viewer, Chunk.toReadonlyArray(ids), options))
+        // what was forgotten before is a tombstone still
         if (options?.purge) {
-          yield* store.compact // what was forgotten before is a tombstone still
+          yield* store.compact
         }
         return there.flat().filter((forgotten) =>
           forgotten

@@ -219,6 +219,8 @@ describe("MemoryService, Global", () => {
       const { rule } = yield* seed
       yield* store.put(Viewer.system(), [draft("mine", { id: rule.id })])
       assert.strictEqual(yield* reason(memory.apply([{ _tag: "Restore", id: rule.id, revision: 1 }])), "not_owned")
+      yield* store.put(Viewer.system(), [draft("Bob's now", { id: rule.id, scope: { userId: "bob" } })])
+      assert.strictEqual(yield* reason(memory.apply([{ _tag: "Restore", id: rule.id, revision: 1 }])), "not_found")
       yield* store.put(Viewer.system(), [{ ...draft("back"), scope: "global", id: rule.id }])
       yield* store.forget(Viewer.system(), [rule.id])
       assert.strictEqual(yield* reason(memory.apply([{ _tag: "Restore", id: rule.id, revision: 1 }])), "not_owned")
