@@ -121,9 +121,7 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
         if (options?.purge) {
           yield* store.compact
         }
-        return there.flat().filter((forgotten) =>
-          forgotten
-        ).length
+        return there.flat().filter(Boolean).length
       })
   }
 }
