@@ -5,12 +5,14 @@
  * spans. `MemoryStoreContract.suite`, not this comment, is the contract.
  */
 import * as Context from "effect/Context"
-import type * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
-import type * as Option from "effect/Option"
-import type * as Stream from "effect/Stream"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
-import type { Absence, Hit, MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
+import type { Absence, MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Origin, Patch, Trust } from "../domain/MemoryRecord.ts"
@@ -18,6 +20,9 @@ import type { Message } from "../domain/Message.ts"
 import type { StoreChange } from "../domain/StoreChange.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
+import type { Catalog } from "./Catalog.ts"
+import type { Event } from "./Changes.ts"
+import * as Derived from "./Derived.ts"
 
 export interface Capabilities {
   readonly writable: boolean
@@ -149,6 +154,7 @@ export interface Write {
 }
 export interface Stored {
   readonly record: MemoryRecord
+  /** A tombstone: the record is what was forgotten. */
   readonly forgotten: boolean
   /** Unique among live records of the tenant. */
   readonly dedupeKey?: string | undefined
@@ -158,31 +164,23 @@ export interface Stored {
 export interface Primitives {
   /** Default: writable, and nothing else. */
   readonly capabilities?: Partial<Capabilities> | undefined
-  readonly read: (
-    tenant: string,
-    ids: ReadonlyArray<MemoryId>
-  ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError>
+  readonly read: (tenant: string, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError>
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Every row, any order: what `list`, `search` and the index are derived from. */
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError>
   /**
-   * All or nothing. `make` calls it from one fiber at a time, with revisions just read; a `shared` store, which is not
-   * alone, answers `conflict` where a revision or a dedupe key has moved on, and `make` reads again.
+   * All or nothing. `make` calls it from one fiber at a time, with revisions just read; a `shared` store without
+   * `exclusive`, which is not alone, answers `conflict` where a revision or a dedupe key has moved on, and `make` reads again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Effect.Effect<void, MemoryError>
-  /** Newest first. Default: the current one only, and no `history` among the capabilities. */
-  readonly revisions?:
-    | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>)
-    | undefined
-  /** Where the engine finds better than an index over `scan`. The viewer and the filter come before the limit. */
-  readonly list?:
-    | ((viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>)
-    | undefined
-  readonly candidates?:
-    | ((viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<ReadonlyArray<Hit>, MemoryError>)
-    | undefined
-  /** Edits from outside; our own writes are added. */
-  readonly outside?: ((tenant: string) => Stream.Stream<StoreChange, MemoryError>) | undefined
+  /** Runs a read and its commit with every other process shut out; inside, `read` and `catalog` are current. */
+  readonly exclusive?: (<A>(self: Effect.Effect<A, MemoryError>) => Effect.Effect<A, MemoryError>) | undefined
+  /** What the backend keeps in memory anyway, current in itself. Default: made of `scan`, kept current by our commits. */
+  readonly catalog?: ((tenant: string) => Effect.Effect<Catalog, MemoryError>) | undefined
+  /** Newest first, tombstones included. Default: the current one only, and no `history` among the capabilities. */
+  readonly revisions?: ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>) | undefined
+  /** Edits from outside, and what could not be read; our own writes are added. */
+  readonly outside?: ((tenant: string) => Stream.Stream<Event, MemoryError>) | undefined
   readonly vectors?: Vectors | undefined
   /** Default: in this process. */
   readonly usage?: Pick<Service, "touch" | "uses"> | undefined
@@ -190,7 +188,46 @@ export interface Primitives {
   readonly tools?: ((viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>) | undefined
 }
 
-export declare const make: (name: string, primitives: Primitives) => Effect.Effect<Service, MemoryError>
+/** How many revisions of a record are kept, the current one among them. */
+export const revisionsKept = 20
+
+/** `name` is what spans and metrics are called. Erases what is due before it returns; see `maintain` for the hours after. */
+export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError> => Derived.make(name, primitives)
+
+/** Erases what is due, by the hour, until the scope closes. A failure is logged, and the next hour tries again. */
+export const maintain = (store: Pick<Service, "name" | "compact">): Effect.Effect<void, never, Scope.Scope> =>
+  store.compact.pipe(
+    Effect.catchAll((error) => Effect.logWarning(`${store.name}: compaction failed`, error)),
+    Effect.schedule(Schedule.spaced("1 hour")),
+    Effect.forkScoped,
+    Effect.asVoid
+  )
 
 /** Gone with the layer. Two provisions of this one value are one store. */
-export declare const layerInMemory: Layer.Layer<MemoryStore>
+export const layerInMemory: Layer.Layer<MemoryStore> = Layer.scoped(
+  MemoryStore,
+  Effect.suspend(() => make("memory", inMemory())).pipe(Effect.tap(maintain), Effect.orDie) // there is nothing that could fail
+)
+
+const inMemory = (): Primitives => {
+  const tenants = new Map<string, Map<MemoryId, ReadonlyArray<Stored>>>() // newest revision first
+  const rows = (tenant: string) => tenants.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Stored>>()
+
+  return {
+    capabilities: { history: true },
+    read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rows(tenant).get(id)?.[0]))),
+    tenants: Effect.sync(() => Array.from(tenants.keys())),
+    scan: (tenant) => Stream.suspend(() => Stream.fromIterable(Array.from(rows(tenant).values(), ([row]) => row!))), // never empty
+    revisions: (tenant, id, limit) => Effect.sync(() => rows(tenant).get(id)?.slice(0, limit) ?? []),
+    commit: (tenant, writes) =>
+      Effect.sync(() => {
+        const kept = rows(tenant)
+        for (const { id, next } of writes) {
+          if (next) kept.set(id, [next, ...(kept.get(id) ?? []).slice(0, revisionsKept - 1)])
+          else kept.delete(id)
+        }
+        if (kept.size > 0) tenants.set(tenant, kept)
+        else tenants.delete(tenant)
+      })
+  }
+}

@@ -1,0 +1,57 @@
+/** What comes in, held against its Schema: a `MemoryError` that says what is wrong with it, and nothing else happens. */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as ParseResult from "effect/ParseResult"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../domain/MemoryError.ts"
+import type { JsonObject } from "../domain/Payload.ts"
+
+/** `invalid_id`, `path_escape` or `invalid_scope` where an id or a scope is at fault, else `invalid_draft` with every issue. */
+export const check = <A, I>(op: string, schema: Schema.Schema<A, I>, input: A): Effect.Effect<A, MemoryError.MemoryError> =>
+  Either.mapLeft(validate(schema, input), (issues) => refuse(op, input, issues))
+
+/** `invalid_draft`, saying all that is wrong. */
+export const invalid = (op: string, ...issues: readonly [string, ...Array<string>]): MemoryError.MemoryError =>
+  MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
+
+/** What the Schema of a kind says to `data`, or nothing. */
+export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: JsonObject): ReadonlyArray<string> =>
+  Either.match(Schema.decodeUnknownEither(schema, { errors: "all", onExcessProperty: "preserve" })(data), {
+    onLeft: (error) => ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) => `data.${path.join(".")}: ${message}`),
+    onRight: () => []
+  })
+
+interface Issue {
+  readonly path: ReadonlyArray<PropertyKey>
+  readonly message: string
+}
+
+const validate = <A, I>(schema: Schema.Schema<A, I>, input: A) =>
+  Either.mapLeft(
+    Schema.validateEither(schema, { errors: "all" })(input),
+    (error): ReadonlyArray<Issue> => ParseResult.ArrayFormatter.formatErrorSync(error)
+  )
+
+const refuse = (op: string, input: unknown, issues: ReadonlyArray<Issue>): MemoryError.MemoryError => {
+  const [first = "not valid", ...rest] = issues.map(({ message, path }) => path.length === 0 ? message : `${path.join(".")}: ${message}`)
+  const message = [first, ...rest].join("; ").slice(0, 1_000)
+  if (issues.some(({ path }) => names(path, "id") || names(path, "ids"))) return MemoryError.make("invalid_id", { op, message })
+  const scope = issues.find(({ path }) => names(path, "scope"))
+  if (scope) {
+    const at = scope.path.slice(0, scope.path.indexOf("scope") + 1)
+    return MemoryError.make(escapes(at.reduce(child, input)) ? "path_escape" : "invalid_scope", { op, message })
+  }
+  return MemoryError.make("invalid_draft", { op, message, detail: { issues: [first, ...rest] } })
+}
+
+/** Not below what is the author's own to name. */
+const names = (path: ReadonlyArray<PropertyKey>, key: string): boolean =>
+  path.includes(key) && !["data", "metadata", "where", "links"].some((own) => path.includes(own))
+
+const child = (value: unknown, key: PropertyKey): unknown =>
+  typeof value === "object" && value !== null && Object.hasOwn(value, key) ? Reflect.get(value, key) : undefined
+
+const escapes = (scope: unknown): boolean =>
+  typeof scope === "object" && scope !== null &&
+  Object.values(scope).some((id) => typeof id === "string" && (id === "." || id === ".." || /[/\\\0]/.test(id)))
+

@@ -1,0 +1,223 @@
+/**
+ * A record as text: YAML frontmatter, a blank line, the body as it is, a newline.
+ *
+ * `hash` signs what we wrote with the vault's own key. Text whose signature does not hold comes from a hand, a clone or
+ * another system: its words count, and what it claims of revision, trust and origin does not.
+ */
+import * as DateTime from "effect/DateTime"
+import * as Either from "effect/Either"
+import * as ParseResult from "effect/ParseResult"
+import * as Schema from "effect/Schema"
+import * as Yaml from "yaml"
+import { canonicalJson, sign } from "../../../domain/Digest.ts"
+import * as MemoryId from "../../../domain/MemoryId.ts"
+import * as MemoryKind from "../../../domain/MemoryKind.ts"
+import { deriveSummary, MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import * as MemoryScope from "../../../domain/MemoryScope.ts"
+import * as Payload from "../../../domain/Payload.ts"
+import { payloadIssues } from "../../Check.ts"
+import * as Layout from "./Layout.ts"
+
+/** Frontmatter keys that are nobody's field here; they survive every write. */
+export type Extra = Readonly<Record<string, unknown>>
+
+export interface Parsed {
+  readonly tenant: string
+  /** Of an unsigned text: revision 1, origin `file`, trust 2. */
+  readonly record: MemoryRecord
+  readonly signed: boolean
+  readonly extra: Extra
+}
+
+export interface Context {
+  readonly key: string
+  readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
+}
+
+const encodeRecord = Schema.encodeSync(MemoryRecord)
+const decodeRecord = Schema.decodeUnknownEither(MemoryRecord, { errors: "all" })
+
+const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
+  sign(key, canonicalJson([tenant, encodeRecord(record)]))
+
+export const print = ({ key, kinds }: Context, tenant: string, record: MemoryRecord, extra: Extra = {}): string => {
+  const { data, metadata, scope, source } = record
+  const matter = defined({
+    id: record.id,
+    kind: record.kind,
+    summary: record.summary,
+    summaryDerived: record.summaryDerived,
+    createdAt: time(record.createdAt),
+    updatedAt: time(record.updatedAt),
+    tenant: Layout.idOf(Layout.segmentOf(tenant)) === undefined ? tenant : undefined,
+    ...(scope === MemoryScope.Global ? {} : scope),
+    tags: record.tags.length > 0 ? record.tags : undefined,
+    importance: record.importance,
+    confidence: record.confidence,
+    validAt: record.validAt === record.createdAt ? undefined : time(record.validAt),
+    invalidAt: time(record.invalidAt),
+    expiresAt: time(record.expiresAt),
+    supersededBy: record.supersededBy,
+    links: record.links.length > 0 ? record.links : undefined,
+    data: Object.keys(data).length > 0 ? data : undefined,
+    metadata: Object.keys(metadata).length > 0 ? metadata : undefined,
+    ...source,
+    revision: record.revision,
+    hash: signatureOf(key, tenant, record)
+  })
+  const text = (options: Yaml.ToStringOptions) =>
+    `---\n${Yaml.stringify({ ...matter, ...extra }, { lineWidth: 0, aliasDuplicateObjects: false, ...options })}---\n\n${record.body}\n`
+  const plain = text({})
+  const path = Layout.pathOf(tenant, scope, record.id)
+  // read back before it is written: quoting is the one thing that YAML gets wrong
+  const same = Either.match(parse({ key, kinds }, path, plain, record.createdAt), {
+    onLeft: () => false,
+    onRight: ({ signed }) => signed
+  })
+  return same ? plain : text({ defaultStringType: "QUOTE_DOUBLE", defaultKeyType: "QUOTE_DOUBLE" })
+}
+
+/** `mtime` stands in for a time that the text does not say. Left: why it is no record. */
+export const parse = (context: Context, path: string, text: string, mtime: number): Either.Either<Parsed, string> =>
+  Either.gen(function*() {
+    const place = Layout.placeOf(path)
+    const [matter, body] = yield* split(text)
+    const tenant = yield* tenantOf(place, matter)
+    const scope = yield* scopeOf(place, matter)
+    const id = place.id ?? MemoryId.foreign("file", path.normalize("NFC"))
+    if (place.id && matter["id"] !== undefined && matter["id"] !== id) return yield* Either.left("id: the file's name says another")
+
+    const { hash, id: _, scope: __, tenant: ___, ...rest } = matter
+    const known = Object.fromEntries(Object.entries(rest).filter(([key]) => own.has(key)))
+    const extra = Object.fromEntries(Object.entries(rest).filter(([key]) => !own.has(key)))
+    const { origin, reference, sequence, session, trust, userId, agentId, runId, sessionId, actorId, ...fields } = known
+    const createdAt = yield* timeOf(fields, "createdAt", mtime)
+    const written = defined({
+      ...fields,
+      id,
+      scope,
+      kind: place.id === undefined && !isKind(fields["kind"]) ? "reference" : fields["kind"],
+      summary: fields["summary"] ?? summaryOf(place, body),
+      summaryDerived: fields["summaryDerived"] ?? (place.id !== undefined && fields["summary"] === undefined ? true : undefined),
+      body,
+      tags: tagsOf(fields["tags"]),
+      links: fields["links"] ?? [],
+      data: fields["data"] ?? {},
+      metadata: fields["metadata"] ?? {},
+      importance: fields["importance"] ?? MemoryKind.find(context.kinds, String(fields["kind"])).importance,
+      createdAt,
+      updatedAt: yield* timeOf(fields, "updatedAt", undefined),
+      validAt: yield* timeOf(fields, "validAt", createdAt),
+      invalidAt: yield* timeOf(fields, "invalidAt", undefined),
+      expiresAt: yield* timeOf(fields, "expiresAt", undefined)
+    })
+    if (typeof hash === "string") {
+      const ours = decodeRecord({ ...written, source: defined({ origin, trust, reference, session, sequence }) })
+      if (Either.isRight(ours) && signatureOf(context.key, tenant, ours.right) === hash) {
+        return { tenant, record: frozen(ours.right), signed: true, extra }
+      }
+    }
+    const source = defined({ origin: "file", trust: 2, reference: reference ?? (place.id ? undefined : path), session, sequence })
+    const summary = written.summaryDerived === true ? deriveSummary(body) : written.summary
+    const record = yield* Either.mapLeft(decodeRecord({ ...written, summary, source, revision: 1 }), issuesOf)
+    const issues = payloadIssues(MemoryKind.find(context.kinds, record.kind).schema, record.data)
+    if (issues.length > 0) return yield* Either.left(issues.join("; "))
+    return { tenant, record: frozen(record), signed: false, extra }
+  })
+
+const own = new Set([
+  ...Object.keys(MemoryRecord.fields).filter((key) => !["id", "scope", "source", "body"].includes(key)),
+  ...["origin", "trust", "reference", "session", "sequence"],
+  ...MemoryScope.fields
+])
+
+const maxMatter = 262_144
+
+const split = (text: string): Either.Either<readonly [Readonly<Record<string, unknown>>, string], string> => {
+  const start = text.replace(/^\uFEFF/, "")
+  const open = /^---[ \t]*\r?\n/.exec(start)
+  if (!open) return Either.right([{}, trimmed(start, "\n")])
+  const eol = open[0].endsWith("\r\n") ? "\r\n" : "\n"
+  const close = /^---[ \t]*(?:\r?\n|$)/m.exec(start.slice(open[0].length))
+  if (!close) return Either.left("the frontmatter has no end")
+  if (close.index > maxMatter) return Either.left("the frontmatter is too large")
+  const body = start.slice(open[0].length + close.index + close[0].length)
+  return Either.flatMap(yaml(start.slice(open[0].length, open[0].length + close.index)), (matter) => Either.right([matter, trimmed(body, eol)] as const))
+}
+
+/** One line break before, and one after, are the file's and not the body's. */
+const trimmed = (body: string, eol: string): string => {
+  const rest = body.startsWith(eol) ? body.slice(eol.length) : body
+  return rest.endsWith(eol) ? rest.slice(0, -eol.length) : rest
+}
+
+const yaml = (text: string): Either.Either<Readonly<Record<string, unknown>>, string> =>
+  Either.try({ try: (): unknown => Yaml.parse(text, { maxAliasCount: 20, schema: "core" }), catch: (error) => `frontmatter: ${firstLine(String(error))}` }).pipe(
+    Either.flatMap((matter) => {
+      if (matter === null || matter === undefined) return Either.right({})
+      if (typeof matter !== "object" || Array.isArray(matter)) return Either.left("frontmatter: expected keys and values")
+      if (Object.hasOwn(matter, "__proto__")) return Either.left("frontmatter: __proto__ is no key")
+      return Either.right(matter as Readonly<Record<string, unknown>>) // an object that is no array
+    })
+  )
+
+const tenantOf = (place: Layout.Place, matter: Readonly<Record<string, unknown>>): Either.Either<string, string> => {
+  const { tenant } = matter
+  if (place.tenant === undefined) return tenant === undefined || tenant === "default" ? Either.right("default") : Either.left("tenant: the folder says default")
+  if (tenant === undefined) return Either.fromNullable(Layout.idOf(place.tenant), () => "tenant: the folder's name is a hash; say it here")
+  return isScopeId(tenant) && Layout.stands(place.tenant, tenant) ? Either.right(tenant.normalize("NFC")) : Either.left("tenant: the folder says another")
+}
+
+const scopeOf = (place: Layout.Place, matter: Readonly<Record<string, unknown>>): Either.Either<MemoryScope.MemoryScope, string> =>
+  Either.gen(function*() {
+    const ids: Record<string, string> = {}
+    for (const field of MemoryScope.fields) {
+      const segment = place.scope === MemoryScope.Global ? undefined : place.scope.get(field)
+      const said = matter[field]
+      if (said !== undefined && !isScopeId(said)) return yield* Either.left(`${field}: not an id`)
+      if (segment !== undefined && said !== undefined && !Layout.stands(segment, said)) return yield* Either.left(`${field}: the folder says another`)
+      if (segment !== undefined && said === undefined && Layout.idOf(segment) === undefined) return yield* Either.left(`${field}: the folder's name is a hash; say it here`)
+      const id = said ?? (segment === undefined ? undefined : Layout.idOf(segment))
+      if (id !== undefined) ids[field] = id.normalize("NFC")
+    }
+    if (place.scope === MemoryScope.Global) return Object.keys(ids).length === 0 ? yield* agreed(MemoryScope.Global, matter) : yield* Either.left("scope: the folder says global")
+    return yield* agreed(ids, matter)
+  })
+
+/** Drover's word for a scope, where there is one. */
+const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record<string, unknown>>) => {
+  const word = scope === MemoryScope.Global ? "global" : scope.runId !== undefined ? "run" : scope.agentId !== undefined ? "agent" : undefined
+  return said === undefined || said === word ? Either.right(scope) : Either.left("scope: the folder says another")
+}
+
+const isScopeId = Schema.is(MemoryScope.ScopeId)
+const isKind = Schema.is(MemoryKind.Name)
+
+/** A note of somebody's own is called what its file is called. */
+const summaryOf = (place: Layout.Place, body: string): string | undefined =>
+  place.id === undefined ? deriveSummary(place.name) : deriveSummary(body) || undefined
+
+/** Obsidian takes a list, or words in a line. What is not text is left for the Schema to refuse. */
+const tagsOf = (tags: unknown): unknown =>
+  typeof tags === "string" ? tags.split(/[\s,]+/).filter((tag) => tag !== "").map((tag) => tag.replace(/^#/, "")) : tags ?? []
+
+const time = (millis: number | undefined): string | number | undefined =>
+  millis === undefined || millis > 8.64e15 ? millis : DateTime.formatIso(DateTime.unsafeMake(millis))
+
+const timeOf = <A>(fields: Readonly<Record<string, unknown>>, name: string, absent: A): Either.Either<number | A, string> => {
+  const value = fields[name]
+  if (value === undefined || value === null) return Either.right(absent)
+  const millis = typeof value === "string" ? Date.parse(value) : value
+  return typeof millis === "number" && Number.isSafeInteger(millis) && millis >= 0 ? Either.right(millis) : Either.left(`${name}: expected a time`)
+}
+
+const issuesOf = (error: ParseResult.ParseError): string =>
+  ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) => `${path.join(".")}: ${message}`).join("; ")
+
+const frozen = (record: MemoryRecord): MemoryRecord =>
+  new MemoryRecord({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) }, { disableValidation: true })
+
+const firstLine = (text: string): string => text.split("\n", 1)[0]!
+
+const defined = <A extends object>(fields: A): A =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional keys only

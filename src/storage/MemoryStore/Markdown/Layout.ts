@@ -1,0 +1,82 @@
+/**
+ * Where a record lies below the root. The path says tenant, scope and id as far as a file name can.
+ *
+ * ```text
+ * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md
+ * ```
+ *
+ * A segment is the id itself where every disk can hold it apart from all others: `[a-z0-9_-]{1,64}`, no device name of
+ * Windows. An upper-case letter is `+` and the lower one. Anything else is `~` and a hash, and the frontmatter has the id.
+ */
+import { sha256 } from "../../../domain/Digest.ts"
+import { type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
+import { type Field, fields, Global, type MemoryScope } from "../../../domain/MemoryScope.ts"
+
+/** Sidecars: whatever is below is no record. */
+export const hidden = ".effect-memory"
+
+const folders: Readonly<Record<Field, string>> = {
+  userId: "users",
+  agentId: "agents",
+  runId: "runs",
+  sessionId: "sessions",
+  actorId: "actors"
+}
+const fieldOf = new Map(fields.map((field) => [folders[field], field]))
+
+const device = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$/
+
+export const segmentOf = (id: string): string => {
+  const name = id.normalize("NFC")
+  if (!/^[A-Za-z0-9_-]{1,64}$/.test(name) || device.test(name.toLowerCase())) return `~${sha256(name).slice(0, 32)}`
+  return name.replace(/[A-Z]/g, (letter) => `+${letter.toLowerCase()}`)
+}
+
+/** The id of a segment; `undefined` where it is a hash, or no segment of ours. Drover's folders have the id raw. */
+export const idOf = (segment: string): string | undefined => {
+  const id = segment.replace(/\+([a-z])/g, (_, letter: string) => letter.toUpperCase())
+  return /^[A-Za-z0-9_-]{1,64}$/.test(id) && !device.test(id.toLowerCase()) ? id : undefined
+}
+
+/** Whether a segment can stand for an id. */
+export const stands = (segment: string, id: string): boolean => segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
+
+export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
+
+/** The canonical path, with `/`. */
+export const pathOf = (tenant: string, scope: MemoryScope, id: MemoryId): string => `${tenantFolder(tenant)}${folderOf(scope)}/${id}.md`
+
+const folderOf = (scope: MemoryScope): string =>
+  scope === Global
+    ? "global"
+    : fields.flatMap((field) => scope[field] === undefined ? [] : [folders[field], segmentOf(scope[field])]).join("/")
+
+/** What a path says. */
+export interface Place {
+  /** `undefined`: the default tenant. */
+  readonly tenant: string | undefined
+  /** By segment. Empty outside of every scope folder: a note that lies about, `Global`. */
+  readonly scope: typeof Global | ReadonlyMap<Field, string>
+  /** `undefined`: a name of somebody's own choosing. */
+  readonly id: MemoryId | undefined
+  /** Without `.md`. */
+  readonly name: string
+}
+
+export const placeOf = (path: string): Place => {
+  const parts = path.split("/")
+  const name = parts.pop()!.replace(/\.md$/, "") // split gives one at least
+  const tenant = parts[0] === "tenants" && parts.length > 1 ? parts.splice(0, 2)[1] : undefined
+  const scope = new Map<Field, string>()
+  for (let i = 0; i + 1 < parts.length; i += 2) {
+    const field = fieldOf.get(parts[i]!)
+    if (field === undefined) break
+    scope.set(field, parts[i + 1]!)
+  }
+  return {
+    tenant,
+    scope: scope.size * 2 === parts.length && scope.size > 0 ? scope : Global,
+    id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // as the pattern says
+    name
+  }
+}
