@@ -191,6 +191,7 @@ const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metada
   ...(kind === next ? { data } : {})
 })
 
+/** Of several searches too, where the best of each has score 1: they alternate. */
 const best = (a: Hit, b: Hit): number => b.score - a.score || byRecency(a.record, b.record)
 
 const section = ({ record, scope, score }: Hit & { readonly scope: string }): string => {
