@@ -28,6 +28,16 @@ export * as Message from "./domain/Message.ts"
 /** Fingerprints. */
 export * as Digest from "./domain/Digest.ts"
 
+// Which memories matter
+/** Text to terms. */
+export * as Tokenizer from "./ranking/Tokenizer.ts"
+/** Lexical relevance. */
+export * as Bm25 from "./ranking/Bm25.ts"
+/** Relevance made worth. */
+export * as Scorer from "./ranking/Scorer.ts"
+/** One tenant's records, searchable: mutable and incremental. */
+export * as MemoryIndex from "./ranking/MemoryIndex.ts"
+
 // What we ask of the harness
 /** A tool as data. */
 export * as MemoryTool from "./host/MemoryTool.ts"
@@ -37,6 +47,8 @@ export * as HarnessPlugin from "./host/HarnessPlugin.ts"
 // Where memories live
 /** Where records live. */
 export * as MemoryStore from "./storage/MemoryStore.ts"
+/** One `.md` per record, made to be read, edited and put under git. */
+export * as Markdown from "./storage/MemoryStore/Markdown.ts"
 
 // Kinds of memory
 /** A kind as a service. */

@@ -1,4 +1,6 @@
 /** Every store there is, by name: what the contract, the naughty strings and the kinds run on. Each build is a new, empty one. */
+import { NodeContext } from "@effect/platform-node"
+import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import * as HashMap from "effect/HashMap"
 import * as Layer from "effect/Layer"
@@ -7,6 +9,7 @@ import * as Ref from "effect/Ref"
 import * as Stream from "effect/Stream"
 import * as MemoryStore from "../src/storage/MemoryStore.ts"
 import * as Faulty from "../src/storage/MemoryStore/Faulty.ts"
+import * as Markdown from "../src/storage/MemoryStore/Markdown.ts"
 import * as Overlay from "../src/storage/MemoryStore/Overlay.ts"
 
 /** Somebody's own: no more than a store must have. */
@@ -36,8 +39,17 @@ const shelf = Layer.effect(
   })
 )
 
+const markdown = Layer.unwrapScoped(
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const root = yield* fs.makeTempDirectoryScoped()
+    return Markdown.layer({ root })
+  })
+).pipe(Layer.provide(NodeContext.layer))
+
 export const stores: Readonly<Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>> = {
   memory: MemoryStore.layerInMemory,
+  markdown,
   shelf,
   "overlay on memory": Overlay.layer.pipe(Layer.provide(MemoryStore.layerInMemory)),
   "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),

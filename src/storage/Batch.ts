@@ -8,7 +8,15 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { dedupeKey, deriveSummary, type Draft, isExpired, isValidAt, MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
+import {
+  dedupeKey,
+  deriveSummary,
+  type Draft,
+  isExpired,
+  isValidAt,
+  MemoryRecord,
+  type Patch
+} from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
 import * as Viewer from "../domain/Viewer.ts"
@@ -53,7 +61,8 @@ export const plan = (input: Input): Result<Plan> =>
     const writes: Array<Write> = []
     const changes: Array<Change> = []
 
-    const visible = (row: Stored | undefined): row is Stored => row !== undefined && Viewer.sees(viewer, row.record.scope)
+    const visible = (row: Stored | undefined): row is Stored =>
+      row !== undefined && Viewer.sees(viewer, row.record.scope)
     const there = (row: Stored | undefined): row is Stored =>
       visible(row) && !row.forgotten && (Viewer.isSystem(viewer) || !isExpired(row.record, now))
 
@@ -69,13 +78,19 @@ export const plan = (input: Input): Result<Plan> =>
     const stored = (record: MemoryRecord): Stored => {
       const key = MemoryKind.find(kinds, record.kind).dedupe ? dedupeKey(tenant, record) : undefined
       const holder = key === undefined ? undefined : holderOf(key)
-      return { record, forgotten: false, ...(key !== undefined && (holder === undefined || holder === record.id) && { dedupeKey: key }) }
+      return {
+        record,
+        forgotten: false,
+        ...(key !== undefined && (holder === undefined || holder === record.id) && { dedupeKey: key })
+      }
     }
     const holderOf = (key: string): MemoryId | undefined => {
       const id = held.get(key) ?? input.holder(key)
       if (id === undefined || !rows.has(id)) return id
       const row = rows.get(id)
-      return row?.dedupeKey === key && !row.forgotten && !isExpired(row.record, now) && !isClosed(row.record, now) ? id : undefined
+      return row?.dedupeKey === key && !row.forgotten && !isExpired(row.record, now) && !isClosed(row.record, now)
+        ? id
+        : undefined
     }
 
     const fail = (reason: "not_found" | "invalid_id" | "read_only", id: MemoryId, message: string) =>
@@ -88,7 +103,14 @@ export const plan = (input: Input): Result<Plan> =>
       const actual = row?.record.revision ?? 0
       return expected === undefined || expected === actual
         ? Either.void
-        : Either.left(MemoryError.make("conflict", { op, id, message: `expected revision ${expected}, found ${actual}`, detail: { expected, actual } }))
+        : Either.left(
+          MemoryError.make("conflict", {
+            op,
+            id,
+            message: `expected revision ${expected}, found ${actual}`,
+            detail: { expected, actual }
+          })
+        )
     }
     const legal = (record: MemoryRecord): Result<MemoryRecord> => {
       if (!Viewer.sees(viewer, record.scope)) {
@@ -159,16 +181,22 @@ export const plan = (input: Input): Result<Plan> =>
           break
         }
         case "Restore": {
-          if (!visible(row) || !(row.forgotten || there(row))) return yield* fail("not_found", id, "there is no such record")
+          if (!visible(row) || !(row.forgotten || there(row))) {
+            return yield* fail("not_found", id, "there is no such record")
+          }
           yield* writable(row)
           yield* standsAt(id, row, mutation.ifRevision)
           if (mutation.revision === 0) {
-            if (!row.forgotten) write(id, tombstone(row, now))
+            if (!row.forgotten) {
+              write(id, tombstone(row, now))
+            }
             applied.push({ id, outcome: row.forgotten ? "absent" : "forgotten", before })
             break
           }
           const earlier = mutation.revision === row.record.revision ? row.record : input.revision(id, mutation.revision)
-          if (!earlier || !Viewer.sees(viewer, earlier.scope)) return yield* fail("not_found", id, "this revision is not kept")
+          if (!earlier || !Viewer.sees(viewer, earlier.scope)) {
+            return yield* fail("not_found", id, "this revision is not kept")
+          }
           const restored = record({ ...earlier, revision: row.record.revision + 1 })
           write(id, stored(restored))
           applied.push({ id, outcome: before === 0 ? "created" : "updated", before, record: restored })
@@ -180,7 +208,8 @@ export const plan = (input: Input): Result<Plan> =>
 
 const live = (row: Stored | undefined): MemoryRecord | undefined => row && !row.forgotten ? row.record : undefined
 
-const isClosed = (record: MemoryRecord, now: number): boolean => !isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)
+const isClosed = (record: MemoryRecord, now: number): boolean =>
+  !isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)
 
 const tombstone = (row: Stored, now: number): Stored => ({
   record: record({ ...row.record, revision: row.record.revision + 1, updatedAt: now }),

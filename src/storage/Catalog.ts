@@ -1,7 +1,7 @@
 /** What is known of one tenant in memory: the index of what is there, and who holds which dedupe key. */
 import type { MemoryId } from "../domain/MemoryId.ts"
-import { isExpired, isValidAt } from "../domain/MemoryRecord.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
+import { isExpired, isValidAt } from "../domain/MemoryRecord.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import type { Stored } from "./MemoryStore.ts"
 

@@ -24,7 +24,7 @@ export interface Changes {
   /** In order; never waits. */
   readonly publish: (tenant: string, events: ReadonlyArray<Event>) => Effect.Effect<void>
   /** From the moment it is run. A listener more than 65,536 events behind ends with `unavailable`. */
-  readonly listen: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
+  readonly events: (tenant: string) => Stream.Stream<Event, MemoryError.MemoryError>
 }
 
 const capacity = 65_536
@@ -37,31 +37,39 @@ export const make = (): Changes => {
       Effect.forEach(listeners, ([mailbox, listensTo]) =>
         listensTo !== tenant
           ? Effect.void
-          : Effect.suspend(() => events.every((event) => mailbox.unsafeOffer(event)) ? Effect.void : mailbox.fail(behind)), {
+          : Effect.suspend(() =>
+            events.every((event) => mailbox.unsafeOffer(event)) ? Effect.void : mailbox.fail(behind)
+          ), {
         discard: true
       }),
-    listen: (viewer) =>
+    events: (tenant) =>
       Stream.unwrapScoped(
         Effect.map(
           Effect.acquireRelease(
             Effect.tap(Mailbox.make<Event, MemoryError.MemoryError>({ capacity, strategy: "dropping" }), (mailbox) =>
-              Effect.sync(() => listeners.set(mailbox, Viewer.tenantOf(viewer)))),
-            (mailbox) => Effect.sync(() => listeners.delete(mailbox))
+              Effect.sync(() => listeners.set(mailbox, tenant))),
+            (mailbox) =>
+              Effect.sync(() => listeners.delete(mailbox))
           ),
           (mailbox) => Mailbox.toStream(mailbox)
         )
-      ).pipe(tell(viewer))
+      )
   }
 }
 
 /** What a viewer is told of them. */
-export const tell = (viewer: Viewer.Any) => <E, R>(events: Stream.Stream<Event, E, R>): Stream.Stream<StoreChange, E, R> =>
-  events.pipe(Stream.mapEffect((event) => said(viewer, event)), Stream.filterMap((change) => change))
+export const tell =
+  (viewer: Viewer.Any) => <E, R>(events: Stream.Stream<Event, E, R>): Stream.Stream<StoreChange, E, R> =>
+    events.pipe(Stream.mapEffect((event) => said(viewer, event)), Stream.filterMap((change) => change))
 
 /** A record that leaves a viewer's sight is forgotten as far as it can tell. */
 const said = (viewer: Viewer.Any, event: Event): Effect.Effect<Option.Option<StoreChange>> =>
   Effect.map(Clock.currentTimeMillis, (now) => {
-    if ("issue" in event) return Viewer.isSystem(viewer) ? Option.some(Issue.make({ error: event.issue })) : Option.none()
+    if ("issue" in event) {
+      return Viewer.isSystem(viewer)
+        ? Option.some(Issue.make({ error: event.issue }))
+        : Option.none()
+    }
     const seen = (record: MemoryRecord | undefined): record is MemoryRecord =>
       record !== undefined && Viewer.sees(viewer, record.scope) && (Viewer.isSystem(viewer) || !isExpired(record, now))
     const { after, before, by, id } = event
@@ -69,4 +77,7 @@ const said = (viewer: Viewer.Any, event: Event): Effect.Effect<Option.Option<Sto
     return seen(before) ? Option.some(Forgotten.make({ id, by })) : Option.none()
   })
 
-const behind = MemoryError.make("unavailable", { op: "changes", message: "this listener fell too far behind; list, and listen again" })
+const behind = MemoryError.make("unavailable", {
+  op: "changes",
+  message: "this listener fell too far behind; list, and listen again"
+})

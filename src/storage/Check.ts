@@ -7,7 +7,11 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { JsonObject } from "../domain/Payload.ts"
 
 /** `invalid_id`, `path_escape` or `invalid_scope` where an id or a scope is at fault, else `invalid_draft` with every issue. */
-export const check = <A, I>(op: string, schema: Schema.Schema<A, I>, input: A): Effect.Effect<A, MemoryError.MemoryError> =>
+export const check = <A, I>(
+  op: string,
+  schema: Schema.Schema<A, I>,
+  input: A
+): Effect.Effect<A, MemoryError.MemoryError> =>
   Either.mapLeft(validate(schema, input), (issues) => refuse(op, input, issues))
 
 /** `invalid_draft`, saying all that is wrong. */
@@ -17,7 +21,10 @@ export const invalid = (op: string, ...issues: readonly [string, ...Array<string
 /** What the Schema of a kind says to `data`, or nothing. */
 export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: JsonObject): ReadonlyArray<string> =>
   Either.match(Schema.decodeUnknownEither(schema, { errors: "all", onExcessProperty: "preserve" })(data), {
-    onLeft: (error) => ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) => `data.${path.join(".")}: ${message}`),
+    onLeft: (error) =>
+      ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) =>
+        `data.${path.join(".")}: ${message}`
+      ),
     onRight: () => []
   })
 
@@ -33,9 +40,13 @@ const validate = <A, I>(schema: Schema.Schema<A, I>, input: A) =>
   )
 
 const refuse = (op: string, input: unknown, issues: ReadonlyArray<Issue>): MemoryError.MemoryError => {
-  const [first = "not valid", ...rest] = issues.map(({ message, path }) => path.length === 0 ? message : `${path.join(".")}: ${message}`)
+  const [first = "not valid", ...rest] = issues.map(({ message, path }) =>
+    path.length === 0 ? message : `${path.join(".")}: ${message}`
+  )
   const message = [first, ...rest].join("; ").slice(0, 1_000)
-  if (issues.some(({ path }) => names(path, "id") || names(path, "ids"))) return MemoryError.make("invalid_id", { op, message })
+  if (issues.some(({ path }) => names(path, "id") || names(path, "ids"))) {
+    return MemoryError.make("invalid_id", { op, message })
+  }
   const scope = issues.find(({ path }) => names(path, "scope"))
   if (scope) {
     const at = scope.path.slice(0, scope.path.indexOf("scope") + 1)
@@ -54,4 +65,3 @@ const child = (value: unknown, key: PropertyKey): unknown =>
 const escapes = (scope: unknown): boolean =>
   typeof scope === "object" && scope !== null &&
   Object.values(scope).some((id) => typeof id === "string" && (id === "." || id === ".." || /[/\\\0]/.test(id)))
-

@@ -17,7 +17,16 @@ import * as Batch from "./Batch.ts"
 import * as Catalog from "./Catalog.ts"
 import * as Changes from "./Changes.ts"
 import { check, invalid } from "./Check.ts"
-import { type Capabilities, type Primitives, type Provenance, type Put, revisionsKept, type Service, type Stored, type Write } from "./MemoryStore.ts"
+import {
+  type Capabilities,
+  type Primitives,
+  type Provenance,
+  type Put,
+  revisionsKept,
+  type Service,
+  type Stored,
+  type Write
+} from "./MemoryStore.ts"
 import * as Usage from "./Usage.ts"
 
 /** How often a batch is decided anew where another process was first. */
@@ -26,7 +35,11 @@ const attempts = 50
 const duration = Metric.timer("memory_store_duration", "How long the operations of a store take")
 
 const Ids = Schema.Struct({ ids: Schema.Array(MemoryId.MemoryId) })
-const Mutations = Schema.Struct({ mutations: Schema.Array(MemoryMutation), origin: Schema.optional(Origin), trust: Schema.optional(Trust) })
+const Mutations = Schema.Struct({
+  mutations: Schema.Array(MemoryMutation),
+  origin: Schema.optional(Origin),
+  trust: Schema.optional(Trust)
+})
 // a clause that is not known would widen the answer
 const Filter = MemoryFilter.annotations({ parseOptions: { onExcessProperty: "error" } })
 const Query = MemoryQuery.annotations({ parseOptions: { onExcessProperty: "error" } })
@@ -82,11 +95,18 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       }).pipe(Effect.map((catalog) => catalog.index))
 
     const read = (tenant: string, ids: ReadonlyArray<MemoryId.MemoryId>) =>
-      Effect.map(primitives.read(tenant, ids), (rows): ReadonlyMap<MemoryId.MemoryId, Stored> =>
-        new Map(rows.flatMap((row, i) => Option.isSome(row) ? [[ids[i]!, row.value] as const] : [])))
+      Effect.map(
+        primitives.read(tenant, ids),
+        (rows): ReadonlyMap<MemoryId.MemoryId, Stored> =>
+          new Map(rows.flatMap((row, i) => Option.isSome(row) ? [[ids[i]!, row.value] as const] : []))
+      )
 
     const revisions = (tenant: string, id: MemoryId.MemoryId, row: Stored | undefined, limit: number) =>
-      row === undefined ? Effect.succeed([]) : primitives.revisions ? primitives.revisions(tenant, id, limit) : Effect.succeed([row])
+      row === undefined
+        ? Effect.succeed([])
+        : primitives.revisions
+        ? primitives.revisions(tenant, id, limit)
+        : Effect.succeed([row])
 
     const get = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId.MemoryId>) =>
       Effect.gen(function*() {
@@ -112,7 +132,12 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       }).pipe(Effect.uninterruptible)
 
     /** `None` where another process was first. */
-    const attempt = (op: string, viewer: Viewer.Any, mutations: ReadonlyArray<MemoryMutation>, provenance: Provenance) =>
+    const attempt = (
+      op: string,
+      viewer: Viewer.Any,
+      mutations: ReadonlyArray<MemoryMutation>,
+      provenance: Provenance
+    ) =>
       Effect.gen(function*() {
         const tenant = Viewer.tenantOf(viewer)
         const now = yield* Clock.currentTimeMillis
@@ -138,8 +163,10 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
           now,
           kinds,
           rows,
-          holder: (key) => catalog.holder(key, now),
-          revision: (id, revision) => kept.get(id)?.find((row) => row.record.revision === revision && !row.forgotten)?.record
+          holder: (key) =>
+            catalog.holder(key, now),
+          revision: (id, revision) =>
+            kept.get(id)?.find((row) => row.record.revision === revision && !row.forgotten)?.record
         })
         if (plan.writes.length === 0) return Option.some(plan.applied)
         return yield* commit(tenant, plan.writes, plan.changes).pipe(
@@ -155,15 +182,22 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       provenance: Provenance = {}
     ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
       Effect.gen(function*() {
-        if (!capabilities.writable) return yield* MemoryError.make("read_only", { op, message: `${name} takes no writes` })
+        if (!capabilities.writable) {
+          return yield* MemoryError.make("read_only", { op, message: `${name} takes no writes` })
+        }
         const checked = yield* check(op, Mutations, { mutations, ...provenance })
         const decide = attempt(op, viewer, checked.mutations, provenance)
         const once = writing.withPermits(1)(primitives.exclusive ? primitives.exclusive(decide) : decide)
         for (let left = attempts; left > 0; left--) {
           const applied = yield* once
-          if (Option.isSome(applied)) return applied.value
+          if (Option.isSome(applied)) {
+            return applied.value
+          }
         }
-        return yield* MemoryError.make("unavailable", { op, message: `${name}: other writers were first, ${attempts} times` })
+        return yield* MemoryError.make("unavailable", {
+          op,
+          message: `${name}: other writers were first, ${attempts} times`
+        })
       })
 
     const list = (viewer: Viewer.Any, filter: MemoryFilter) =>
@@ -177,17 +211,27 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
     const erased = (tenant: string) =>
       Effect.gen(function*() {
         const now = yield* Clock.currentTimeMillis
-        const due = yield* Stream.runFold(primitives.scan(tenant), new Array<Write>(), (writes, { forgotten, record }) => {
-          if (forgotten || isExpired(record, now)) writes.push({ id: record.id, revision: record.revision, next: undefined })
-          return writes
-        })
-        if (due.length > 0) yield* commit(tenant, due, [])
+        const due = yield* Stream.runFold(
+          primitives.scan(tenant),
+          new Array<Write>(),
+          (writes, { forgotten, record }) => {
+            if (forgotten || isExpired(record, now)) {
+              writes.push({ id: record.id, revision: record.revision, next: undefined })
+            }
+            return writes
+          }
+        )
+        if (due.length > 0) {
+          yield* commit(tenant, due, [])
+        }
         return due.length
       })
     const compact = Effect.gen(function*() {
       if (!capabilities.writable) return 0
-      const counts = yield* Effect.forEach(yield* primitives.tenants, (tenant) =>
-        writing.withPermits(1)(primitives.exclusive ? primitives.exclusive(erased(tenant)) : erased(tenant)))
+      const counts = yield* Effect.forEach(
+        yield* primitives.tenants,
+        (tenant) => writing.withPermits(1)(primitives.exclusive ? primitives.exclusive(erased(tenant)) : erased(tenant))
+      )
       return counts.reduce((sum, count) => sum + count, 0)
     })
 
@@ -230,12 +274,19 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
           `${name}.stream`
         ),
       update: (viewer, id, patch, { ifRevision } = {}) =>
-        observed("update", Effect.map(apply("update", viewer, [{ _tag: "Update", id, patch, ifRevision }]), ([applied]) => applied!.record!)), // one in, one out, and not absent
+        observed(
+          "update",
+          Effect.map(apply("update", viewer, [{ _tag: "Update", id, patch, ifRevision }]), ([applied]) =>
+            applied!.record!)
+        ), // one in, one out, and not absent
       forget: (viewer, ids, { purge } = {}) =>
-        observed("forget", Effect.map(
-          apply("forget", viewer, ids.map((id): MemoryMutation => ({ _tag: "Forget", id, purge }))),
-          (all) => all.map(({ outcome }) => outcome === "forgotten")
-        )),
+        observed(
+          "forget",
+          Effect.map(
+            apply("forget", viewer, ids.map((id): MemoryMutation => ({ _tag: "Forget", id, purge }))),
+            (all) => all.map(({ outcome }) => outcome === "forgotten")
+          )
+        ),
       history: (viewer, id, limit = revisionsKept) =>
         observed(
           "history",
@@ -250,8 +301,8 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
         ),
       changes: (viewer) => {
         const tenant = Viewer.tenantOf(viewer)
-        const ours = changes.listen(viewer)
-        return primitives.outside ? Stream.merge(ours, primitives.outside(tenant).pipe(Changes.tell(viewer))) : ours
+        const ours = changes.events(tenant)
+        return (primitives.outside ? Stream.merge(ours, primitives.outside(tenant)) : ours).pipe(Changes.tell(viewer))
       },
       whyNot: (viewer, id, query) =>
         observed(
@@ -286,7 +337,9 @@ const shown = (viewer: Viewer.Any, row: Stored | undefined, now: number): Memory
 const told = (viewer: Viewer.Any, rows: ReadonlyArray<Stored>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return rows.map(({ record }) => record)
   const end = rows.findIndex(({ forgotten }) => forgotten)
-  return rows.slice(0, end < 0 ? undefined : end).flatMap(({ record }) => Viewer.sees(viewer, record.scope) ? [record] : [])
+  return rows.slice(0, end < 0 ? undefined : end).flatMap(({ record }) =>
+    Viewer.sees(viewer, record.scope) ? [record] : []
+  )
 }
 
 const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // a Put is never absent

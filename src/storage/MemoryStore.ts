@@ -164,7 +164,10 @@ export interface Stored {
 export interface Primitives {
   /** Default: writable, and nothing else. */
   readonly capabilities?: Partial<Capabilities> | undefined
-  readonly read: (tenant: string, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError>
+  readonly read: (
+    tenant: string,
+    ids: ReadonlyArray<MemoryId>
+  ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError>
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Every row, any order: what `list`, `search` and the index are derived from. */
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError>
@@ -178,7 +181,9 @@ export interface Primitives {
   /** What the backend keeps in memory anyway, current in itself. Default: made of `scan`, kept current by our commits. */
   readonly catalog?: ((tenant: string) => Effect.Effect<Catalog, MemoryError>) | undefined
   /** Newest first, tombstones included. Default: the current one only, and no `history` among the capabilities. */
-  readonly revisions?: ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>) | undefined
+  readonly revisions?:
+    | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>)
+    | undefined
   /** Edits from outside, and what could not be read; our own writes are added. */
   readonly outside?: ((tenant: string) => Stream.Stream<Event, MemoryError>) | undefined
   readonly vectors?: Vectors | undefined
@@ -192,7 +197,8 @@ export interface Primitives {
 export const revisionsKept = 20
 
 /** `name` is what spans and metrics are called. Erases what is due before it returns; see `maintain` for the hours after. */
-export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError> => Derived.make(name, primitives)
+export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError> =>
+  Derived.make(name, primitives)
 
 /** Erases what is due, by the hour, until the scope closes. A failure is logged, and the next hour tries again. */
 export const maintain = (store: Pick<Service, "name" | "compact">): Effect.Effect<void, never, Scope.Scope> =>

@@ -12,7 +12,10 @@ import type { Service, Uses } from "./MemoryStore.ts"
 const capacity = 100_000
 
 export const make = (
-  get: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
+  get: (
+    viewer: Viewer.Any,
+    ids: ReadonlyArray<MemoryId>
+  ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
 ): Pick<Service, "touch" | "uses"> => {
   const table = new Map<string, Uses>()
   const keyOf = (viewer: Viewer.Any, id: MemoryId) => `${Viewer.tenantOf(viewer)}/${id}`
@@ -35,7 +38,9 @@ export const make = (
         }
       }),
     uses: (viewer, ids) =>
-      Effect.map(get(viewer, ids), (found) =>
-        ids.map((id, i): Uses => (Option.isSome(found[i]!) && table.get(keyOf(viewer, id))) || { count: 0 }))
+      Effect.map(
+        get(viewer, ids),
+        (found) => ids.map((id, i): Uses => (Option.isSome(found[i]!) && table.get(keyOf(viewer, id))) || { count: 0 })
+      )
   }
 }

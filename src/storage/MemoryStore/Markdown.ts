@@ -1,11 +1,17 @@
 /** One `.md` per record, made to be read, edited and put under git. The embedded default. */
-import type { FileSystem, Path } from "@effect/platform"
+import type * as FileSystem from "@effect/platform/FileSystem"
+import type * as Path from "@effect/platform/Path"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
-import type * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../domain/MemoryError.ts"
-import type { MemoryStore } from "../MemoryStore.ts"
+import * as MemoryKind from "../../domain/MemoryKind.ts"
+import { maintain, make as makeStore, MemoryStore, type Primitives } from "../MemoryStore.ts"
+import * as Disk from "./Markdown/Disk.ts"
+import * as Folder from "./Markdown/Vault.ts"
 
 /** A file that is not a record, and why. */
 export interface Issue {
@@ -26,14 +32,63 @@ export class Vault extends Context.Tag("@memory/Markdown/Vault")<Vault, VaultSer
 export interface Options {
   /** Created where missing, mode 0700. */
   readonly root: string
-  /** How long an edit from outside may go unseen, where the platform gives no hint. Default 1 second; infinite = only on demand. */
+  /**
+   * How long what another process or a hand wrote may go unseen; of a large folder ten times as long as a look at it
+   * takes, for hand edits. Default 1 second; infinite = only on demand.
+   */
   readonly poll?: Duration.DurationInput | undefined
   /** Without a heartbeat, until a lock is stolen. Default 3 seconds. */
   readonly lockTimeout?: Duration.DurationInput | undefined
 }
 
-export declare const layer: (options: Options) => Layer.Layer<
-  MemoryStore | Vault,
-  MemoryError,
-  FileSystem.FileSystem | Path.Path
->
+/** Tenants, scopes and ids are folders and file names (`Markdown/Layout`); a record is a text (`Markdown/Document`). */
+export const layer = (
+  options: Options
+): Layer.Layer<MemoryStore | Vault, MemoryError, FileSystem.FileSystem | Path.Path> =>
+  Layer.scopedContext(Effect.gen(function*() {
+    const kinds = yield* MemoryKind.Kinds
+    const disk = yield* Disk.make(options.root)
+    yield* disk.makeFolder("")
+    const vault = yield* Folder.open(disk, kinds, Duration.decode(options.lockTimeout ?? "3 seconds"))
+    yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, (error) => Effect.logDebug("no snapshot", error)))
+    yield* watch(vault, Duration.decode(options.poll ?? "1 second"))
+    const store = yield* makeStore("markdown", primitives(vault))
+    yield* maintain(store)
+
+    return Context.make(MemoryStore, store).pipe(Context.add(Vault, {
+      refresh: Effect.withSpan(vault.refresh, "markdown.refresh"),
+      issues: Effect.sync(vault.mirror.issues)
+    }))
+  }))
+
+const primitives = (vault: Folder.Vault): Primitives => ({
+  capabilities: { durable: true, shared: true },
+  read: (tenant, ids) => Effect.forEach(ids, (id) => vault.read(tenant, id)),
+  tenants: vault.tenants,
+  scan: (tenant) =>
+    Stream.unwrap(Effect.map(vault.tombstones(tenant), (tombstones) =>
+      Stream.fromIterable([
+        ...vault.mirror.entries().flatMap((entry) => entry.tenant === tenant ? [entry.row] : []),
+        ...tombstones
+      ]))),
+  revisions: (tenant, id, limit) => Effect.map(vault.revisions(tenant, id), (rows) => rows.slice(0, limit)),
+  commit: vault.commit,
+  exclusive: vault.exclusive,
+  catalog: (tenant) => Effect.sync(() => vault.mirror.catalog(tenant)),
+  outside: vault.changes.events
+})
+
+/** Follows other processes by their log; looks at every file as often as a tenth of the time allows. */
+const watch = (vault: Folder.Vault, poll: Duration.Duration) =>
+  Effect.gen(function*() {
+    if (!Duration.isFinite(poll)) return
+    let due = 0
+    const look = Effect.gen(function*() {
+      const start = yield* Clock.currentTimeMillis
+      if (start < due) return yield* vault.follow
+      yield* vault.refresh
+      const end = yield* Clock.currentTimeMillis
+      due = end + 10 * (end - start)
+    }).pipe(Effect.catchAll((error) => Effect.logWarning("the vault could not be looked at", error)))
+    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.sleep(poll), look)))
+  })

@@ -47,11 +47,15 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     const path = yield* Path.Path
     const at = (relative: string) => path.join(root, relative)
 
-    const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> => Effect.mapError(self, failure(relative))
+    const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> =>
+      Effect.mapError(self, failure(relative))
     const found = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<Option.Option<A>> =>
       Effect.matchEffect(self, {
         onSuccess: Effect.succeedSome,
-        onFailure: (error) => isReason(error, "NotFound") || hasCode(error, "ENOTDIR") ? Effect.succeedNone : Effect.fail(failure(relative)(error))
+        onFailure: (error) =>
+          isReason(error, "NotFound") || hasCode(error, "ENOTDIR")
+            ? Effect.succeedNone
+            : Effect.fail(failure(relative)(error))
       })
     const opened = <A>(
       relative: string,
@@ -66,7 +70,8 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     const makeFolder = (relative: string) => fs.makeDirectory(at(relative), { recursive: true, mode: 0o700 })
 
     return {
-      list: (folder) => Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
+      list: (folder) =>
+        Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
       stat: (relative) =>
         Effect.map(
           found(fs.stat(at(relative)), relative),
@@ -82,7 +87,9 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           onSuccess: () => Effect.succeed(true),
           // EINVAL: it is there, and no link
           onFailure: (error) =>
-            hasCode(error, "EINVAL") || hasCode(error, "UNKNOWN") || isReason(error, "NotFound") ? Effect.succeed(false) : Effect.fail(failure(relative)(error))
+            hasCode(error, "EINVAL") || hasCode(error, "UNKNOWN") || isReason(error, "NotFound")
+              ? Effect.succeed(false)
+              : Effect.fail(failure(relative)(error))
         }),
       read: (relative) =>
         Effect.flatMap(
@@ -96,14 +103,17 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             yield* file.seek(BigInt(offset), "start")
             return size > offset ? yield* file.readAlloc(BigInt(size - offset)) : Option.none()
           })).pipe(
-          Effect.map(Option.match({ onNone: () => "", onSome: (bytes) => decoder.decode(bytes) })),
-          (self) => io(self, relative)
-        ),
+            Effect.map(Option.match({ onNone: () => "", onSome: (bytes) => decoder.decode(bytes) })),
+            (self) => io(self, relative)
+          ),
       write: (relative, content, { force = true } = {}) => {
         const folder = path.dirname(relative)
         const temporary = path.join(folder, `.${path.basename(relative)}.tmp`)
-        const written = opened(temporary, "w", (file) =>
-          Effect.zipRight(file.writeAll(encoder.encode(content)), force ? file.sync : Effect.void))
+        const written = opened(
+          temporary,
+          "w",
+          (file) => Effect.zipRight(file.writeAll(encoder.encode(content)), force ? file.sync : Effect.void)
+        )
         return makeFolder(folder).pipe(
           Effect.zipRight(written),
           Effect.zipRight(fs.rename(at(temporary), at(relative))),
@@ -112,16 +122,21 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           (self) => io(self, relative)
         )
       },
-      append: (relative, content) => io(opened(relative, "a", (file) => file.writeAll(encoder.encode(content))), relative),
+      append: (relative, content) =>
+        io(opened(relative, "a", (file) => file.writeAll(encoder.encode(content))), relative),
       create: (relative, content) =>
         Effect.matchEffect(opened(relative, "wx", (file) => file.writeAll(encoder.encode(content))), {
           onSuccess: () => Effect.succeed(true),
-          onFailure: (error) => isReason(error, "AlreadyExists") ? Effect.succeed(false) : Effect.fail(failure(relative)(error))
+          onFailure: (error) =>
+            isReason(error, "AlreadyExists") ? Effect.succeed(false) : Effect.fail(failure(relative)(error))
         }),
-      overwrite: (relative, content) => io(opened(relative, "r+", (file) => file.writeAll(encoder.encode(content))), relative),
+      overwrite: (relative, content) =>
+        io(opened(relative, "r+", (file) => file.writeAll(encoder.encode(content))), relative),
       remove: (relative, { force = true } = {}) =>
-        Effect.flatMap(found(fs.remove(at(relative)), relative), (removed) =>
-          force && Option.isSome(removed) ? io(forceFolder(path.dirname(relative)), relative) : Effect.void),
+        Effect.flatMap(
+          found(fs.remove(at(relative)), relative),
+          (removed) => force && Option.isSome(removed) ? io(forceFolder(path.dirname(relative)), relative) : Effect.void
+        ),
       move: (from, to) => Effect.map(found(fs.rename(at(from), at(to)), from), Option.isSome),
       makeFolder: (folder) => io(makeFolder(folder), folder)
     }
@@ -134,7 +149,8 @@ const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 const text = (location: string, bytes: Uint8Array): Io<string> =>
   Effect.try({
     try: () => strict.decode(bytes),
-    catch: (cause) => MemoryError.make("corrupt", { op: "read", message: `${location} is no UTF-8`, detail: { location }, cause })
+    catch: (cause) =>
+      MemoryError.make("corrupt", { op: "read", message: `${location} is no UTF-8`, detail: { location }, cause })
   })
 
 /** The platform's message names an absolute path: it stays in the cause. */
@@ -142,9 +158,12 @@ const failure = (location: string) => (cause: PlatformError): MemoryError.Memory
   MemoryError.make("io", { op: cause.method, message: `${location}: ${codeOf(cause) ?? reasonOf(cause)}`, cause })
 
 const reasonOf = (error: PlatformError): string => error._tag === "SystemError" ? error.reason : "bad argument"
-const isReason = (error: PlatformError, reason: string): boolean => error._tag === "SystemError" && error.reason === reason
+const isReason = (error: PlatformError, reason: string): boolean =>
+  error._tag === "SystemError" && error.reason === reason
 const hasCode = (error: PlatformError, code: string): boolean => codeOf(error) === code
 const codeOf = (error: PlatformError): string | undefined => {
   const { cause } = error
-  return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string" ? cause.code : undefined
+  return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
+    ? cause.code
+    : undefined
 }

@@ -66,7 +66,9 @@ export const print = ({ key, kinds }: Context, tenant: string, record: MemoryRec
     hash: signatureOf(key, tenant, record)
   })
   const text = (options: Yaml.ToStringOptions) =>
-    `---\n${Yaml.stringify({ ...matter, ...extra }, { lineWidth: 0, aliasDuplicateObjects: false, ...options })}---\n\n${record.body}\n`
+    `---\n${
+      Yaml.stringify({ ...matter, ...extra }, { lineWidth: 0, aliasDuplicateObjects: false, ...options })
+    }---\n\n${record.body}\n`
   const plain = text({})
   const path = Layout.pathOf(tenant, scope, record.id)
   // read back before it is written: quoting is the one thing that YAML gets wrong
@@ -85,7 +87,9 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
     const tenant = yield* tenantOf(place, matter)
     const scope = yield* scopeOf(place, matter)
     const id = place.id ?? MemoryId.foreign("file", path.normalize("NFC"))
-    if (place.id && matter["id"] !== undefined && matter["id"] !== id) return yield* Either.left("id: the file's name says another")
+    if (place.id && matter["id"] !== undefined && matter["id"] !== id) {
+      return yield* Either.left("id: the file's name says another")
+    }
 
     const { hash, id: _, scope: __, tenant: ___, ...rest } = matter
     const known = Object.fromEntries(Object.entries(rest).filter(([key]) => own.has(key)))
@@ -98,7 +102,8 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
       scope,
       kind: place.id === undefined && !isKind(fields["kind"]) ? "reference" : fields["kind"],
       summary: fields["summary"] ?? summaryOf(place, body),
-      summaryDerived: fields["summaryDerived"] ?? (place.id !== undefined && fields["summary"] === undefined ? true : undefined),
+      summaryDerived: fields["summaryDerived"] ??
+        (place.id !== undefined && fields["summary"] === undefined ? true : undefined),
       body,
       tags: tagsOf(fields["tags"]),
       links: fields["links"] ?? [],
@@ -117,7 +122,13 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
         return { tenant, record: frozen(ours.right), signed: true, extra }
       }
     }
-    const source = defined({ origin: "file", trust: 2, reference: reference ?? (place.id ? undefined : path), session, sequence })
+    const source = defined({
+      origin: "file",
+      trust: 2,
+      reference: reference ?? (place.id ? undefined : path),
+      session,
+      sequence
+    })
     const summary = written.summaryDerived === true ? deriveSummary(body) : written.summary
     const record = yield* Either.mapLeft(decodeRecord({ ...written, summary, source, revision: 1 }), issuesOf)
     const issues = payloadIssues(MemoryKind.find(context.kinds, record.kind).schema, record.data)
@@ -142,7 +153,10 @@ const split = (text: string): Either.Either<readonly [Readonly<Record<string, un
   if (!close) return Either.left("the frontmatter has no end")
   if (close.index > maxMatter) return Either.left("the frontmatter is too large")
   const body = start.slice(open[0].length + close.index + close[0].length)
-  return Either.flatMap(yaml(start.slice(open[0].length, open[0].length + close.index)), (matter) => Either.right([matter, trimmed(body, eol)] as const))
+  return Either.flatMap(
+    yaml(start.slice(open[0].length, open[0].length + close.index)),
+    (matter) => Either.right([matter, trimmed(body, eol)] as const)
+  )
 }
 
 /** One line break before, and one after, are the file's and not the body's. */
@@ -152,10 +166,15 @@ const trimmed = (body: string, eol: string): string => {
 }
 
 const yaml = (text: string): Either.Either<Readonly<Record<string, unknown>>, string> =>
-  Either.try({ try: (): unknown => Yaml.parse(text, { maxAliasCount: 20, schema: "core" }), catch: (error) => `frontmatter: ${firstLine(String(error))}` }).pipe(
+  Either.try({
+    try: (): unknown => Yaml.parse(text, { maxAliasCount: 20, schema: "core" }),
+    catch: (error) => `frontmatter: ${firstLine(String(error))}`
+  }).pipe(
     Either.flatMap((matter) => {
       if (matter === null || matter === undefined) return Either.right({})
-      if (typeof matter !== "object" || Array.isArray(matter)) return Either.left("frontmatter: expected keys and values")
+      if (typeof matter !== "object" || Array.isArray(matter)) {
+        return Either.left("frontmatter: expected keys and values")
+      }
       if (Object.hasOwn(matter, "__proto__")) return Either.left("frontmatter: __proto__ is no key")
       return Either.right(matter as Readonly<Record<string, unknown>>) // an object that is no array
     })
@@ -163,30 +182,55 @@ const yaml = (text: string): Either.Either<Readonly<Record<string, unknown>>, st
 
 const tenantOf = (place: Layout.Place, matter: Readonly<Record<string, unknown>>): Either.Either<string, string> => {
   const { tenant } = matter
-  if (place.tenant === undefined) return tenant === undefined || tenant === "default" ? Either.right("default") : Either.left("tenant: the folder says default")
-  if (tenant === undefined) return Either.fromNullable(Layout.idOf(place.tenant), () => "tenant: the folder's name is a hash; say it here")
-  return isScopeId(tenant) && Layout.stands(place.tenant, tenant) ? Either.right(tenant.normalize("NFC")) : Either.left("tenant: the folder says another")
+  if (place.tenant === undefined) {
+    return tenant === undefined || tenant === "default"
+      ? Either.right("default")
+      : Either.left("tenant: the folder says default")
+  }
+  if (tenant === undefined) {
+    return Either.fromNullable(Layout.idOf(place.tenant), () => "tenant: the folder's name is a hash; say it here")
+  }
+  return isScopeId(tenant) && Layout.stands(place.tenant, tenant)
+    ? Either.right(tenant.normalize("NFC"))
+    : Either.left("tenant: the folder says another")
 }
 
-const scopeOf = (place: Layout.Place, matter: Readonly<Record<string, unknown>>): Either.Either<MemoryScope.MemoryScope, string> =>
+const scopeOf = (
+  place: Layout.Place,
+  matter: Readonly<Record<string, unknown>>
+): Either.Either<MemoryScope.MemoryScope, string> =>
   Either.gen(function*() {
     const ids: Record<string, string> = {}
     for (const field of MemoryScope.fields) {
       const segment = place.scope === MemoryScope.Global ? undefined : place.scope.get(field)
       const said = matter[field]
       if (said !== undefined && !isScopeId(said)) return yield* Either.left(`${field}: not an id`)
-      if (segment !== undefined && said !== undefined && !Layout.stands(segment, said)) return yield* Either.left(`${field}: the folder says another`)
-      if (segment !== undefined && said === undefined && Layout.idOf(segment) === undefined) return yield* Either.left(`${field}: the folder's name is a hash; say it here`)
+      if (segment !== undefined && said !== undefined && !Layout.stands(segment, said)) {
+        return yield* Either.left(`${field}: the folder says another`)
+      }
+      if (segment !== undefined && said === undefined && Layout.idOf(segment) === undefined) {
+        return yield* Either.left(`${field}: the folder's name is a hash; say it here`)
+      }
       const id = said ?? (segment === undefined ? undefined : Layout.idOf(segment))
       if (id !== undefined) ids[field] = id.normalize("NFC")
     }
-    if (place.scope === MemoryScope.Global) return Object.keys(ids).length === 0 ? yield* agreed(MemoryScope.Global, matter) : yield* Either.left("scope: the folder says global")
+    if (place.scope === MemoryScope.Global) {
+      return Object.keys(ids).length === 0
+        ? yield* agreed(MemoryScope.Global, matter)
+        : yield* Either.left("scope: the folder says global")
+    }
     return yield* agreed(ids, matter)
   })
 
 /** Drover's word for a scope, where there is one. */
 const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record<string, unknown>>) => {
-  const word = scope === MemoryScope.Global ? "global" : scope.runId !== undefined ? "run" : scope.agentId !== undefined ? "agent" : undefined
+  const word = scope === MemoryScope.Global
+    ? "global"
+    : scope.runId !== undefined
+    ? "run"
+    : scope.agentId !== undefined
+    ? "agent"
+    : undefined
   return said === undefined || said === word ? Either.right(scope) : Either.left("scope: the folder says another")
 }
 
@@ -199,23 +243,35 @@ const summaryOf = (place: Layout.Place, body: string): string | undefined =>
 
 /** Obsidian takes a list, or words in a line. What is not text is left for the Schema to refuse. */
 const tagsOf = (tags: unknown): unknown =>
-  typeof tags === "string" ? tags.split(/[\s,]+/).filter((tag) => tag !== "").map((tag) => tag.replace(/^#/, "")) : tags ?? []
+  typeof tags === "string"
+    ? tags.split(/[\s,]+/).filter((tag) => tag !== "").map((tag) => tag.replace(/^#/, ""))
+    : tags ?? []
 
 const time = (millis: number | undefined): string | number | undefined =>
   millis === undefined || millis > 8.64e15 ? millis : DateTime.formatIso(DateTime.unsafeMake(millis))
 
-const timeOf = <A>(fields: Readonly<Record<string, unknown>>, name: string, absent: A): Either.Either<number | A, string> => {
+const timeOf = <A>(
+  fields: Readonly<Record<string, unknown>>,
+  name: string,
+  absent: A
+): Either.Either<number | A, string> => {
   const value = fields[name]
   if (value === undefined || value === null) return Either.right(absent)
   const millis = typeof value === "string" ? Date.parse(value) : value
-  return typeof millis === "number" && Number.isSafeInteger(millis) && millis >= 0 ? Either.right(millis) : Either.left(`${name}: expected a time`)
+  return typeof millis === "number" && Number.isSafeInteger(millis) && millis >= 0
+    ? Either.right(millis)
+    : Either.left(`${name}: expected a time`)
 }
 
 const issuesOf = (error: ParseResult.ParseError): string =>
-  ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) => `${path.join(".")}: ${message}`).join("; ")
+  ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) => `${path.join(".")}: ${message}`).join(
+    "; "
+  )
 
 const frozen = (record: MemoryRecord): MemoryRecord =>
-  new MemoryRecord({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) }, { disableValidation: true })
+  new MemoryRecord({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) }, {
+    disableValidation: true
+  })
 
 const firstLine = (text: string): string => text.split("\n", 1)[0]!
 

@@ -39,12 +39,14 @@ export const idOf = (segment: string): string | undefined => {
 }
 
 /** Whether a segment can stand for an id. */
-export const stands = (segment: string, id: string): boolean => segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
+export const stands = (segment: string, id: string): boolean =>
+  segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
 
 export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
 
 /** The canonical path, with `/`. */
-export const pathOf = (tenant: string, scope: MemoryScope, id: MemoryId): string => `${tenantFolder(tenant)}${folderOf(scope)}/${id}.md`
+export const pathOf = (tenant: string, scope: MemoryScope, id: MemoryId): string =>
+  `${tenantFolder(tenant)}${folderOf(scope)}/${id}.md`
 
 const folderOf = (scope: MemoryScope): string =>
   scope === Global

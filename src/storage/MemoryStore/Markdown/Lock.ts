@@ -31,9 +31,16 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
 
     const look = Effect.all([disk.read(file), disk.stat(file)]).pipe(
       Effect.map(([content, stat]) =>
-        Option.map(Option.all([content, stat]), ([text, { ino, mtime }]) => ({ text, seen: `${text}/${ino}/${mtime}`, ino })))
+        Option.map(
+          Option.all([content, stat]),
+          ([text, { ino, mtime }]) => ({ text, seen: `${text}/${ino}/${mtime}`, ino })
+        )
+      )
     )
-    const mark = Effect.map(look, Option.match({ onNone: () => "", onSome: ({ ino, text }) => `${text.split(" ")[0]}/${ino}` }))
+    const mark = Effect.map(
+      look,
+      Option.match({ onNone: () => "", onSome: ({ ino, text }) => `${text.split(" ")[0]}/${ino}` })
+    )
 
     const steal = (seen: string) =>
       Effect.gen(function*() {
@@ -63,7 +70,10 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
             yield* steal(seen)
           }
           if (now - start >= patience * Duration.toMillis(timeout)) {
-            return yield* MemoryError.make("unavailable", { op: "lock", message: "the vault is locked by another process" })
+            return yield* MemoryError.make("unavailable", {
+              op: "lock",
+              message: "the vault is locked by another process"
+            })
           }
           yield* restore(Effect.sleep(wait))
         }
@@ -74,7 +84,9 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
       while: () => true,
       body: (n) =>
         Effect.sleep(Duration.times(timeout, 1 / 3)).pipe(
-          Effect.zipRight(Effect.catchAll(disk.overwrite(file, `${owner} ${n}`), (error) => Effect.logDebug("no heartbeat", error))),
+          Effect.zipRight(
+            Effect.catchAll(disk.overwrite(file, `${owner} ${n}`), (error) => Effect.logDebug("no heartbeat", error))
+          ),
           Effect.as(n + 1)
         )
     })

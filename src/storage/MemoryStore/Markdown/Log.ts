@@ -43,7 +43,9 @@ export const make = (disk: Disk): Log => {
   return {
     append: (paths) => disk.append(file, `${Schema.encodeSync(Line)(paths)}\n`),
     news,
-    rotate: Effect.flatMap(disk.stat(file), (stat) =>
-      Option.isSome(stat) && stat.value.size > limit ? disk.write(file, "", { force: false }) : Effect.void)
+    rotate: Effect.flatMap(
+      disk.stat(file),
+      (stat) => Option.isSome(stat) && stat.value.size > limit ? disk.write(file, "", { force: false }) : Effect.void
+    )
   }
 }

@@ -1,6 +1,6 @@
 /**
  * The vault as this process knows it: files, rows, indexes, and the files that are no record. A look at the folder makes
- * it current and says what has changed; nothing else takes a row away.
+ * it current and says what has changed; nothing but a look, or a write of ours, takes a row away.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -12,16 +12,22 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import { dedupeKey, MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Catalog from "../../Catalog.ts"
-import type { Change, Event } from "../../Changes.ts"
+import type { Event } from "../../Changes.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import type { Disk, Stat } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as Layout from "./Layout.ts"
+import type { Revisions } from "./Revisions.ts"
 
-/** A file that is a record. */
-export interface Entry {
+interface Seen {
   readonly path: string
   readonly stat: Stat
+  /** Read long enough after it was last changed that its `stat` tells the next change. */
+  readonly settled: boolean
+}
+/** A file that is a record. */
+export interface Entry extends Seen {
+  readonly _tag: "Entry"
   /** Of the text. */
   readonly hash: string
   readonly tenant: string
@@ -30,15 +36,16 @@ export interface Entry {
   readonly extra: Document.Extra
 }
 /** A file, folder or link that is none. */
-interface Bad {
-  readonly path: string
-  readonly stat: Stat
+interface Bad extends Seen {
+  readonly _tag: "Bad"
   readonly error: MemoryError.MemoryError
 }
 
 export interface News {
   readonly tenant: string
-  readonly events: ReadonlyArray<Event>
+  readonly event: Event
+  /** By a hand: what the record was is kept nowhere yet. */
+  readonly unkept?: Stored | undefined
 }
 
 export interface Mirror {
@@ -49,10 +56,193 @@ export interface Mirror {
   readonly catalog: (tenant: string) => Catalog.Catalog
   readonly tenants: () => ReadonlyArray<string>
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
-  /** Entries to be held against the files at the next look. */
-  readonly restore: (entries: ReadonlyArray<Entry>) => void
+  /** What we wrote, or knew before: the next look holds it against its file. `undefined`: no file. */
+  readonly set: (path: string, entry: Entry | undefined) => void
+  readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
   /** Looks at every file. Cost: a `stat` each, and a read of those that changed. */
   readonly look: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
   /** Looks at these. */
-  readonly lookAt: (paths: Iterable<string>) => Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
+  readonly lookAt: (paths: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
 }
+
+/** Milliseconds in which two changes of a file may share an mtime. */
+const racy = 2_000
+const maxBytes = 1_048_576
+const concurrency = 32
+
+export const make = (disk: Disk, revisions: Revisions, context: Document.Context): Mirror => {
+  const files = new Map<string, Entry | Bad>()
+  const claims = new Map<string, ReadonlyArray<Entry>>() // of one id, the best first
+  const catalogs = new Map<string, Catalog.Catalog>()
+  const troubles = new Map<string, MemoryError.MemoryError>()
+  const touched = new Map<string, number>()
+  let epoch = 0
+
+  const claim = (tenant: string, id: MemoryId) => `${tenant}/${id}`
+  const entry = (tenant: string, id: MemoryId): Entry | undefined => claims.get(claim(tenant, id))?.[0]
+  const catalog = (tenant: string): Catalog.Catalog => {
+    const known = catalogs.get(tenant)
+    if (known) return known
+    const fresh = Catalog.make(context.kinds)
+    catalogs.set(tenant, fresh)
+    return fresh
+  }
+  const rowOf = (tenant: string, record: MemoryRecord): Stored => ({
+    record,
+    forgotten: false,
+    ...(MemoryKind.find(context.kinds, record.kind).dedupe && { dedupeKey: dedupeKey(tenant, record) })
+  })
+
+  const set = (path: string, next: Entry | Bad | undefined): ReadonlyArray<News> => {
+    touched.set(path, ++epoch)
+    const last = files.get(path)
+    if (next) files.set(path, next)
+    else files.delete(path)
+    if (next === last || (last?._tag === "Entry" && next?._tag === "Entry" && last.row === next.row)) {
+      if (next?._tag === "Entry") reclaim(next, [path], next)
+      return []
+    }
+    const news = [last, next].flatMap((one) => one?._tag === "Entry" ? [one] : [])
+      .filter((one, i, all) => i === 0 || all[0]!.tenant !== one.tenant || all[0]!.row.record.id !== one.row.record.id)
+      .flatMap((one) => settle(one, path, next))
+    return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
+  }
+  const reclaim = (one: Entry, without: ReadonlyArray<string>, plus: Entry | Bad | undefined) => {
+    const { id } = one.row.record
+    const key = claim(one.tenant, id)
+    const mine = plus?._tag === "Entry" && plus.tenant === one.tenant && plus.row.record.id === id ? [plus] : []
+    const all = [...(claims.get(key) ?? []).filter(({ path }) => !without.includes(path)), ...mine].sort(better)
+    if (all.length > 0) claims.set(key, all)
+    else claims.delete(key)
+    return all[0]
+  }
+  const settle = (one: Entry, path: string, next: Entry | Bad | undefined): ReadonlyArray<News> => {
+    const { tenant, row: { record: { id } } } = one
+    const before = entry(tenant, id)
+    const after = reclaim(one, [path], next)
+    if (before?.row === after?.row) return []
+    catalog(tenant).set(id, after?.row)
+    const event: Event = { id, before: before?.row.record, after: after?.row.record, by: "there" }
+    return [{ tenant, event, unkept: after && !after.signed && before ? before.row : undefined }]
+  }
+
+  const inspect = (path: string): Effect.Effect<Entry | Bad | undefined, MemoryError.MemoryError> =>
+    Effect.gen(function*() {
+      const found = yield* disk.stat(path)
+      if (Option.isNone(found) || found.value.isFolder) return undefined
+      const { isFolder: _, ...stat } = found.value
+      const known = files.get(path)
+      if (known?.settled && same(known.stat, stat)) return known
+      const seen = { path, stat, settled: stat.mtime < (yield* Clock.currentTimeMillis) - racy }
+      const bad = (message: string): Bad => ({ ...seen, _tag: "Bad", error: corrupt(path, message) })
+      const again = (error: MemoryError.MemoryError): Bad =>
+        known?._tag === "Bad" && known.error.message === error.message
+          ? { ...known, ...seen }
+          : { ...seen, _tag: "Bad", error }
+      if (yield* disk.isLink(path)) return again(corrupt(path, "a link"))
+      if (stat.size > maxBytes) return again(corrupt(path, "too large"))
+      const text = yield* disk.read(path)
+      if (Option.isNone(text)) return undefined
+      const hash = sha256(text.value)
+      if (known?._tag === "Entry" && known.hash === hash) return { ...known, ...seen }
+      const parsed = Document.parse(context, path, text.value, stat.mtime)
+      if (Either.isLeft(parsed)) return again(bad(parsed.left).error)
+      const { extra, record, signed, tenant } = parsed.right
+      const row = rowOf(tenant, signed ? record : yield* edited(tenant, record, stat.mtime))
+      return { ...seen, _tag: "Entry" as const, hash, tenant, signed, row, extra }
+    }).pipe(
+      Effect.tap(() => Effect.sync(() => troubles.delete(path))),
+      Effect.catchAll((error) => {
+        // a file that cannot be read now is not a file that is gone
+        if (error.reason === "corrupt") {
+          return Effect.succeed<Bad>({ path, stat: nowhere, settled: false, _tag: "Bad", error })
+        }
+        troubles.set(path, error)
+        return Effect.succeed(files.get(path))
+      })
+    )
+
+  /** An edit is the next revision of what was there. */
+  const edited = (tenant: string, record: MemoryRecord, mtime: number) =>
+    Effect.gen(function*() {
+      const last = entry(tenant, record.id)?.row ?? (yield* revisions.read(tenant, record.id))[0]
+      if (!last) return record
+      const updatedAt = Math.max(Math.floor(mtime), record.createdAt)
+      return new MemoryRecord({ ...record, updatedAt, revision: last.record.revision + 1 }, { disableValidation: true })
+    })
+
+  const lookAt = (paths: ReadonlyArray<string>) =>
+    Effect.suspend(() => {
+      const start = epoch
+      return Effect.map(Effect.forEach(paths, inspect, { concurrency }), (found) =>
+        paths.flatMap((path, i) => (touched.get(path) ?? 0) > start ? [] : set(path, found[i])))
+    })
+
+  const walk = (folder: string): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
+    Effect.flatMap(disk.list(folder), (names) =>
+      Effect.map(
+        Effect.forEach(names, (name) => {
+          const path = folder === "" ? name : `${folder}/${name}`
+          if (name.startsWith(".")) return Effect.succeed([])
+          return name.endsWith(".md") ? Effect.succeed([path]) : below(path)
+        }, { concurrency }),
+        (all) => all.flat()
+      ))
+  /** A folder that cannot be read keeps what is known of it. */
+  const below = (path: string): Effect.Effect<ReadonlyArray<string>> =>
+    Effect.gen(function*() {
+      const stat = yield* disk.stat(path)
+      if (Option.isNone(stat) || !stat.value.isFolder) return []
+      if (yield* disk.isLink(path)) {
+        troubles.set(path, corrupt(path, "a link"))
+        return []
+      }
+      const paths = yield* walk(path)
+      troubles.delete(path)
+      return paths
+    }).pipe(Effect.catchAll((error) => {
+      troubles.set(path, error)
+      return Effect.succeed(Array.from(files.keys()).filter((known) => known.startsWith(`${path}/`)))
+    }))
+
+  return {
+    entry,
+    entries: () => Array.from(files.values()).flatMap((file) => file._tag === "Entry" ? [file] : []),
+    paths: (tenant, id) => (claims.get(claim(tenant, id)) ?? []).map(({ path }) => path),
+    catalog,
+    tenants: () => Array.from(catalogs).flatMap(([tenant, { index }]) => index.size > 0 ? [tenant] : []),
+    issues: () =>
+      [
+        ...Array.from(files.values()).flatMap((file) => file._tag === "Bad" ? [file] : []),
+        ...Array.from(claims.values()).flatMap(([best, ...rest]) =>
+          rest.map(({ path }) => ({ path, error: corrupt(path, `the same id as ${best!.path}`) }))
+        ),
+        ...Array.from(troubles, ([path, error]) => ({ path, error }))
+      ].map(({ error, path }) => ({ path, error })),
+    set,
+    rowOf,
+    look: Effect.suspend(() => {
+      const known = Array.from(files.keys())
+      return Effect.flatMap(walk(""), (paths) => lookAt(Array.from(new Set([...paths, ...known]))))
+    }),
+    lookAt
+  }
+}
+
+/** Of two files with one id: what we wrote, then the later revision, then the canonical place. */
+const better = (a: Entry, b: Entry): number =>
+  Number(b.signed) - Number(a.signed) || b.row.record.revision - a.row.record.revision ||
+  Number(isCanonical(b)) - Number(isCanonical(a)) || (a.path < b.path ? -1 : 1)
+const isCanonical = ({ path, row, tenant }: Entry): boolean =>
+  path === Layout.pathOf(tenant, row.record.scope, row.record.id)
+
+/** Of a file that nobody has looked at. */
+export const nowhere: Stat = { mtime: -1, size: -1, ino: -1 }
+
+const same = (a: Stat, b: Stat): boolean => a.mtime === b.mtime && a.size === b.size && a.ino === b.ino
+
+/** Whose folder a file lies in, whatever it says. */
+const tenantOf = (path: string): string => Layout.idOf(Layout.placeOf(path).tenant ?? "default") ?? "default"
+
+const corrupt = (location: string, message: string): MemoryError.MemoryError =>
+  MemoryError.make("corrupt", { op: "read", message: `${location}: ${message}`, detail: { location } })

@@ -43,7 +43,9 @@ export const make = (disk: Disk): Revisions => {
       path: path(tenant, id),
       content: rows.length === 0
         ? null
-        : rows.slice(0, revisionsKept).toReversed().map(({ forgotten, record }) => Schema.encodeSync(Line)({ record, forgotten }) + "\n").join("")
+        : rows.slice(0, revisionsKept).toReversed().map(({ forgotten, record }) =>
+          Schema.encodeSync(Line)({ record, forgotten }) + "\n"
+        ).join("")
     }),
     ids: (tenant) =>
       Effect.map(disk.list(`${folder}/${segmentOf(tenant)}`), (names) =>

@@ -1,0 +1,275 @@
+/** A vault at work: opened, looked at, written to by one process at a time. What `Markdown` makes a store of. */
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Schema from "effect/Schema"
+import { sha256 } from "../../../domain/Digest.ts"
+import * as MemoryError from "../../../domain/MemoryError.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import type { MemoryKind } from "../../../domain/MemoryKind.ts"
+import * as Changes from "../../Changes.ts"
+import type { Stored, Write } from "../../MemoryStore.ts"
+import type { Disk } from "./Disk.ts"
+import * as Document from "./Document.ts"
+import * as Journal from "./Journal.ts"
+import * as Layout from "./Layout.ts"
+import * as Lock from "./Lock.ts"
+import * as Log from "./Log.ts"
+import * as Mirror from "./Mirror.ts"
+import * as Revisions from "./Revisions.ts"
+import * as Snapshot from "./Snapshot.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+export interface Vault {
+  readonly mirror: Mirror.Mirror
+  readonly changes: Changes.Changes
+  readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
+  /** Newest first, the current one among them. */
+  readonly revisions: (tenant: string, id: MemoryId) => Io<ReadonlyArray<Stored>>
+  readonly tombstones: (tenant: string) => Io<ReadonlyArray<Stored>>
+  readonly tenants: Io<ReadonlyArray<string>>
+  readonly exclusive: <A>(self: Io<A>) => Io<A>
+  readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
+  /** Looks at every file. */
+  readonly refresh: Io<void>
+  /** Looks at what other processes say they wrote. */
+  readonly follow: Io<void>
+  readonly save: Io<void>
+}
+
+/** The first is the only one. */
+const version = 1
+const file = `${Layout.hidden}/vault.json`
+const Header = Schema.parseJson(Schema.Struct({ version: Schema.Int, key: Schema.String }))
+
+export const open = (
+  disk: Disk,
+  kinds: ReadonlyMap<string, MemoryKind>,
+  lockTimeout: Duration.Duration
+): Effect.Effect<Vault, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const lock = yield* Lock.make(disk, lockTimeout)
+    const journal = Journal.make(disk)
+    const log = Log.make(disk)
+    const { key } = yield* header(disk, lock)
+    const revisions = Revisions.make(disk)
+    const context: Document.Context = { key, kinds }
+    const mirror = Mirror.make(disk, revisions, context)
+    const changes = Changes.make()
+    let dirty = false
+
+    const publish = (news: ReadonlyArray<Mirror.News>) =>
+      Effect.forEach(news, ({ event, tenant }) => changes.publish(tenant, [event]), { discard: true })
+    const keep = (news: ReadonlyArray<Mirror.News>) =>
+      Effect.forEach(news, ({ tenant, unkept }) =>
+        unkept
+          ? Effect.flatMap(revisions.read(tenant, unkept.record.id), (rows) => {
+            const { content, path } = revisions.step(tenant, unkept.record.id, [
+              unkept,
+              ...rows.filter((row) => row.record.revision < unkept.record.revision)
+            ])
+            return disk.write(path, content!) // of one row at least
+          })
+          : Effect.void, { discard: true })
+    const heard = (look: Io<ReadonlyArray<Mirror.News>>, locked: boolean) =>
+      Effect.gen(function*() {
+        const news = yield* look
+        yield* publish(news)
+        if (!news.some(({ unkept }) => unkept !== undefined)) return
+        // what is read is read, whether or not the revision before it can be kept
+        yield* Effect.catchAll(
+          locked ? keep(news) : lock.withLock(keep(news)),
+          (error) => Effect.logWarning("an edited record's earlier revision is not kept", error)
+        )
+      })
+    const follow = (locked: boolean) =>
+      Effect.flatMap(
+        log.news,
+        (news) =>
+          heard(dirty || Option.isNone(news) ? mirror.look : mirror.lookAt(Array.from(new Set(news.value))), locked)
+      ).pipe(
+        Effect.tap(() => Effect.sync(() => dirty = false))
+      )
+
+    const exclusive = <A>(self: Io<A>): Io<A> =>
+      lock.withLock(Effect.gen(function*() {
+        const recovered = yield* journal.recover
+        if (recovered.length > 0) yield* heard(mirror.lookAt(recovered), true)
+        yield* follow(true)
+        return yield* self
+      }))
+
+    const commit = (tenant: string, writes: ReadonlyArray<Write>): Io<void> =>
+      Effect.gen(function*() {
+        const ids = Array.from(new Set(writes.map(({ id }) => id)))
+        const plans = yield* Effect.forEach(ids, (id) => planned(tenant, id, writes.filter((write) => write.id === id)))
+        if (!(yield* lock.isOurs)) return yield* conflict("the lock was taken away", 0, 0)
+        const steps = plans.flatMap((plan) => plan.steps)
+        yield* log.append(steps.flatMap(({ path }) => path.endsWith(".md") ? [path] : []))
+        yield* Effect.tapError(journal.run(steps, { alone: plans.length === 1 }), () => Effect.sync(() => dirty = true))
+        for (const { entry, gone } of plans) {
+          for (const path of gone) mirror.set(path, undefined)
+          if (entry) mirror.set(entry.path, entry)
+        }
+      })
+
+    /** One record's files, after its file has been held against what we know of it. */
+    const planned = (tenant: string, id: MemoryId, writes: ReadonlyArray<Write>) =>
+      Effect.gen(function*() {
+        const current = mirror.entry(tenant, id)
+        const paths = mirror.paths(tenant, id)
+        const expected = writes[0]!.revision // of one write at least
+        const text = current ? yield* disk.read(current.path) : Option.none()
+        if (current && Option.map(text, sha256).pipe(Option.getOrUndefined) !== current.hash) {
+          yield* heard(mirror.lookAt([current.path]), true)
+          return yield* conflict("the file was edited", expected, mirror.entry(tenant, id)?.row.record.revision ?? 0)
+        }
+        const earlier = yield* revisions.read(tenant, id)
+        const actual = current ?? earlier.find(({ forgotten }) => forgotten)
+        const revision = actual === undefined
+          ? 0
+          : "row" in actual
+          ? actual.row.record.revision
+          : actual.record.revision
+        if (revision !== expected) return yield* conflict("the record moved on", expected, revision)
+
+        let row = current?.row
+        let kept = row ? earlier.filter((old) => old.record.revision < row!.record.revision) : earlier
+        for (const { next } of writes) {
+          if (row && !row.forgotten && next) kept = [row, ...kept]
+          if (next?.forgotten) kept = [next, ...kept]
+          if (next === undefined) kept = []
+          row = next
+        }
+        const last = row && !row.forgotten ? row : undefined
+        const path = last && (current && Layout.placeOf(current.path).id === undefined && sameScope(current, last)
+          ? current.path // a note keeps the name that its owner gave it
+          : Layout.pathOf(tenant, last.record.scope, id))
+        if (path !== undefined && !paths.includes(path) && Option.isSome(yield* disk.stat(path))) {
+          yield* heard(mirror.lookAt([path]), true)
+          return yield* conflict(
+            "a file is there already",
+            expected,
+            mirror.entry(tenant, id)?.row.record.revision ?? 0
+          )
+        }
+        const content = last && Document.print(context, tenant, last.record, current?.extra)
+        const gone = paths.filter((old) => old !== path)
+        const history = kept.length === 0 && earlier.length === 0 ? [] : [revisions.step(tenant, id, kept)]
+        // what it was, then what it is, then away with where it stood: a death between leaves all of it readable
+        const steps: ReadonlyArray<Journal.Step> = [
+          ...(kept.length > 0 ? history : []),
+          ...(content !== undefined && path !== undefined ? [{ path, content }] : []),
+          ...gone.map((old) => ({ path: old, content: null })),
+          ...(kept.length > 0 ? [] : history)
+        ]
+        const entry: Mirror.Entry | undefined = content !== undefined && path !== undefined && last
+          ? {
+            _tag: "Entry",
+            path,
+            stat: Mirror.nowhere,
+            settled: false,
+            hash: sha256(content),
+            tenant,
+            signed: true,
+            row: last,
+            extra: current?.extra ?? {}
+          }
+          : undefined
+        return { steps, entry, gone }
+      })
+
+    const sameScope = (current: Mirror.Entry, row: Stored) =>
+      Layout.pathOf("default", current.row.record.scope, row.record.id) ===
+        Layout.pathOf("default", row.record.scope, row.record.id)
+
+    const past = (tenant: string, id: MemoryId) =>
+      Effect.map(revisions.read(tenant, id), (earlier) => {
+        const current = mirror.entry(tenant, id)?.row
+        return current ? [current, ...earlier.filter((row) => row.record.revision < current.record.revision)] : earlier
+      })
+
+    const read = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> => {
+      const current = mirror.entry(tenant, id)
+      if (current) return Effect.succeedSome(current.row)
+      return Effect.map(revisions.read(tenant, id), ([last]) => last?.forgotten ? Option.some(last) : Option.none())
+    }
+
+    for (const entry of yield* Snapshot.load(disk, key)) mirror.set(entry.path, entry)
+    const loaded = new Map(mirror.entries().map(({ hash, path }) => [path, hash]))
+    yield* log.news
+    if (Option.isSome(yield* disk.read(journalFile))) yield* exclusive(Effect.void)
+    yield* mirror.look
+
+    return {
+      mirror,
+      changes,
+      read,
+      revisions: past,
+      tombstones: (tenant) =>
+        Effect.flatMap(revisions.ids(tenant), (ids) =>
+          Effect.map(
+            Effect.forEach(ids.filter((id) => !mirror.entry(tenant, id)), (id) => revisions.read(tenant, id)),
+            (all) =>
+              // a file that a hand took away is forgotten too
+              all.flatMap(([last]) => last ? [{ ...last, forgotten: true }] : [])
+          )),
+      tenants: Effect.map(revisions.tenants, (segments) =>
+        Array.from(
+          new Set([
+            ...mirror.tenants(),
+            ...segments.flatMap((segment) => Layout.idOf(segment) ?? [])
+          ])
+        )),
+      exclusive,
+      commit,
+      refresh: Effect.zipRight(log.news, heard(mirror.look, false)),
+      follow: follow(false),
+      save: Effect.suspend(() => {
+        const entries = mirror.entries()
+        const fresh = entries.filter(({ hash, path }) => loaded.get(path) !== hash).length
+        return fresh + loaded.size - (entries.length - fresh) > Math.max(20, entries.length / 50)
+          ? Snapshot.save(disk, key, entries)
+          : Effect.void
+      })
+    }
+  })
+
+const journalFile = `${Layout.hidden}/journal.json`
+
+/** Its key is drawn once, by whoever comes first. */
+const header = (disk: Disk, lock: Lock.Lock) =>
+  Effect.gen(function*() {
+    const known = yield* disk.read(file)
+    if (Option.isSome(known)) return yield* decoded(known.value)
+    yield* disk.makeFolder(Layout.hidden)
+    return yield* lock.withLock(Effect.gen(function*() {
+      const first = yield* disk.read(file)
+      if (Option.isSome(first)) return yield* decoded(first.value)
+      const digits = yield* Effect.replicateEffect(Random.nextIntBetween(0, 2 ** 32), 8)
+      const made = { version, key: digits.map((digit) => digit.toString(16).padStart(8, "0")).join("") }
+      yield* disk.write(`${Layout.hidden}/.gitignore`, "*\n")
+      yield* disk.write(file, Schema.encodeSync(Header)(made))
+      return made
+    }))
+  })
+
+const decoded = (text: string) =>
+  Schema.decode(Header)(text).pipe(
+    Effect.mapError((cause) =>
+      MemoryError.make("corrupt", { op: "open", message: `${file} cannot be read`, detail: { location: file }, cause })
+    ),
+    Effect.filterOrFail(
+      (header) => header.version === version,
+      (header) =>
+        MemoryError.make("unsupported", {
+          op: "open",
+          message: `the vault has format ${header.version}, this is ${version}`
+        })
+    )
+  )
+
+const conflict = (message: string, expected: number, actual: number) =>
+  MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })
