@@ -146,15 +146,18 @@ export const Absence = Schema.Literal(
 export type Absence = typeof Absence.Type
 
 /** Everything a filter says but viewer, expiry, limit and cursor. */
-export const matches = (filter: MemoryFilter, now: number): (record: MemoryRecord) => boolean => {
+export const matches = (filter: MemoryFilter, now: number | undefined): (record: MemoryRecord) => boolean => {
   const absence = absenceIn(filter, now)
   return (record) => absence(record) === undefined
 }
 
-/** The first clause of the filter that keeps a record out, in the order that `Absence` has. */
+/**
+ * The first clause of the filter that keeps a record out, in the order that `Absence` has. Without `now` it need not be
+ * true now, unless the filter says `asOf`: so the library is shown every record there is.
+ */
 export const absenceIn = (
   filter: Omit<MemoryFilter, "after" | "limit">,
-  now: number
+  now: number | undefined
 ): (record: MemoryRecord) => Absence | undefined => {
   const at = filter.asOf ?? now
   const tags = filter.tags && new Set(filter.tags.map(fold))
@@ -162,7 +165,7 @@ export const absenceIn = (
   const kinds = filter.kinds && new Set(filter.kinds)
   const conditions = Object.entries(filter.where ?? {})
   return (record) => {
-    if (!isValidAt(record, at)) return "not_valid_then"
+    if (at !== undefined && !isValidAt(record, at)) return "not_valid_then"
     if (filter.scope !== undefined && !matchesScope(record.scope, filter.scope)) return "scope"
     if (kinds && !kinds.has(record.kind)) return "kind"
     if (tags && !record.tags.some((tag) => tags.has(fold(tag)))) return "tags"

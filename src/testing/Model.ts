@@ -261,14 +261,7 @@ const isThere = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): b
 
 /** System is shown what is not true now as well, unless it asks for a time. */
 const passes = (viewer: Viewer.Any, record: MemoryRecord, filter: MemoryFilter, now: number): boolean =>
-  isSystem(viewer) && filter.asOf === undefined
-    ? matches({ ...filter, asOf: 0 }, now)(
-      new MemoryRecord({ ...record, validAt: 0, invalidAt: undefined }, { disableValidation: true })
-    ) &&
-      matches({ validAt: filter.validAt, asOf: record.validAt }, now)(
-        new MemoryRecord({ ...record, invalidAt: undefined }, { disableValidation: true })
-      )
-    : matches(filter, now)(record)
+  matches(filter, isSystem(viewer) ? undefined : now)(record)
 
 const said = (
   record: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }

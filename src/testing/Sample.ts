@@ -1,4 +1,5 @@
 /** Who and what the laws speak of. */
+import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryError } from "../domain/MemoryError.ts"
@@ -34,14 +35,26 @@ export const put = (
 ): Effect.Effect<MemoryRecord, MemoryError> =>
   Effect.map(store.put(viewer, [draft], provenance), ([put]) => put!.record)
 
+/** `undefined` where there is none: an assertion of chai takes one `Option` for another. */
 export const get = (
   store: Service,
   viewer: Viewer.Any,
   id: MemoryId.MemoryId
-): Effect.Effect<Option.Option<MemoryRecord>, MemoryError> =>
-  Effect.map(store.get(viewer, [id]), ([record]) => record ?? Option.none())
+): Effect.Effect<MemoryRecord | undefined, MemoryError> =>
+  Effect.map(store.get(viewer, [id]), ([found]) => Option.getOrUndefined(found!))
 
-/** The first words of what a list holds, in its order. */
+/** One that is there, or the law is broken. */
+export const the = (
+  store: Service,
+  viewer: Viewer.Any,
+  id: MemoryId.MemoryId
+): Effect.Effect<MemoryRecord, MemoryError> =>
+  Effect.map(get(store, viewer, id), (record) => record ?? assert.fail("the record is gone"))
+
+export const whyNot = (store: Service, viewer: Viewer.Any, id: MemoryId.MemoryId, query: MemoryQuery) =>
+  Effect.map(store.whyNot(viewer, id, query), Option.getOrElse(() => "hit" as const))
+
+/** The bodies of what a list holds, in its order. */
 export const listed = (store: Service, viewer: Viewer.Any, filter: MemoryFilter = {}) =>
   Effect.map(store.list(viewer, filter), ({ items }) => items.map(({ body }) => body))
 

@@ -5,7 +5,7 @@ import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
 import type { MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { type Law, law, refuses } from "../Law.ts"
-import { ada, bob, draft, fact, get, id, listed, put, system } from "../Sample.ts"
+import { ada, bob, draft, fact, get, id, listed, put, system, the } from "../Sample.ts"
 
 const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): MemoryMutation => ({ _tag: "Put", draft })
 
@@ -46,7 +46,7 @@ export const laws: ReadonlyArray<Law> = [
         }
       }
       assert.sameMembers(yield* listed(store, system), ["Tea", "Bob's"])
-      assert.deepStrictEqual(yield* get(store, ada, tea.id), Option.some(tea))
+      assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
     })),
 
   law("later mutations see what earlier ones of the batch did", (store) =>
@@ -114,7 +114,7 @@ export const laws: ReadonlyArray<Law> = [
         ])
         assert.deepStrictEqual(yield* listed(store, ada), ["Lives in Oslo"])
         assert.deepStrictEqual(yield* listed(store, ada, { asOf: 999 }), ["Lives in Bern"])
-        assert.strictEqual(Option.getOrThrow(yield* get(store, ada, old.id)).supersededBy, id("oslo"))
+        assert.strictEqual((yield* the(store, ada, old.id)).supersededBy, id("oslo"))
       })
   )
 ]

@@ -8,7 +8,7 @@ import type { Draft } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type { Service } from "../../storage/MemoryStore.ts"
 import { type Law, law } from "../Law.ts"
-import { ada, draft, fact, get, id, listed, put, system } from "../Sample.ts"
+import { ada, draft, fact, id, listed, put, system, the } from "../Sample.ts"
 
 export const laws: ReadonlyArray<Law> = [
   law("minted ids are ULIDs and only go up, within a millisecond and beyond", (store) =>
@@ -135,6 +135,6 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual((yield* store.put(elsewhere, [fact("Tea")]))[0]?.outcome, "created")
       assert.strictEqual((yield* store.put(ada, [fact("Tea")]))[0]?.outcome, "created")
       yield* store.forget(elsewhere, [id("one")], { purge: true })
-      assert.strictEqual((yield* get(store, ada, id("one"))).pipe((_) => _._tag), "Some")
+      assert.strictEqual((yield* the(store, ada, id("one"))).body, "here")
     }))
 ]

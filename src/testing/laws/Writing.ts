@@ -2,13 +2,12 @@
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { deriveSummary, type Draft } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { type Law, law, refuses } from "../Law.ts"
-import { ada, draft, fact, get, id, listed, put, system } from "../Sample.ts"
+import { ada, draft, fact, get, id, listed, put, system, the } from "../Sample.ts"
 
 /** Says all that a draft can say. */
 const whole: Draft = {
@@ -43,7 +42,7 @@ export const laws: ReadonlyArray<Law> = [
         createdAt: 1_000,
         revision: 1
       })
-      assert.deepStrictEqual(yield* get(store, pilot, record.id), Option.some(record))
+      assert.deepStrictEqual(yield* get(store, pilot, record.id), record)
     })),
 
   law(
@@ -132,7 +131,7 @@ export const laws: ReadonlyArray<Law> = [
           validAt: 5,
           revision: 2
         })
-        assert.deepStrictEqual(yield* get(store, ada, record.id), Option.some(record))
+        assert.deepStrictEqual(yield* get(store, ada, record.id), record)
         assert.strictEqual((yield* put(store, draft("Water", { id: id("whole"), validAt: 7 }))).validAt, 7)
       })
   ),
@@ -151,7 +150,7 @@ export const laws: ReadonlyArray<Law> = [
       })
       const { confidence: _, expiresAt: _e, invalidAt: _i, ...kept } = { ...before }
       assert.deepEqual({ ...after }, { ...kept, body: "Oolong", importance: 0, updatedAt: 1_000, revision: 2 })
-      assert.deepStrictEqual(yield* get(store, ada, before.id), Option.some(after))
+      assert.deepStrictEqual(yield* get(store, ada, before.id), after)
 
       const again = yield* store.update(ada, before.id, {
         tags: [],
@@ -243,19 +242,19 @@ export const laws: ReadonlyArray<Law> = [
     Effect.gen(function*() {
       const { id } = yield* put(store, draft("count", { data: { n: 0 } }))
       const increment = Effect.gen(function*() {
-        const { data, revision } = Option.getOrThrow(yield* get(store, ada, id))
+        const { data, revision } = yield* the(store, ada, id)
         yield* Effect.yieldNow()
         yield* store.update(ada, id, { data: { n: Number(data["n"]) + 1 } }, { ifRevision: revision })
       })
       const insist: typeof increment = MemoryError.catchReason("conflict", () => insist)(increment)
       yield* Effect.all(Array.from({ length: 20 }, () => insist), { concurrency: "unbounded" })
-      const { data, revision } = Option.getOrThrow(yield* get(store, ada, id))
+      const { data, revision } = yield* the(store, ada, id)
       assert.deepEqual([data["n"], revision], [20, 21])
 
       yield* Effect.all(Array.from({ length: 20 }, (_, n) => store.update(ada, id, { metadata: { n } })), {
         concurrency: "unbounded"
       })
-      assert.strictEqual(Option.getOrThrow(yield* get(store, ada, id)).revision, 41)
+      assert.strictEqual((yield* the(store, ada, id)).revision, 41)
     })),
 
   law("an interrupted put is there whole, or not at all", (store) =>
@@ -293,7 +292,7 @@ export const laws: ReadonlyArray<Law> = [
         mine.data.deep.list.push(2)
         mine.metadata.deep.list.push(2)
         mine.source.reference = "changed"
-        assert.deepStrictEqual(JSON.stringify(Option.getOrThrow(yield* get(store, ada, given.id))), stored)
+        assert.deepStrictEqual(JSON.stringify(yield* the(store, ada, given.id)), stored)
 
         const [hit] = (yield* store.search(ada, { text: "tea" })).hits
         const [item] = (yield* store.list(ada, {})).items
@@ -313,9 +312,9 @@ export const laws: ReadonlyArray<Law> = [
             for (const key of Object.keys(object)) Reflect.set(object, key, 0)
           }
         }
-        assert.deepStrictEqual(JSON.stringify(Option.getOrThrow(yield* get(store, ada, given.id))), stored)
+        assert.deepStrictEqual(JSON.stringify(yield* the(store, ada, given.id)), stored)
         assert.deepStrictEqual(yield* store.list(ada, { tags: ["b"] }), { items: [] })
-        assert.strictEqual(JSON.stringify(Option.getOrThrow(yield* get(store, system, given.id))), stored)
+        assert.strictEqual(JSON.stringify(yield* the(store, system, given.id)), stored)
       })
   ),
 
@@ -352,7 +351,7 @@ export const laws: ReadonlyArray<Law> = [
         { count: 2, accessedAt: 1_000 },
         { count: 0 }
       ])
-      assert.deepStrictEqual(yield* get(store, ada, tea.id), Option.some(tea))
+      assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
     }))
 ]
 

@@ -1,0 +1,224 @@
+/** The suite is trusted because it kills: stores that are broken in one way each, and each is caught. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Cause from "effect/Cause"
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Stream from "effect/Stream"
+import * as TestContext from "effect/TestContext"
+import { Cursor, matches, type SearchResult } from "../../src/domain/MemoryFilter.ts"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import { isExpired, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
+
+type Store = Layer.Layer<MemoryStore.MemoryStore>
+
+/** The in-memory store, with some operations replaced. */
+const broken = (breaks: (store: MemoryStore.Service) => Partial<MemoryStore.Service>): Store =>
+  Layer.effect(MemoryStore.MemoryStore, Effect.map(MemoryStore.MemoryStore, (store) => ({ ...store, ...breaks(store) }))).pipe(
+    Layer.provide(MemoryStore.layerInMemory)
+  )
+
+/** A store over a Map whose rows are kept wrongly. */
+const keptBy = (keep: (old: ReadonlyArray<MemoryStore.Stored>, next: MemoryStore.Stored | undefined) => ReadonlyArray<MemoryStore.Stored>): Store =>
+  Layer.effect(
+    MemoryStore.MemoryStore,
+    Effect.suspend(() => {
+      const rows = new Map<string, ReadonlyArray<MemoryStore.Stored>>()
+      const key = (tenant: string, id: string) => JSON.stringify([tenant, id])
+      const alive = (revisions: ReadonlyArray<MemoryStore.Stored> | undefined) => revisions?.find((_) => _ !== erased)
+      return MemoryStore.make("kept", {
+        read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(alive(rows.get(key(tenant, id)))))),
+        tenants: Effect.sync(() =>
+          Array.from(new Set(Array.from(rows).flatMap(([at, all]) => alive(all) ? [String(JSON.parse(at)[0])] : [])))),
+        scan: (tenant) =>
+          Stream.suspend(() =>
+            Stream.fromIterable(Array.from(rows).flatMap(([at, all]) => JSON.parse(at)[0] === tenant && alive(all) ? [alive(all)!] : []))),
+        revisions: (tenant, id, limit) => Effect.sync(() => (rows.get(key(tenant, id)) ?? []).filter((_) => _ !== erased).slice(0, limit)),
+        commit: (tenant, writes) =>
+          Effect.sync(() => {
+            for (const { id, next } of writes) rows.set(key(tenant, id), keep(rows.get(key(tenant, id)) ?? [], next))
+          })
+      })
+    }).pipe(Effect.orDie) // a Map does not fail
+  )
+const erased: MemoryStore.Stored = Object.freeze({ record: {} as MemoryRecord, forgotten: true }) // never looked into
+
+const all = (viewer: Viewer.Any) => Viewer.system(viewer.tenant)
+const changed = (record: MemoryRecord, fields: Partial<MemoryRecord>) => new MemoryRecord({ ...record, ...fields }, { disableValidation: true })
+const only = (result: SearchResult, keep: (record: MemoryRecord) => boolean): SearchResult => ({
+  ...result,
+  hits: result.hits.filter(({ record }) => keep(record))
+})
+
+const mutants: Readonly<Record<string, Store>> = {
+  "get skips the viewer check": broken((store) => ({ get: (viewer, ids) => store.get(all(viewer), ids) })),
+  "list skips the viewer check": broken((store) => ({ list: (viewer, filter) => store.list(all(viewer), filter) })),
+  "search skips the viewer check": broken((store) => ({ search: (viewer, query) => store.search(all(viewer), query) })),
+  "stream skips the viewer check": broken((store) => ({ stream: (viewer, filter) => store.stream(all(viewer), filter) })),
+  "history skips the viewer check": broken((store) => ({ history: (viewer, id, limit) => store.history(all(viewer), id, limit) })),
+  "forget skips the viewer check": broken((store) => ({ forget: (viewer, ids, options) => store.forget(all(viewer), ids, options) })),
+  "update skips the viewer check": broken((store) => ({ update: (viewer, id, patch, options) => store.update(all(viewer), id, patch, options) })),
+  "put skips the viewer check": broken((store) => ({ put: (viewer, drafts, options) => store.put(all(viewer), drafts, options) })),
+  "touch and uses skip the viewer check": broken((store) => ({
+    touch: (viewer, ids) => store.touch(all(viewer), ids),
+    uses: (viewer, ids) => store.uses(all(viewer), ids)
+  })),
+  "whyNot tells of foreign records": broken((store) => ({ whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query) })),
+  "changes are told to everybody": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
+  "tenants are one": broken((store) => ({ get: (viewer, ids) => store.get(Viewer.isSystem(viewer) ? Viewer.system() : { ...viewer, tenant: "default" }, ids) })),
+  "the limit comes before the filter": broken((store) => ({
+    search: (viewer, { limit, text, ...filter }) =>
+      Effect.map(store.search(viewer, { limit, text }), (result) => only(result, matches(filter, 0)))
+  })),
+  "the limit comes before the viewer check": broken((store) => ({
+    search: (viewer, query) => Effect.map(store.search(all(viewer), query), (result) => only(result, ({ scope }) => Viewer.sees(viewer, scope)))
+  })),
+  "scores count what others wrote": broken((store) => ({
+    search: (viewer, query) =>
+      Effect.zipWith(store.search(viewer, query), store.search(all(viewer), { ...query, limit: 1_000 }), (mine, all) => ({
+        ...mine,
+        hits: mine.hits.map((hit) => all.hits.find(({ record }) => record.id === hit.record.id) ?? hit)
+      }))
+  })),
+  "nothing is said to be left out": broken((store) => ({
+    search: (viewer, query) => Effect.map(store.search(viewer, query), (result) => ({ ...result, leftOut: { limit: 0, budget: 0, folded: 0 } }))
+  })),
+  "a missing leg is passed over": broken((store) => ({
+    search: (viewer, query) => Effect.map(store.search(viewer, query), (result) => ({ ...result, failures: [] }))
+  })),
+  "no deduplication": MemoryStore.layerInMemory.pipe(
+    Layer.provide(Layer.unwrapEffect(Effect.map(MemoryKind.Kinds, (kinds) => MemoryKind.layer(...Array.from(kinds.values(), (kind) => ({ ...kind, dedupe: false }))))))
+  ),
+  "a double is said to be created": broken((store) => ({
+    put: (viewer, drafts, options) => Effect.map(store.put(viewer, drafts, options), (puts) => puts.map((put) => put.outcome === "duplicate" ? { ...put, outcome: "created" } : put))
+  })),
+  "a double is looked for among others' records": broken((store) => ({
+    put: (viewer, drafts, options) =>
+      Effect.flatMap(Stream.runCollect(store.stream(all(viewer), {})), (known) =>
+        Effect.map(store.put(viewer, drafts, options), (puts) =>
+          puts.map((put) => {
+            const double = Chunk.findFirst(known, ({ body, kind }) => kind === "user" && body === put.record.body)
+            return Option.isSome(double) && put.outcome === "created" ? { record: double.value, outcome: "duplicate" } : put
+          })))
+  })),
+  "minted ids go anywhere": broken((store) => ({
+    put: (viewer, drafts, options) =>
+      Effect.flatMap(
+        Effect.forEach(drafts, (draft) => Effect.map(Random.next, (n) => draft.kind === "reference" ? { id: MemoryId.stableId(String(n)), ...draft } : draft)),
+        (named) => store.put(viewer, named, options)
+      )
+  })),
+  "the revision is not raised": keptBy((old, next) => next ? [{ ...next, record: changed(next.record, { revision: old[0]?.record.revision ?? 1 }) }, ...old] : []),
+  "a purge leaves history behind": keptBy((old, next) => [next ?? erased, ...old]),
+  "a tombstone forgets what it was": keptBy((old, next) => next?.forgotten ? [] : next ? [next, ...old] : []),
+  "only the newest revision is kept": keptBy((_, next) => next ? [next] : []),
+  "milliseconds are lost": keptBy((old, next) => next ? [{ ...next, record: changed(next.record, { createdAt: Math.floor(next.record.createdAt / 1_000) * 1_000 }) }, ...old] : []),
+  "bodies are trimmed": keptBy((old, next) => next ? [{ ...next, record: changed(next.record, { body: next.record.body.trim() }) }, ...old] : []),
+  "a batch is applied one by one": broken((store) => ({
+    apply: (viewer, mutations, provenance) =>
+      Effect.map(Effect.forEach(mutations, (mutation) => store.apply(viewer, [mutation], provenance)), (applied) => applied.flat())
+  })),
+  "ifRevision is ignored": broken((store) => ({
+    put: (viewer, drafts, { ifRevision: _, ...options } = {}) => store.put(viewer, drafts, options),
+    update: (viewer, id, patch) => store.update(viewer, id, patch)
+  })),
+  "an update drops what it does not name": broken((store) => ({
+    update: (viewer, id, patch, options) =>
+      Effect.flatMap(store.update(viewer, id, patch, options), ({ body, kind, scope }) =>
+        Effect.map(store.put(viewer, [{ id, scope, kind, body }]), ([put]) => put!.record))
+  })),
+  "an update reads, and writes later": broken((store) => ({
+    update: (viewer, id, patch, options) =>
+      Effect.flatMap(store.get(viewer, [id]), ([found]) =>
+        Option.isSome(found!) && options?.ifRevision === found.value.revision
+          ? Effect.zipRight(Effect.yieldNow(), store.update(viewer, id, patch))
+          : store.update(viewer, id, patch, options))
+  })),
+  "what has expired is shown": broken((store) => ({
+    get: (viewer, ids) =>
+      Effect.map(store.get(all(viewer), ids), (found) =>
+        found.map(Option.filter(({ expiresAt, scope }) => Viewer.sees(viewer, scope) && (Viewer.isSystem(viewer) || expiresAt !== undefined))))
+  })),
+  "asOf goes back behind expiry": broken((store) => ({
+    list: (viewer, filter) =>
+      filter.asOf === undefined
+        ? store.list(viewer, filter)
+        : Effect.map(store.list(all(viewer), { ...filter, after: undefined }), ({ items }) => ({ items: items.filter(({ scope }) => Viewer.sees(viewer, scope)) }))
+  })),
+  "what is closed is listed": broken((store) => ({
+    list: (viewer, filter) =>
+      Effect.map(store.list(Viewer.isSystem(viewer) || filter.after ? viewer : all(viewer), filter), (page) => ({
+        ...page,
+        items: page.items.filter((record) => Viewer.sees(viewer, record.scope) && !isExpired(record, 1e6))
+      }))
+  })),
+  "asOf is ignored": broken((store) => ({ search: (viewer, { asOf: _, ...query }) => store.search(viewer, query) })),
+  "a cursor is a number of rows": broken((store) => ({
+    list: (viewer, { after, limit = 20, ...filter }) =>
+      Effect.map(Stream.runCollect(store.stream(viewer, filter)), (records) => {
+        const from = after === undefined ? 0 : Number(after)
+        const items = Chunk.toReadonlyArray(records).slice(from, from + limit)
+        return from + limit < records.length ? { items, next: Cursor.make(String(from + limit)) } : { items }
+      })
+  })),
+  "a page too many": broken((store) => ({ list: (viewer, filter) => Effect.map(store.list(viewer, { ...filter, limit: (filter.limit ?? 20) + 1 }), (page) => page) })),
+  "compact takes what is closed, too": broken((store) => ({
+    compact: Effect.flatMap(Stream.runCollect(store.stream(Viewer.system(), {})), (records) =>
+      Effect.zipRight(
+        store.forget(Viewer.system(), Chunk.toReadonlyArray(records).flatMap(({ id, invalidAt }) => invalidAt === undefined ? [] : [id]), { purge: true }),
+        store.compact
+      ))
+  })),
+  "a draft says how far to trust it": broken((store) => ({
+    put: (viewer, drafts, options) => store.put(viewer, drafts, { ...options, ...drafts[0]?.source })
+  })),
+  "anyone may write instructions": broken((store) => ({
+    forget: (viewer, ids, options) =>
+      Effect.map(store.apply(viewer, ids.map((id) => ({ _tag: "Forget", id, purge: options?.purge })), { origin: "instructions" }), (applied) => applied.map(({ outcome }) => outcome === "forgotten"))
+  })),
+  "a bad limit is made a good one": broken((store) => ({
+    list: (viewer, filter) => store.list(viewer, { ...filter, limit: Math.min(1_000, Math.max(1, Math.round(filter.limit ?? 20) || 20)) })
+  })),
+  "what a caller is given is the store's own": broken((store) => ({
+    get: (viewer, ids) => Effect.map(store.get(viewer, ids), (found) => found.map(Option.map((record) => kept(record)))),
+    put: (viewer, drafts, options) => Effect.map(store.put(viewer, drafts, options), (puts) => puts.map((put) => ({ ...put, record: kept(put.record) })))
+  }))
+}
+
+/** One and the same, and unprotected. */
+const kept = (record: MemoryRecord): MemoryRecord => {
+  const key = `${record.id} ${record.revision} ${record.createdAt} ${record.body}`
+  const known = cache.get(key) ?? new MemoryRecord(JSON.parse(JSON.stringify(record)), { disableValidation: true })
+  cache.set(key, known)
+  return known
+}
+const cache = new Map<string, MemoryRecord>()
+
+/** The first law that says no. */
+const killer = (store: Store) =>
+  Effect.gen(function*() {
+    for (const law of MemoryStoreContract.laws) {
+      const exit = yield* MemoryStoreContract.check(law, store).pipe(Effect.scoped, Effect.provide(TestContext.TestContext), Effect.exit)
+      if (Exit.isFailure(exit)) return { law: law.title, how: Cause.pretty(exit.cause).split("\n")[0] }
+    }
+    return undefined
+  })
+
+describe("mutants of a store are caught by its laws", () => {
+  for (const [name, store] of Object.entries(mutants)) {
+    it.effect(name, (test) =>
+      Effect.gen(function*() {
+        const caught = yield* killer(store)
+        assert.isDefined(caught, "survived")
+        yield* Effect.promise(() => test.annotate(caught!.law, "killed by"))
+        if (process.env["MUTANTS"]) console.log(`${name}\n    ${caught!.law}\n    ${caught!.how?.slice(0, 160)}`)
+      }))
+  }
+})
