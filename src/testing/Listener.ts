@@ -16,21 +16,23 @@ export type Heard = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
  * Listens from now on. The library writes a mark, again and again until it is heard, and one more when the listener is
- * asked; then takes it away. `scope` is one that the viewer sees. Bodies that are all digits are the mark's.
+ * asked; then takes it away. `scope` is one that the viewer sees; `through`
+ * is the store that marks are written to, where it is another that tells of them. Bodies that are all digits are the mark's.
  */
 export const listen = (
   store: Service,
   viewer: Viewer.Any,
-  scope: MemoryScope = "global"
+  scope: MemoryScope = "global",
+  through: Service = store
 ): Effect.Effect<Heard, MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
     const heard = yield* Queue.unbounded<StoreChange>()
     yield* Effect.forkScoped(Stream.runForEach(store.changes(viewer), (change) => Queue.offer(heard, change)))
     const writer = Viewer.system(viewer.tenant)
-    const mark = id(`mark of ${JSON.stringify(viewer)}`)
+    const mark = id(`mark ${marked.size}`)
     let marks = 0
-    const write = Effect.suspend(() => store.put(writer, [draft(String(++marks), { id: mark, scope })]))
-    const erase = store.forget(writer, [mark], { purge: true })
+    const write = Effect.suspend(() => through.put(writer, [draft(String(++marks), { id: mark, scope })]))
+    const erase = through.forget(writer, [mark], { purge: true })
 
     const until: Heard = Effect.gen(function*() {
       const changes: Array<StoreChange> = []

@@ -21,12 +21,20 @@ type Store = Layer.Layer<MemoryStore.MemoryStore>
 
 /** The in-memory store, with some operations replaced. */
 const broken = (breaks: (store: MemoryStore.Service) => Partial<MemoryStore.Service>): Store =>
-  Layer.effect(MemoryStore.MemoryStore, Effect.map(MemoryStore.MemoryStore, (store) => ({ ...store, ...breaks(store) }))).pipe(
+  Layer.effect(
+    MemoryStore.MemoryStore,
+    Effect.map(MemoryStore.MemoryStore, (store) => ({ ...store, ...breaks(store) }))
+  ).pipe(
     Layer.provide(MemoryStore.layerInMemory)
   )
 
 /** A store over a Map whose rows are kept wrongly. */
-const keptBy = (keep: (old: ReadonlyArray<MemoryStore.Stored>, next: MemoryStore.Stored | undefined) => ReadonlyArray<MemoryStore.Stored>): Store =>
+const keptBy = (
+  keep: (
+    old: ReadonlyArray<MemoryStore.Stored>,
+    next: MemoryStore.Stored | undefined
+  ) => ReadonlyArray<MemoryStore.Stored>
+): Store =>
   Layer.effect(
     MemoryStore.MemoryStore,
     Effect.suspend(() => {
@@ -34,13 +42,19 @@ const keptBy = (keep: (old: ReadonlyArray<MemoryStore.Stored>, next: MemoryStore
       const key = (tenant: string, id: string) => JSON.stringify([tenant, id])
       const alive = (revisions: ReadonlyArray<MemoryStore.Stored> | undefined) => revisions?.find((_) => _ !== erased)
       return MemoryStore.make("kept", {
-        read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(alive(rows.get(key(tenant, id)))))),
+        read: (tenant, ids) =>
+          Effect.sync(() => ids.map((id) => Option.fromNullable(alive(rows.get(key(tenant, id)))))),
         tenants: Effect.sync(() =>
-          Array.from(new Set(Array.from(rows).flatMap(([at, all]) => alive(all) ? [String(JSON.parse(at)[0])] : [])))),
+          Array.from(new Set(Array.from(rows).flatMap(([at, all]) => alive(all) ? [String(JSON.parse(at)[0])] : [])))
+        ),
         scan: (tenant) =>
           Stream.suspend(() =>
-            Stream.fromIterable(Array.from(rows).flatMap(([at, all]) => JSON.parse(at)[0] === tenant && alive(all) ? [alive(all)!] : []))),
-        revisions: (tenant, id, limit) => Effect.sync(() => (rows.get(key(tenant, id)) ?? []).filter((_) => _ !== erased).slice(0, limit)),
+            Stream.fromIterable(
+              Array.from(rows).flatMap(([at, all]) => JSON.parse(at)[0] === tenant && alive(all) ? [alive(all)!] : [])
+            )
+          ),
+        revisions: (tenant, id, limit) =>
+          Effect.sync(() => (rows.get(key(tenant, id)) ?? []).filter((_) => _ !== erased).slice(0, limit)),
         commit: (tenant, writes) =>
           Effect.sync(() => {
             for (const { id, next } of writes) rows.set(key(tenant, id), keep(rows.get(key(tenant, id)) ?? [], next))
@@ -51,7 +65,8 @@ const keptBy = (keep: (old: ReadonlyArray<MemoryStore.Stored>, next: MemoryStore
 const erased: MemoryStore.Stored = Object.freeze({ record: {} as MemoryRecord, forgotten: true }) // never looked into
 
 const all = (viewer: Viewer.Any) => Viewer.system(viewer.tenant)
-const changed = (record: MemoryRecord, fields: Partial<MemoryRecord>) => new MemoryRecord({ ...record, ...fields }, { disableValidation: true })
+const changed = (record: MemoryRecord, fields: Partial<MemoryRecord>) =>
+  new MemoryRecord({ ...record, ...fields }, { disableValidation: true })
 const only = (result: SearchResult, keep: (record: MemoryRecord) => boolean): SearchResult => ({
   ...result,
   hits: result.hits.filter(({ record }) => keep(record))
@@ -61,69 +76,122 @@ const mutants: Readonly<Record<string, Store>> = {
   "get skips the viewer check": broken((store) => ({ get: (viewer, ids) => store.get(all(viewer), ids) })),
   "list skips the viewer check": broken((store) => ({ list: (viewer, filter) => store.list(all(viewer), filter) })),
   "search skips the viewer check": broken((store) => ({ search: (viewer, query) => store.search(all(viewer), query) })),
-  "stream skips the viewer check": broken((store) => ({ stream: (viewer, filter) => store.stream(all(viewer), filter) })),
-  "history skips the viewer check": broken((store) => ({ history: (viewer, id, limit) => store.history(all(viewer), id, limit) })),
-  "forget skips the viewer check": broken((store) => ({ forget: (viewer, ids, options) => store.forget(all(viewer), ids, options) })),
-  "update skips the viewer check": broken((store) => ({ update: (viewer, id, patch, options) => store.update(all(viewer), id, patch, options) })),
-  "put skips the viewer check": broken((store) => ({ put: (viewer, drafts, options) => store.put(all(viewer), drafts, options) })),
+  "stream skips the viewer check": broken((store) => ({
+    stream: (viewer, filter) => store.stream(all(viewer), filter)
+  })),
+  "history skips the viewer check": broken((store) => ({
+    history: (viewer, id, limit) => store.history(all(viewer), id, limit)
+  })),
+  "forget skips the viewer check": broken((store) => ({
+    forget: (viewer, ids, options) => store.forget(all(viewer), ids, options)
+  })),
+  "update skips the viewer check": broken((store) => ({
+    update: (viewer, id, patch, options) => store.update(all(viewer), id, patch, options)
+  })),
+  "put skips the viewer check": broken((store) => ({
+    put: (viewer, drafts, options) => store.put(all(viewer), drafts, options)
+  })),
   "touch and uses skip the viewer check": broken((store) => ({
     touch: (viewer, ids) => store.touch(all(viewer), ids),
     uses: (viewer, ids) => store.uses(all(viewer), ids)
   })),
-  "whyNot tells of foreign records": broken((store) => ({ whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query) })),
+  "whyNot tells of foreign records": broken((store) => ({
+    whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query)
+  })),
   "changes are told to everybody": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
-  "tenants are one": broken((store) => ({ get: (viewer, ids) => store.get(Viewer.isSystem(viewer) ? Viewer.system() : { ...viewer, tenant: "default" }, ids) })),
+  "tenants are one": broken((store) => ({
+    get: (viewer, ids) => store.get(Viewer.isSystem(viewer) ? Viewer.system() : { ...viewer, tenant: "default" }, ids)
+  })),
   "the limit comes before the filter": broken((store) => ({
     search: (viewer, { limit, text, ...filter }) =>
       Effect.map(store.search(viewer, { limit, text }), (result) => only(result, matches(filter, 0)))
   })),
   "the limit comes before the viewer check": broken((store) => ({
-    search: (viewer, query) => Effect.map(store.search(all(viewer), query), (result) => only(result, ({ scope }) => Viewer.sees(viewer, scope)))
+    search: (viewer, query) =>
+      Effect.map(store.search(all(viewer), query), (result) => only(result, ({ scope }) => Viewer.sees(viewer, scope)))
   })),
   "scores count what others wrote": broken((store) => ({
     search: (viewer, query) =>
-      Effect.zipWith(store.search(viewer, query), store.search(all(viewer), { ...query, limit: 1_000 }), (mine, all) => ({
-        ...mine,
-        hits: mine.hits.map((hit) => all.hits.find(({ record }) => record.id === hit.record.id) ?? hit)
-      }))
+      Effect.zipWith(
+        store.search(viewer, query),
+        store.search(all(viewer), { ...query, limit: 1_000 }),
+        (mine, all) => ({
+          ...mine,
+          hits: mine.hits.map((hit) => all.hits.find(({ record }) => record.id === hit.record.id) ?? hit)
+        })
+      )
   })),
   "nothing is said to be left out": broken((store) => ({
-    search: (viewer, query) => Effect.map(store.search(viewer, query), (result) => ({ ...result, leftOut: { limit: 0, budget: 0, folded: 0 } }))
+    search: (viewer, query) =>
+      Effect.map(store.search(viewer, query), (result) => ({ ...result, leftOut: { limit: 0, budget: 0, folded: 0 } }))
   })),
   "a missing leg is passed over": broken((store) => ({
     search: (viewer, query) => Effect.map(store.search(viewer, query), (result) => ({ ...result, failures: [] }))
   })),
   "no deduplication": MemoryStore.layerInMemory.pipe(
-    Layer.provide(Layer.unwrapEffect(Effect.map(MemoryKind.Kinds, (kinds) => MemoryKind.layer(...Array.from(kinds.values(), (kind) => ({ ...kind, dedupe: false }))))))
+    Layer.provide(
+      Layer.unwrapEffect(
+        Effect.map(
+          MemoryKind.Kinds,
+          (kinds) => MemoryKind.layer(...Array.from(kinds.values(), (kind) => ({ ...kind, dedupe: false })))
+        )
+      )
+    )
   ),
   "a double is said to be created": broken((store) => ({
-    put: (viewer, drafts, options) => Effect.map(store.put(viewer, drafts, options), (puts) => puts.map((put) => put.outcome === "duplicate" ? { ...put, outcome: "created" } : put))
+    put: (viewer, drafts, options) =>
+      Effect.map(
+        store.put(viewer, drafts, options),
+        (puts) => puts.map((put) => put.outcome === "duplicate" ? { ...put, outcome: "created" } : put)
+      )
   })),
   "a double is looked for among others' records": broken((store) => ({
     put: (viewer, drafts, options) =>
-      Effect.flatMap(Stream.runCollect(store.stream(all(viewer), {})), (known) =>
-        Effect.map(store.put(viewer, drafts, options), (puts) =>
-          puts.map((put) => {
-            const double = Chunk.findFirst(known, ({ body, kind }) => kind === "user" && body === put.record.body)
-            return Option.isSome(double) && put.outcome === "created" ? { record: double.value, outcome: "duplicate" } : put
-          })))
+      Effect.flatMap(
+        Stream.runCollect(store.stream(all(viewer), {})),
+        (known) =>
+          Effect.map(store.put(viewer, drafts, options), (puts) =>
+            puts.map((put) => {
+              const double = Chunk.findFirst(known, ({ body, kind }) => kind === "user" && body === put.record.body)
+              return Option.isSome(double) && put.outcome === "created"
+                ? { record: double.value, outcome: "duplicate" }
+                : put
+            }))
+      )
   })),
   "minted ids go anywhere": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.flatMap(
-        Effect.forEach(drafts, (draft) => Effect.map(Random.next, (n) => draft.kind === "reference" ? { id: MemoryId.stableId(String(n)), ...draft } : draft)),
-        (named) => store.put(viewer, named, options)
+        Effect.forEach(drafts, (draft) =>
+          Effect.map(Random.next, (n) =>
+            draft.kind === "reference" ? { id: MemoryId.stableId(String(n)), ...draft } : draft)),
+        (named) =>
+          store.put(viewer, named, options)
       )
   })),
-  "the revision is not raised": keptBy((old, next) => next ? [{ ...next, record: changed(next.record, { revision: old[0]?.record.revision ?? 1 }) }, ...old] : []),
+  "the revision is not raised": keptBy((old, next) =>
+    next ? [{ ...next, record: changed(next.record, { revision: old[0]?.record.revision ?? 1 }) }, ...old] : []
+  ),
   "a purge leaves history behind": keptBy((old, next) => [next ?? erased, ...old]),
   "a tombstone forgets what it was": keptBy((old, next) => next?.forgotten ? [] : next ? [next, ...old] : []),
   "only the newest revision is kept": keptBy((_, next) => next ? [next] : []),
-  "milliseconds are lost": keptBy((old, next) => next ? [{ ...next, record: changed(next.record, { createdAt: Math.floor(next.record.createdAt / 1_000) * 1_000 }) }, ...old] : []),
-  "bodies are trimmed": keptBy((old, next) => next ? [{ ...next, record: changed(next.record, { body: next.record.body.trim() }) }, ...old] : []),
+  "milliseconds are lost": keptBy((old, next) =>
+    next
+      ? [
+        { ...next, record: changed(next.record, { createdAt: Math.floor(next.record.createdAt / 1_000) * 1_000 }) },
+        ...old
+      ]
+      : []
+  ),
+  "bodies are trimmed": keptBy((old, next) =>
+    next ? [{ ...next, record: changed(next.record, { body: next.record.body.trim() }) }, ...old] : []
+  ),
   "a batch is applied one by one": broken((store) => ({
     apply: (viewer, mutations, provenance) =>
-      Effect.map(Effect.forEach(mutations, (mutation) => store.apply(viewer, [mutation], provenance)), (applied) => applied.flat())
+      Effect.map(
+        Effect.forEach(mutations, (mutation) => store.apply(viewer, [mutation], provenance)),
+        (applied) => applied.flat()
+      )
   })),
   "ifRevision is ignored": broken((store) => ({
     put: (viewer, drafts, { ifRevision: _, ...options } = {}) => store.put(viewer, drafts, options),
@@ -131,26 +199,39 @@ const mutants: Readonly<Record<string, Store>> = {
   })),
   "an update drops what it does not name": broken((store) => ({
     update: (viewer, id, patch, options) =>
-      Effect.flatMap(store.update(viewer, id, patch, options), ({ body, kind, scope }) =>
-        Effect.map(store.put(viewer, [{ id, scope, kind, body }]), ([put]) => put!.record))
+      Effect.flatMap(
+        store.update(viewer, id, patch, options),
+        ({ body, kind, scope }) => Effect.map(store.put(viewer, [{ id, scope, kind, body }]), ([put]) => put!.record)
+      )
   })),
   "an update reads, and writes later": broken((store) => ({
     update: (viewer, id, patch, options) =>
-      Effect.flatMap(store.get(viewer, [id]), ([found]) =>
-        Option.isSome(found!) && options?.ifRevision === found.value.revision
-          ? Effect.zipRight(Effect.yieldNow(), store.update(viewer, id, patch))
-          : store.update(viewer, id, patch, options))
+      Effect.flatMap(
+        store.get(viewer, [id]),
+        ([found]) =>
+          Option.isSome(found!) && options?.ifRevision === found.value.revision
+            ? Effect.zipRight(Effect.yieldNow(), store.update(viewer, id, patch))
+            : store.update(viewer, id, patch, options)
+      )
   })),
   "what has expired is shown": broken((store) => ({
     get: (viewer, ids) =>
-      Effect.map(store.get(all(viewer), ids), (found) =>
-        found.map(Option.filter(({ expiresAt, scope }) => Viewer.sees(viewer, scope) && (Viewer.isSystem(viewer) || expiresAt !== undefined))))
+      Effect.map(
+        store.get(all(viewer), ids),
+        (found) =>
+          found.map(Option.filter(({ expiresAt, scope }) =>
+            Viewer.sees(viewer, scope) && (Viewer.isSystem(viewer) || expiresAt !== undefined)
+          ))
+      )
   })),
   "asOf goes back behind expiry": broken((store) => ({
     list: (viewer, filter) =>
       filter.asOf === undefined
         ? store.list(viewer, filter)
-        : Effect.map(store.list(all(viewer), { ...filter, after: undefined }), ({ items }) => ({ items: items.filter(({ scope }) => Viewer.sees(viewer, scope)) }))
+        : Effect.map(
+          store.list(all(viewer), { ...filter, after: undefined }),
+          ({ items }) => ({ items: items.filter(({ scope }) => Viewer.sees(viewer, scope)) })
+        )
   })),
   "what is closed is listed": broken((store) => ({
     list: (viewer, filter) =>
@@ -168,11 +249,18 @@ const mutants: Readonly<Record<string, Store>> = {
         return from + limit < records.length ? { items, next: Cursor.make(String(from + limit)) } : { items }
       })
   })),
-  "a page too many": broken((store) => ({ list: (viewer, filter) => Effect.map(store.list(viewer, { ...filter, limit: (filter.limit ?? 20) + 1 }), (page) => page) })),
+  "a page too many": broken((store) => ({
+    list: (viewer, filter) =>
+      Effect.map(store.list(viewer, { ...filter, limit: (filter.limit ?? 20) + 1 }), (page) => page)
+  })),
   "compact takes what is closed, too": broken((store) => ({
     compact: Effect.flatMap(Stream.runCollect(store.stream(Viewer.system(), {})), (records) =>
       Effect.zipRight(
-        store.forget(Viewer.system(), Chunk.toReadonlyArray(records).flatMap(({ id, invalidAt }) => invalidAt === undefined ? [] : [id]), { purge: true }),
+        store.forget(
+          Viewer.system(),
+          Chunk.toReadonlyArray(records).flatMap(({ id, invalidAt }) => invalidAt === undefined ? [] : [id]),
+          { purge: true }
+        ),
         store.compact
       ))
   })),
@@ -181,14 +269,25 @@ const mutants: Readonly<Record<string, Store>> = {
   })),
   "anyone may write instructions": broken((store) => ({
     forget: (viewer, ids, options) =>
-      Effect.map(store.apply(viewer, ids.map((id) => ({ _tag: "Forget", id, purge: options?.purge })), { origin: "instructions" }), (applied) => applied.map(({ outcome }) => outcome === "forgotten"))
+      Effect.map(
+        store.apply(viewer, ids.map((id) => ({ _tag: "Forget", id, purge: options?.purge })), {
+          origin: "instructions"
+        }),
+        (applied) => applied.map(({ outcome }) => outcome === "forgotten")
+      )
   })),
   "a bad limit is made a good one": broken((store) => ({
-    list: (viewer, filter) => store.list(viewer, { ...filter, limit: Math.min(1_000, Math.max(1, Math.round(filter.limit ?? 20) || 20)) })
+    list: (viewer, filter) =>
+      store.list(viewer, { ...filter, limit: Math.min(1_000, Math.max(1, Math.round(filter.limit ?? 20) || 20)) })
   })),
   "what a caller is given is the store's own": broken((store) => ({
-    get: (viewer, ids) => Effect.map(store.get(viewer, ids), (found) => found.map(Option.map((record) => kept(record)))),
-    put: (viewer, drafts, options) => Effect.map(store.put(viewer, drafts, options), (puts) => puts.map((put) => ({ ...put, record: kept(put.record) })))
+    get: (viewer, ids) =>
+      Effect.map(store.get(viewer, ids), (found) => found.map(Option.map((record) => kept(record)))),
+    put: (viewer, drafts, options) =>
+      Effect.map(
+        store.put(viewer, drafts, options),
+        (puts) => puts.map((put) => ({ ...put, record: kept(put.record) }))
+      )
   }))
 }
 
@@ -205,7 +304,11 @@ const cache = new Map<string, MemoryRecord>()
 const killer = (store: Store) =>
   Effect.gen(function*() {
     for (const law of MemoryStoreContract.laws) {
-      const exit = yield* MemoryStoreContract.check(law, store).pipe(Effect.scoped, Effect.provide(TestContext.TestContext), Effect.exit)
+      const exit = yield* MemoryStoreContract.check(law, store).pipe(
+        Effect.scoped,
+        Effect.provide(TestContext.TestContext),
+        Effect.exit
+      )
       if (Exit.isFailure(exit)) return { law: law.title, how: Cause.pretty(exit.cause).split("\n")[0] }
     }
     return undefined
