@@ -1,0 +1,207 @@
+/** What `MemoryStore.make` and its in-memory layer promise beyond the contract, mostly to backends. */
+import { assert, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as TestClock from "effect/TestClock"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import * as Changes from "../../src/storage/Changes.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { refuses } from "../../src/testing/Law.ts"
+import { listen } from "../../src/testing/Listener.ts"
+import { ada, draft, fact, found, id, listed, put, system } from "../../src/testing/Sample.ts"
+
+/** Primitives over one Map of one tenant, to be broken. */
+const rows = () => {
+  const rows = new Map<string, MemoryStore.Stored>()
+  const primitives: MemoryStore.Primitives = {
+    read: (_, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rows.get(id)))),
+    tenants: Effect.sync(() => rows.size > 0 ? ["default"] : []),
+    scan: () => Stream.suspend(() => Stream.fromIterable(Array.from(rows.values()))),
+    commit: (_, writes) =>
+      Effect.sync(() => {
+        for (const { id, next } of writes) {
+          if (next) rows.set(id, next)
+          else rows.delete(id)
+        }
+      })
+  }
+  return { rows, primitives }
+}
+
+const conflict = MemoryError.make("conflict", {
+  op: "commit",
+  message: "somebody was first",
+  detail: { expected: 0, actual: 1 }
+})
+
+const Other = Layer.effectDiscard(
+  Effect.flatMap(MemoryStore.MemoryStore, (store) => put(store, draft("by another layer")))
+).pipe(
+  Layer.provide(MemoryStore.layerInMemory)
+)
+
+it.effect("two provisions of layerInMemory are one store", () =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
+    assert.deepStrictEqual(yield* listed(store, ada), ["by another layer"])
+  }).pipe(Effect.provide(Layer.provideMerge(Other, MemoryStore.layerInMemory))))
+
+it.effect("made fresh, they are two", () =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
+    assert.deepStrictEqual(yield* listed(store, ada), [])
+  }).pipe(Effect.provide(Layer.merge(Other, Layer.fresh(MemoryStore.layerInMemory)))))
+
+it.effect("what is expired or forgotten is erased by the hour, without being asked", () =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
+    yield* put(store, draft("bread", { id: id("bread"), expiresAt: 1_000 }))
+    yield* put(store, draft("milk", { id: id("milk") }))
+    yield* store.forget(ada, [id("milk")])
+    yield* TestClock.adjust("59 minutes")
+    assert.lengthOf((yield* store.get(system, [id("bread"), id("milk")])).filter(Option.isSome), 2)
+    yield* TestClock.adjust("1 minute")
+    assert.lengthOf((yield* store.get(system, [id("bread"), id("milk")])).filter(Option.isSome), 0)
+  }).pipe(Effect.provide(MemoryStore.layerInMemory)))
+
+it.effect("make erases what is due before it returns", () =>
+  Effect.gen(function*() {
+    const { primitives, rows: held } = rows()
+    const first = yield* MemoryStore.make("first", primitives)
+    yield* put(first, draft("bread", { expiresAt: 1_000 }))
+    yield* put(first, draft("milk"))
+    yield* TestClock.adjust("1 second")
+    assert.strictEqual(held.size, 2)
+    const second = yield* MemoryStore.make("second", primitives)
+    assert.strictEqual(held.size, 1)
+    assert.deepStrictEqual(yield* found(second, ada, { text: "milk bread" }), ["milk"])
+  }))
+
+it.effect("a commit that fails changes nothing: not the index, not who holds a key, and nobody is told", () =>
+  Effect.gen(function*() {
+    const { primitives } = rows()
+    let broken = false
+    const io = MemoryError.make("io", { op: "commit", message: "the disk is full" })
+    const store = yield* MemoryStore.make("full", {
+      ...primitives,
+      commit: (tenant, writes) => Effect.suspend(() => broken ? Effect.fail(io) : primitives.commit(tenant, writes))
+    })
+    const told = yield* listen(store, ada)
+    broken = true
+    assert.strictEqual((yield* refuses("io", put(store, fact("Tea")))).message, "the disk is full")
+    assert.deepStrictEqual(yield* found(store, ada, { text: "tea" }), [])
+    broken = false
+    const [again] = yield* store.put(ada, [fact("Tea")])
+    assert.strictEqual(again?.outcome, "created")
+    const [change, ...others] = yield* told
+    assert.deepEqual({ ...change }, { _tag: "Written", record: again!.record, by: "here" })
+    assert.isEmpty(others)
+  }).pipe(Effect.scoped))
+
+it.effect("where another process was first, the batch is decided anew, on what is there now", () =>
+  Effect.gen(function*() {
+    const { primitives, rows: held } = rows()
+    let intruders = 3
+    const store = yield* MemoryStore.make("contended", {
+      ...primitives,
+      capabilities: { shared: true },
+      commit: (tenant, writes) =>
+        Effect.suspend(() => {
+          if (intruders-- <= 0) return primitives.commit(tenant, writes)
+          const row = held.get(id("x"))! // put below
+          held.set(id("x"), {
+            ...row,
+            record: { ...row.record, revision: row.record.revision + 1, tags: [`${intruders}`] }
+          })
+          return Effect.fail(conflict)
+        })
+    })
+    intruders = 0
+    yield* put(store, draft("tea", { id: id("x") }))
+    intruders = 3
+    const after = yield* store.update(ada, id("x"), { body: "coffee" })
+    assert.deepEqual([after.revision, after.body, after.tags], [5, "coffee", ["0"]])
+    intruders = 1
+    yield* refuses("conflict", store.update(ada, id("x"), { body: "late" }, { ifRevision: 5 }))
+  }))
+
+it.effect("a writer that is never first gives up with unavailable", () =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore.make("crowded", {
+      ...rows().primitives,
+      capabilities: { shared: true },
+      commit: () => Effect.fail(conflict)
+    })
+    assert.isTrue((yield* refuses("unavailable", put(store, draft("tea")))).isRetryable)
+  }))
+
+it.effect("exclusive shuts the others out from the read to the commit", () =>
+  Effect.gen(function*() {
+    const { primitives } = rows()
+    const log: Array<string> = []
+    const note = (entry: string) => Effect.sync(() => log.push(entry))
+    const store = yield* MemoryStore.make("locked", {
+      ...primitives,
+      read: (tenant, ids) => Effect.zipRight(note("read"), primitives.read(tenant, ids)),
+      commit: (tenant, writes) => Effect.zipRight(note("commit"), primitives.commit(tenant, writes)),
+      exclusive: (self) => note("lock").pipe(Effect.zipRight(self), Effect.ensuring(note("unlock")))
+    })
+    log.length = 0
+    yield* put(store, draft("tea", { id: id("x") }))
+    assert.strictEqual(log.at(0), "lock")
+    assert.strictEqual(log.at(-2), "commit")
+    assert.strictEqual(log.at(-1), "unlock")
+    assert.include(log, "read")
+  }))
+
+it.effect("a store that takes no writes says so, reads, and is never compacted", () =>
+  Effect.gen(function*() {
+    const { primitives } = rows()
+    yield* put(yield* MemoryStore.make("writer", primitives), draft("tea", { expiresAt: 1_000 }))
+    yield* TestClock.adjust("1 second")
+    const store = yield* MemoryStore.make("reader", { ...primitives, capabilities: { writable: false } })
+    yield* refuses("read_only", put(store, draft("coffee")))
+    assert.strictEqual(yield* store.compact, 0)
+    assert.deepStrictEqual(yield* listed(store, system), ["tea"])
+  }))
+
+it.effect("a store without revisions has no history, whatever it claims", () =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore.make("forgetful", { ...rows().primitives, capabilities: { history: true } })
+    assert.isFalse(store.capabilities.history)
+  }))
+
+it.effect("data is what its kind's Schema says, and says which field is not; a kind of one's own counts", () =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
+    const recipe = { kind: "recipe", body: "Leek soup", scope: { userId: "ada" } }
+    const { detail } = yield* refuses("invalid_draft", put(store, { ...recipe, data: { minutes: "ten" } }))
+    assert.include(detail.issues.join(), "data.minutes")
+    assert.strictEqual((yield* put(store, { ...recipe, data: { minutes: 10, more: true } })).importance, 0.9)
+    yield* refuses("invalid_draft", store.put(ada, [{ ...recipe, data: { minutes: 10 } }, { ...recipe, data: {} }]))
+  }).pipe(Effect.provide(Layer.provide(
+    MemoryStore.layerInMemory,
+    MemoryKind.layer(
+      MemoryKind.make({ name: "recipe", schema: Schema.Struct({ minutes: Schema.Int }), importance: 0.9 })
+    )
+  ))))
+
+it.effect("a listener that falls too far behind ends with a typed error: nothing is lost unnoticed", () =>
+  Effect.gen(function*() {
+    const changes = Changes.make()
+    const change = { id: id("x"), before: undefined, after: undefined, by: "here" } as const
+    let heard = 0
+    const listening = yield* Effect.fork(
+      Effect.either(Stream.runForEach(changes.events("default"), () => Effect.sync(() => heard++)))
+    )
+    while (heard === 0) yield* Effect.zipRight(changes.publish("default", [change]), Effect.yieldNow())
+    yield* changes.publish("default", Array.from({ length: 70_000 }, () => change))
+    const ended = yield* Fiber.join(listening)
+    assert.isAtLeast(heard, 65_536)
+    assert.isTrue(ended._tag === "Left" && ended.left.reason === "unavailable")
+  }))
