@@ -3,12 +3,33 @@ import { defineConfig } from "vitest/config"
 
 const src = (path: string) => fileURLToPath(new URL(`./src/${path}`, import.meta.url))
 
+/** `src` sees the sources. `built` sees what is published: `effect-memory` is `dist`, by the package's own exports. */
 export default defineConfig({
-  resolve: {
-    alias: [
-      { find: /^effect-memory\/testing$/, replacement: src("testing/index.ts") },
-      { find: /^effect-memory$/, replacement: src("index.ts") }
+  test: {
+    testTimeout: 30_000,
+    projects: [
+      {
+        resolve: {
+          alias: [
+            { find: /^effect-memory\/testing$/, replacement: src("testing/index.ts") },
+            { find: /^effect-memory$/, replacement: src("index.ts") }
+          ]
+        },
+        test: {
+          name: "src",
+          include: ["test/**/*.test.ts"],
+          exclude: ["test/.fences/**", "test/built/**"],
+          testTimeout: 30_000
+        }
+      },
+      {
+        test: {
+          name: "built",
+          include: ["test/built/*.test.ts", "examples/c-test.ts", "examples/e-own-store.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000
+        }
+      }
     ]
-  },
-  test: { include: ["test/**/*.test.ts"], exclude: ["test/.fences/**"], testTimeout: 30_000 }
+  }
 })

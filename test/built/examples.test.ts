@@ -1,0 +1,79 @@
+/** The acceptance programs, as they stand, against what is published. `c-test` and `e-own-store` are tests themselves. */
+import { assert, describe, it } from "@effect/vitest"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { compile, elsewhere, folder, root, run } from "./programs.ts"
+
+const path = folder("examples")
+const source = (name: string) => readFileSync(join(root, "examples", name), "utf8")
+
+/** The program, with a model that does the one thing it is told to, `call` being how the tool is called. */
+const harness = (input: object, call = "tool.call(reply.input)") => {
+  const [program, ...rest] = source("b-harness.ts").split("declare const model")
+  assert.lengthOf(rest, 1, "the program declares a model once")
+  assert.include(program, "yield* tool.call(reply.input)")
+  const reply = { text: "Noted.", tool: "remember", input }
+  return `${program!.replace("tool.call(reply.input)", call)}
+function model(_: { system: string; messages: ReadonlyArray<Message.Message>; tools: ReadonlyArray<object> }):
+  Effect.Effect<{ text: string; tool?: string; input?: unknown }> {
+  return Effect.succeed(${JSON.stringify(reply)})
+}
+`
+}
+
+const frozen = {
+  scope: "agent",
+  kind: "project",
+  summary: "Deploys are frozen on Fridays.",
+  body: "No deploy on Fridays."
+}
+const secret = { ...frozen, body: "The key is sk-1234567890." }
+/** In a fibre that no layer reached. */
+const elsewhereCalled =
+  "Effect.promise(() => Effect.runPromise(Effect.either(tool.call(reply.input)))).pipe(Effect.flatten)"
+
+const problems = compile(path, {
+  "a-first.ts": source("a-first.ts"),
+  "b-harness.ts": harness(frozen),
+  "b-secret.ts": harness(secret),
+  "b-secret-elsewhere.ts": harness(secret, elsewhereCalled),
+  "h-viewer.ts": source("h-viewer.ts"),
+  "i-own-kind.ts": source("i-own-kind.ts")
+})
+
+describe("examples", () => {
+  it("compile, and code that forgets for whom it acts does not", () => assert.deepStrictEqual(problems, []))
+
+  it("a: what was put is found, with a score, and found again by the next process", () => {
+    const cwd = elsewhere()
+    const first = run(join(path, "a-first.js"), cwd)
+    assert.deepStrictEqual(first, { code: 0, output: "1.00 Drinks tea, never coffee.\n" })
+    assert.deepStrictEqual(run(join(path, "a-first.js"), cwd), first)
+  })
+
+  it("b: a harness remembers, and the next process goes on with the next turn", () => {
+    const cwd = elsewhere()
+    const checkpoint = () => JSON.parse(readFileSync(join(cwd, ".memory/runs/run-run-7.json"), "utf8"))
+    const first = run(join(path, "b-harness.js"), cwd)
+    assert.strictEqual(first.code, 0, first.output)
+    assert.match(first.output, /memory_written[^]*Deploys are frozen on Fridays\./)
+    assert.deepInclude(checkpoint(), { runId: "run-7", turn: 0, cursor: 1 })
+    const second = run(join(path, "b-harness.js"), cwd)
+    assert.strictEqual(second.code, 0, second.output)
+    assert.deepInclude(checkpoint(), { runId: "run-7", turn: 1, cursor: 1 })
+  })
+
+  it.each(["b-secret.js", "b-secret-elsewhere.js"])(
+    "%s: a plugin denies a key, whatever fibre the tool is called from",
+    (program) => {
+      const { code, output } = run(join(path, program), elsewhere())
+      assert.notStrictEqual(code, 0)
+      assert.include(output, "that looks like a key")
+      assert.notInclude(output, "memory_written")
+    }
+  )
+
+  it("i: a kind of one's own is stored, queried by its data and changed", () => {
+    assert.deepStrictEqual(run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
+  })
+})
