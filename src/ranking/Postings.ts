@@ -1,0 +1,180 @@
+/**
+ * Who holds a term: one list per term and exact scope, so that a viewer walks his own lists only.
+ *
+ * ```text
+ * terms   term → its first list, which stands for the term
+ * heads   per list   TERM SCOPE NEXT COUNT AT LISTS     NEXT: the term's next list; LISTS: how many, of the first
+ * arena   per list   slot weight slot weight …          from AT; weight = tf · 2 + 1 where the term is a whole tag
+ * ```
+ *
+ * A list that is full moves to a block of twice the size; the old one is used again. A list is named by its offset in
+ * `heads`. Nothing is taken out: `compacted` copies what is left.
+ */
+import { detached } from "./Tokenizer.ts"
+
+const TERM = 0
+const SCOPE = 1
+const NEXT = 2
+const COUNT = 3
+const AT = 4
+const LISTS = 5
+const stride = 6
+
+export class Postings {
+  readonly terms = new Map<string, number>()
+  heads = new Int32Array(64 * stride)
+  arena = new Int32Array(1_024)
+  #lists = 0
+  #used = 0
+  /** By the logarithm of a block's size: where a block lies idle, plus 1. An idle block holds the next one. */
+  readonly #idle = new Int32Array(32)
+  /** Open addressing: lists but the first of each term, plus 1. */
+  #table = new Int32Array(256)
+  #entries = 0
+
+  /** The list of that term and scope; made where there is none. */
+  list(term: string, scope: number): number {
+    const first = this.terms.get(term)
+    if (first === undefined) {
+      const made = this.#open(scope)
+      this.heads[made + TERM] = made
+      this.heads[made + LISTS] = 1
+      this.terms.set(detached(term), made)
+      return made
+    }
+    const found = this.find(first, scope)
+    if (found >= 0) return found
+    const made = this.#open(scope)
+    const { heads } = this
+    heads[made + TERM] = first
+    heads[made + NEXT] = heads[first + NEXT]!
+    heads[first + NEXT] = made
+    heads[first + LISTS]! += 1
+    this.#enter(made)
+    return made
+  }
+
+  /** Slots come in ascending order, so a list is sorted by slot. */
+  push(list: number, slot: number, weight: number): void {
+    const count = this.heads[list + COUNT]!
+    if ((count & (count - 1)) === 0) this.#move(list, count) // nothing, or a power of two: full
+    const at = this.heads[list + AT]! + 2 * count
+    this.arena[at] = slot
+    this.arena[at + 1] = weight
+    this.heads[list + COUNT] = count + 1
+  }
+
+  /** −1: none. */
+  find(first: number, scope: number): number {
+    const { heads } = this
+    if (heads[first + SCOPE] === scope) return first
+    if (heads[first + LISTS] === 1) return -1
+    const mask = this.#table.length - 1
+    for (let i = hash(first, scope) & mask;; i = (i + 1) & mask) {
+      const list = this.#table[i]! - 1
+      if (list < 0 || (heads[list + TERM] === first && heads[list + SCOPE] === scope)) return list
+    }
+  }
+
+  /** How many lists the term has, by its first. */
+  listsOf(first: number): number {
+    return this.heads[first + LISTS]!
+  }
+  /** The term's next list; −1 after the last. */
+  next(list: number): number {
+    return this.heads[list + NEXT]!
+  }
+  scopeOf(list: number): number {
+    return this.heads[list + SCOPE]!
+  }
+  /** Postings, dead ones included. */
+  count(list: number): number {
+    return this.heads[list + COUNT]!
+  }
+  /** Where in the arena. */
+  at(list: number): number {
+    return this.heads[list + AT]!
+  }
+
+  /** A copy with slots and scopes renumbered, ascending; what has become −1 is left behind, and terms without postings. */
+  compacted(slots: Int32Array, scopes: Int32Array): Postings {
+    const copy = new Postings()
+    const { arena } = this
+    for (const [term, first] of this.terms) {
+      for (let list = first; list >= 0; list = this.next(list)) {
+        let to = -1
+        for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
+          const slot = slots[arena[i]!]!
+          if (slot < 0) continue
+          if (to < 0) to = copy.list(term, scopes[this.scopeOf(list)]!)
+          copy.push(to, slot, arena[i + 1]!)
+        }
+      }
+    }
+    return copy
+  }
+
+  #open(scope: number): number {
+    const list = this.#lists++ * stride
+    if (list + stride > this.heads.length) this.heads = grown(this.heads, list + stride)
+    this.heads[list + SCOPE] = scope
+    this.heads[list + NEXT] = -1
+    return list
+  }
+
+  #move(list: number, count: number): void {
+    const size = count === 0 ? 1 : 2 * count
+    const at = this.#block(size)
+    if (count > 0) {
+      const old = this.heads[list + AT]!
+      this.arena.copyWithin(at, old, old + 2 * count)
+      const rank = 31 - Math.clz32(count)
+      this.arena[old] = this.#idle[rank]!
+      this.#idle[rank] = old + 1
+    }
+    this.heads[list + AT] = at
+  }
+
+  #block(size: number): number {
+    const rank = 31 - Math.clz32(size)
+    const idle = this.#idle[rank]! - 1
+    if (idle >= 0) {
+      this.#idle[rank] = this.arena[idle]!
+      return idle
+    }
+    const at = this.#used
+    this.#used += 2 * size
+    if (this.#used > this.arena.length) this.arena = grown(this.arena, this.#used)
+    return at
+  }
+
+  #enter(list: number): void {
+    if (2 * ++this.#entries > this.#table.length) {
+      const old = this.#table
+      this.#table = new Int32Array(2 * old.length)
+      for (const entry of old) if (entry > 0) this.#seat(entry - 1)
+    }
+    this.#seat(list)
+  }
+
+  #seat(list: number): void {
+    const mask = this.#table.length - 1
+    let i = hash(this.heads[list + TERM]!, this.heads[list + SCOPE]!) & mask
+    while (this.#table[i] !== 0) i = (i + 1) & mask
+    this.#table[i] = list + 1
+  }
+}
+
+/** Murmur's finaliser: terms and scopes are dense numbers, which a weaker mixture leaves in clusters. */
+const hash = (term: number, scope: number): number => {
+  let mixed = term ^ Math.imul(scope + 1, 0x9e3779b1)
+  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b)
+  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35)
+  return mixed ^ (mixed >>> 16)
+}
+
+const grown = (array: Int32Array, length: number): Int32Array<ArrayBuffer> => {
+  const copy = new Int32Array(Math.max(length, Math.ceil(array.length * 1.5)))
+  copy.set(array)
+  return copy
+}
