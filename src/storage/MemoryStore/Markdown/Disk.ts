@@ -16,28 +16,45 @@ export interface Stat {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** A file of ours, held open: as long as it is, no other file has its inode, and what is written goes into this one alone. */
+export interface Claim {
+  readonly ino: number
+  /** In place. */
+  readonly write: (text: string) => Io<void>
+}
+
 export interface Disk {
   /** The files and folders of a folder, by name; none where there is no folder. */
   readonly list: (folder: string) => Io<ReadonlyArray<string>>
-  readonly stat: (path: string) => Io<Option.Option<Stat & { readonly isFolder: boolean }>>
+  readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
   readonly isLink: (path: string) => Io<boolean>
+  /** The first folder on the way to it that is a link: whatever is beyond lies elsewhere. */
+  readonly linkAbove: (path: string) => Io<Option.Option<string>>
   /** `None` where there is no file. Bytes that are no UTF-8 are `corrupt`. */
   readonly read: (path: string) => Io<Option.Option<string>>
   /** From a byte on, and how far it goes. */
   readonly readFrom: (path: string, offset: number) => Io<string>
   /**
    * The whole text or the old one, whatever happens: a file beside it, forced to disk and renamed, and the folder forced.
-   * Folders are made on the way. `force: false` leaves the forcing to the system, for what can be made again.
+   * Folders are made on the way. `force: false` leaves the forcing to the system, for what can be made again; `guard` has
+   * the last word before the old text goes.
    */
-  readonly write: (path: string, text: string, options?: { readonly force?: boolean }) => Io<void>
+  readonly write: (
+    path: string,
+    text: string,
+    options?: { readonly force?: boolean; readonly guard?: Io<void> }
+  ) => Io<void>
   readonly append: (path: string, text: string) => Io<void>
-  /** Fails with `AlreadyExists` as `false`. */
-  readonly create: (path: string, text: string) => Io<boolean>
-  /** In place: for the heartbeat alone. */
-  readonly overwrite: (path: string, text: string) => Io<void>
+  /** Made by us and by nobody else; `None` where there is one. */
+  readonly claim: (
+    path: string,
+    text: string
+  ) => Effect.Effect<Option.Option<Claim>, MemoryError.MemoryError, Scope.Scope>
   readonly remove: (path: string, options?: { readonly force?: boolean }) => Io<void>
   /** `false` where there is nothing to move. */
   readonly move: (from: string, to: string) => Io<boolean>
+  /** A second name for a file; `false` where the name is taken. */
+  readonly link: (from: string, to: string) => Io<boolean>
   readonly makeFolder: (folder: string) => Io<void>
 }
 
@@ -68,6 +85,26 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         Effect.catchIf((error) => hasCode(error, "EISDIR"), () => Effect.void) // Windows opens no folder, and journals its renames
       )
     const makeFolder = (relative: string) => fs.makeDirectory(at(relative), { recursive: true, mode: 0o700 })
+    const unlessTaken = <A, B, R>(
+      self: Effect.Effect<A, PlatformError, R>,
+      relative: string,
+      { taken, done }: { readonly taken: B; readonly done: (value: A) => B }
+    ): Effect.Effect<B, MemoryError.MemoryError, R> =>
+      Effect.matchEffect(self, {
+        onSuccess: (value) => Effect.succeed(done(value)),
+        onFailure: (error) =>
+          isReason(error, "AlreadyExists") ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
+      })
+    const isLink = (relative: string): Io<boolean> =>
+      Effect.matchEffect(fs.readLink(at(relative)), {
+        onSuccess: () => Effect.succeed(true),
+        // EINVAL: it is there, and no link
+        onFailure: (error) =>
+          hasCode(error, "EINVAL") || hasCode(error, "UNKNOWN") || isReason(error, "NotFound") ||
+            hasCode(error, "ENOTDIR")
+            ? Effect.succeed(false)
+            : Effect.fail(failure(relative)(error))
+      })
 
     return {
       list: (folder) =>
@@ -79,18 +116,15 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             mtime: Option.match(info.mtime, { onNone: () => 0, onSome: (date) => date.getTime() }),
             size: Number(info.size),
             ino: Option.getOrElse(info.ino, () => 0),
-            isFolder: info.type === "Directory"
+            type: info.type
           }))
         ),
-      isLink: (relative) =>
-        Effect.matchEffect(fs.readLink(at(relative)), {
-          onSuccess: () => Effect.succeed(true),
-          // EINVAL: it is there, and no link
-          onFailure: (error) =>
-            hasCode(error, "EINVAL") || hasCode(error, "UNKNOWN") || isReason(error, "NotFound")
-              ? Effect.succeed(false)
-              : Effect.fail(failure(relative)(error))
-        }),
+      isLink,
+      linkAbove: (relative) =>
+        Effect.findFirst(
+          relative.split("/").slice(0, -1).map((_, i, parts) => parts.slice(0, i + 1).join("/")),
+          isLink
+        ),
       read: (relative) =>
         Effect.flatMap(
           found(fs.readFile(at(relative)), relative),
@@ -106,38 +140,47 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             Effect.map(Option.match({ onNone: () => "", onSome: (bytes) => decoder.decode(bytes) })),
             (self) => io(self, relative)
           ),
-      write: (relative, content, { force = true } = {}) => {
+      write: (relative, content, { force = true, guard = Effect.void } = {}) => {
         const folder = path.dirname(relative)
         const temporary = path.join(folder, `.${path.basename(relative)}.tmp`)
+        const discard = fs.remove(at(temporary), { force: true })
         const written = opened(
           temporary,
-          "w",
+          "wx", // never through a link that lies there
           (file) => Effect.zipRight(file.writeAll(encoder.encode(content)), force ? file.sync : Effect.void)
         )
-        return makeFolder(folder).pipe(
-          Effect.zipRight(written),
-          Effect.zipRight(fs.rename(at(temporary), at(relative))),
-          Effect.tapError(() => Effect.option(fs.remove(at(temporary), { force: true }))), // the failure that matters is the first
-          Effect.zipRight(force ? forceFolder(folder) : Effect.void),
-          (self) => io(self, relative)
+        return io(Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, written)), relative).pipe(
+          Effect.zipRight(guard),
+          Effect.zipRight(io(fs.rename(at(temporary), at(relative)), relative)),
+          Effect.tapError(() => Effect.option(discard)), // the failure that matters is the first
+          Effect.zipRight(force ? io(forceFolder(folder), relative) : Effect.void)
         )
       },
       append: (relative, content) =>
         io(opened(relative, "a", (file) => file.writeAll(encoder.encode(content))), relative),
-      create: (relative, content) =>
-        Effect.matchEffect(opened(relative, "wx", (file) => file.writeAll(encoder.encode(content))), {
-          onSuccess: () => Effect.succeed(true),
-          onFailure: (error) =>
-            isReason(error, "AlreadyExists") ? Effect.succeed(false) : Effect.fail(failure(relative)(error))
-        }),
-      overwrite: (relative, content) =>
-        io(opened(relative, "r+", (file) => file.writeAll(encoder.encode(content))), relative),
+      claim: (relative, content) => {
+        const claimed = (file: FileSystem.File) =>
+          Effect.gen(function*() {
+            yield* file.writeAll(encoder.encode(content))
+            return {
+              ino: Option.getOrElse((yield* file.stat).ino, () => 0),
+              write: (text: string) =>
+                io(Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text))), relative)
+            }
+          }).pipe(Effect.tapError(() => Effect.option(fs.remove(at(relative)))))
+        return unlessTaken(
+          Effect.flatMap(fs.open(at(relative), { flag: "wx", mode: 0o600 }), claimed),
+          relative,
+          { taken: Option.none(), done: (claim: Claim) => Option.some(claim) }
+        )
+      },
       remove: (relative, { force = true } = {}) =>
         Effect.flatMap(
           found(fs.remove(at(relative)), relative),
           (removed) => force && Option.isSome(removed) ? io(forceFolder(path.dirname(relative)), relative) : Effect.void
         ),
       move: (from, to) => Effect.map(found(fs.rename(at(from), at(to)), from), Option.isSome),
+      link: (from, to) => unlessTaken(fs.link(at(from), at(to)), to, { taken: false, done: () => true }),
       makeFolder: (folder) => io(makeFolder(folder), folder)
     }
   })

@@ -40,16 +40,23 @@ const decodeRecord = Schema.decodeUnknownEither(MemoryRecord, { errors: "all" })
 const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
   sign(key, canonicalJson([tenant, encodeRecord(record)]))
 
-export const print = ({ key, kinds }: Context, tenant: string, record: MemoryRecord, extra: Extra = {}): string => {
+/** For the file at `path`. A note whose name is its owner's carries no id of ours: its own `id`, if any, is an extra. */
+export const print = (
+  { key, kinds }: Context,
+  path: string,
+  tenant: string,
+  record: MemoryRecord,
+  extra: Extra = {}
+): string => {
   const { data, metadata, scope, source } = record
   const matter = defined({
-    id: record.id,
+    id: Layout.placeOf(path).id,
     kind: record.kind,
     summary: record.summary,
     summaryDerived: record.summaryDerived,
     createdAt: time(record.createdAt),
     updatedAt: time(record.updatedAt),
-    tenant: Layout.idOf(Layout.segmentOf(tenant)) === undefined ? tenant : undefined,
+    tenant: tenant === "default" ? undefined : tenant,
     ...(scope === MemoryScope.Global ? {} : scope),
     tags: record.tags.length > 0 ? record.tags : undefined,
     importance: record.importance,
@@ -70,7 +77,6 @@ export const print = ({ key, kinds }: Context, tenant: string, record: MemoryRec
       Yaml.stringify({ ...matter, ...extra }, { lineWidth: 0, aliasDuplicateObjects: false, ...options })
     }---\n\n${record.body}\n`
   const plain = text({})
-  const path = Layout.pathOf(tenant, scope, record.id)
   // read back before it is written: quoting is the one thing that YAML gets wrong
   const same = Either.match(parse({ key, kinds }, path, plain, record.createdAt), {
     onLeft: () => false,
@@ -87,13 +93,16 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
     const tenant = yield* tenantOf(place, matter)
     const scope = yield* scopeOf(place, matter)
     const id = place.id ?? MemoryId.foreign("file", path.normalize("NFC"))
-    if (place.id && matter["id"] !== undefined && matter["id"] !== id) {
+    const { hash, id: said, scope: _, tenant: __, ...rest } = matter
+    if (said !== undefined && said !== id && (place.id !== undefined || isId(said))) {
       return yield* Either.left("id: the file's name says another")
     }
 
-    const { hash, id: _, scope: __, tenant: ___, ...rest } = matter
     const known = Object.fromEntries(Object.entries(rest).filter(([key]) => own.has(key)))
-    const extra = Object.fromEntries(Object.entries(rest).filter(([key]) => !own.has(key)))
+    const extra = defined({
+      id: place.id === undefined && said !== id ? said : undefined,
+      ...Object.fromEntries(Object.entries(rest).filter(([key]) => !own.has(key)))
+    })
     const { origin, reference, sequence, session, trust, userId, agentId, runId, sessionId, actorId, ...fields } = known
     const createdAt = yield* timeOf(fields, "createdAt", mtime)
     const written = defined({
@@ -147,8 +156,8 @@ const maxMatter = 262_144
 const split = (text: string): Either.Either<readonly [Readonly<Record<string, unknown>>, string], string> => {
   const start = text.replace(/^\uFEFF/, "")
   const open = /^---[ \t]*\r?\n/.exec(start)
-  if (!open) return Either.right([{}, trimmed(start, "\n")])
-  const eol = open[0].endsWith("\r\n") ? "\r\n" : "\n"
+  const eol = /\r?\n/.exec(start)?.[0] ?? "\n"
+  if (!open) return Either.right([{}, trimmed(start, eol)])
   const close = /^---[ \t]*(?:\r?\n|$)/m.exec(start.slice(open[0].length))
   if (!close) return Either.left("the frontmatter has no end")
   if (close.index > maxMatter) return Either.left("the frontmatter is too large")
@@ -180,6 +189,10 @@ const yaml = (text: string): Either.Either<Readonly<Record<string, unknown>>, st
     })
   )
 
+/** Whether it says that we wrote it: then it says all of where it belongs, and a copy elsewhere gives itself away. */
+const isOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
+  typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
+
 const tenantOf = (place: Layout.Place, matter: Readonly<Record<string, unknown>>): Either.Either<string, string> => {
   const { tenant } = matter
   if (place.tenant === undefined) {
@@ -187,6 +200,7 @@ const tenantOf = (place: Layout.Place, matter: Readonly<Record<string, unknown>>
       ? Either.right("default")
       : Either.left("tenant: the folder says default")
   }
+  if (tenant === undefined && isOurs(matter)) return Either.left("tenant: the text says default")
   if (tenant === undefined) {
     return Either.fromNullable(Layout.idOf(place.tenant), () => "tenant: the folder's name is a hash; say it here")
   }
@@ -207,6 +221,9 @@ const scopeOf = (
       if (said !== undefined && !isScopeId(said)) return yield* Either.left(`${field}: not an id`)
       if (segment !== undefined && said !== undefined && !Layout.stands(segment, said)) {
         return yield* Either.left(`${field}: the folder says another`)
+      }
+      if (segment !== undefined && said === undefined && isOurs(matter)) {
+        return yield* Either.left(`${field}: the text says none`)
       }
       if (segment !== undefined && said === undefined && Layout.idOf(segment) === undefined) {
         return yield* Either.left(`${field}: the folder's name is a hash; say it here`)
@@ -234,6 +251,7 @@ const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record
   return said === undefined || said === word ? Either.right(scope) : Either.left("scope: the folder says another")
 }
 
+const isId = Schema.is(MemoryId.MemoryId)
 const isScopeId = Schema.is(MemoryScope.ScopeId)
 const isKind = Schema.is(MemoryKind.Name)
 

@@ -65,6 +65,10 @@ export interface Place {
   readonly name: string
 }
 
+/** Whether a path that somebody wrote down stays below the root, and is hidden nowhere. */
+export const isBelow = (path: string): boolean =>
+  path.split(/[\\/]/).every((part) => part !== "" && !part.startsWith(".")) && !path.includes("\0")
+
 export const placeOf = (path: string): Place => {
   const parts = path.split("/")
   const name = parts.pop()!.replace(/\.md$/, "") // split gives one at least

@@ -1,6 +1,7 @@
 /**
  * One writer at a time, over all processes: a file created exclusively, with a heartbeat. Whoever finds it unchanged for
- * `timeout`, by its own clock, takes it away; of several who try, a rename lets one succeed.
+ * `timeout`, by its own clock, takes it away; of several who try, a rename lets one succeed. Ours is the file whose inode
+ * we hold open.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -8,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import type { Disk } from "./Disk.ts"
+import type { Claim, Disk } from "./Disk.ts"
 import { hidden } from "./Layout.ts"
 
 export interface Lock {
@@ -25,32 +26,23 @@ const patience = 20
 
 export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock> =>
   Effect.gen(function*() {
-    // the inode tells apart what two processes with equal seeds would both draw
     const owner = yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)
-    let held = ""
+    let held: Claim | undefined
 
-    const look = Effect.all([disk.read(file), disk.stat(file)]).pipe(
-      Effect.map(([content, stat]) =>
-        Option.map(
-          Option.all([content, stat]),
-          ([text, { ino, mtime }]) => ({ text, seen: `${text}/${ino}/${mtime}`, ino })
-        )
-      )
-    )
-    const mark = Effect.map(
-      look,
-      Option.match({ onNone: () => "", onSome: ({ ino, text }) => `${text.split(" ")[0]}/${ino}` })
-    )
+    const look = (path: string) =>
+      Effect.map(Effect.all([disk.read(path), disk.stat(path)]), ([content, stat]) =>
+        Option.all([content, stat]).pipe(
+          Option.map(([text, { ino, mtime }]) => `${text}/${ino}/${mtime}`),
+          Option.getOrUndefined
+        ))
 
     const steal = (seen: string) =>
       Effect.gen(function*() {
-        const again = yield* look
-        if (Option.isNone(again) || again.value.seen !== seen) return
+        if ((yield* look(file)) !== seen) return
         const aside = `${file}.${owner}`
         if (yield* disk.move(file, aside)) {
-          // what we moved may by now be another's: then it goes back, unless a third was quicker
-          const moved = yield* disk.read(aside)
-          if (Option.isSome(moved) && moved.value !== again.value.text) yield* disk.create(file, moved.value)
+          // what we moved may by now be another's: then it goes back as it is, unless a third was quicker
+          if ((yield* look(aside)) !== seen) yield* disk.link(aside, file)
           yield* disk.remove(aside, { force: false })
         }
       })
@@ -60,9 +52,11 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         const start = yield* Clock.currentTimeMillis
         let since = start
         let seen: string | undefined
-        while (!(yield* disk.create(file, `${owner} 0`))) {
+        for (;;) {
+          const claim = yield* disk.claim(file, `${owner} 0`)
+          if (Option.isSome(claim)) return claim.value
           const now = yield* Clock.currentTimeMillis
-          const other = Option.getOrUndefined(yield* look)?.seen
+          const other = yield* look(file)
           if (other !== seen) {
             seen = other
             since = now
@@ -77,21 +71,22 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
           }
           yield* restore(Effect.sleep(wait))
         }
-        held = yield* mark
       })
 
-    const beat = Effect.iterate(1, {
-      while: () => true,
-      body: (n) =>
-        Effect.sleep(Duration.times(timeout, 1 / 3)).pipe(
-          Effect.zipRight(
-            Effect.catchAll(disk.overwrite(file, `${owner} ${n}`), (error) => Effect.logDebug("no heartbeat", error))
-          ),
-          Effect.as(n + 1)
-        )
-    })
+    // into the file that we made: where it was taken away, nobody hears it
+    const beat = (claim: Claim) =>
+      Effect.iterate(1, {
+        while: () => true,
+        body: (n) =>
+          Effect.sleep(Duration.times(timeout, 1 / 3)).pipe(
+            Effect.zipRight(
+              Effect.catchAll(claim.write(`${owner} ${n}`), (error) => Effect.logDebug("no heartbeat", error))
+            ),
+            Effect.as(n + 1)
+          )
+      })
 
-    const isOurs = Effect.map(mark, (now) => now === held)
+    const isOurs = Effect.map(disk.stat(file), Option.exists(({ ino }) => ino === held?.ino))
     const release = Effect.flatMap(isOurs, (ours) => ours ? disk.remove(file, { force: false }) : Effect.void).pipe(
       Effect.catchAll((error) => Effect.logWarning("the vault's lock stays until it is stolen", error))
     )
@@ -100,10 +95,13 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
       isOurs,
       withLock: (self) =>
         Effect.uninterruptibleMask((restore) =>
-          Effect.zipRight(
-            acquire(restore),
-            restore(Effect.scoped(Effect.zipRight(Effect.forkScoped(beat), self))).pipe(Effect.ensuring(release))
-          )
+          Effect.scoped(Effect.gen(function*() {
+            const claim = yield* acquire(restore)
+            held = claim
+            yield* Effect.addFinalizer(() => release)
+            yield* Effect.forkScoped(Effect.interruptible(beat(claim)))
+            return yield* restore(self)
+          }))
         )
     }
   })

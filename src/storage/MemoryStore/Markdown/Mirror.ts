@@ -55,6 +55,8 @@ export interface Mirror {
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
   readonly catalog: (tenant: string) => Catalog.Catalog
   readonly tenants: () => ReadonlyArray<string>
+  /** Why what lies there is no record. */
+  readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
   /** What we wrote, or knew before: the next look holds it against its file. `undefined`: no file. */
   readonly set: (path: string, entry: Entry | undefined) => void
@@ -102,6 +104,7 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
       if (next?._tag === "Entry") reclaim(next, [path], next)
       return []
     }
+    if (last?._tag === "Bad" && next?._tag === "Bad" && last.error === next.error) return []
     const news = [last, next].flatMap((one) => one?._tag === "Entry" ? [one] : [])
       .filter((one, i, all) => i === 0 || all[0]!.tenant !== one.tenant || all[0]!.row.record.id !== one.row.record.id)
       .flatMap((one) => settle(one, path, next))
@@ -123,59 +126,80 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
     if (before?.row === after?.row) return []
     catalog(tenant).set(id, after?.row)
     const event: Event = { id, before: before?.row.record, after: after?.row.record, by: "there" }
-    return [{ tenant, event, unkept: after && !after.signed && before ? before.row : undefined }]
+    const byHand = after ? !after.signed : next?._tag === "Bad"
+    return [{ tenant, event, unkept: byHand ? before?.row : undefined }]
   }
 
-  const inspect = (path: string): Effect.Effect<Entry | Bad | undefined, MemoryError.MemoryError> =>
+  /** `walked`: come by from the root, with no link on the way. */
+  const inspect = (path: string, walked: boolean, kept: Kept): Effect.Effect<Entry | Bad | undefined> =>
     Effect.gen(function*() {
+      if (!walked && Option.isSome(yield* disk.linkAbove(path))) return undefined
       const found = yield* disk.stat(path)
-      if (Option.isNone(found) || found.value.isFolder) return undefined
-      const { isFolder: _, ...stat } = found.value
       const known = files.get(path)
-      if (known?.settled && same(known.stat, stat)) return known
-      const seen = { path, stat, settled: stat.mtime < (yield* Clock.currentTimeMillis) - racy }
-      const bad = (message: string): Bad => ({ ...seen, _tag: "Bad", error: corrupt(path, message) })
-      const again = (error: MemoryError.MemoryError): Bad =>
+      const bad = (stat: Stat, settled: boolean, error: MemoryError.MemoryError): Bad =>
         known?._tag === "Bad" && known.error.message === error.message
-          ? { ...known, ...seen }
-          : { ...seen, _tag: "Bad", error }
-      if (yield* disk.isLink(path)) return again(corrupt(path, "a link"))
-      if (stat.size > maxBytes) return again(corrupt(path, "too large"))
-      const text = yield* disk.read(path)
-      if (Option.isNone(text)) return undefined
-      const hash = sha256(text.value)
-      if (known?._tag === "Entry" && known.hash === hash) return { ...known, ...seen }
-      const parsed = Document.parse(context, path, text.value, stat.mtime)
-      if (Either.isLeft(parsed)) return again(bad(parsed.left).error)
-      const { extra, record, signed, tenant } = parsed.right
-      const row = rowOf(tenant, signed ? record : yield* edited(tenant, record, stat.mtime))
-      return { ...seen, _tag: "Entry" as const, hash, tenant, signed, row, extra }
+          ? { ...known, stat, settled }
+          : { _tag: "Bad", path, stat, settled, error }
+      if (Option.isNone(found) || found.value.type === "Directory") {
+        return (yield* disk.isLink(path)) ? bad(nowhere, false, corrupt(path, "a link")) : undefined
+      }
+      const { type, ...stat } = found.value
+      if (known?.settled && same(known.stat, stat)) return known
+      const settled = stat.mtime < (yield* Clock.currentTimeMillis) - racy
+      const no = (message: string) => bad(stat, settled, corrupt(path, message))
+      if (yield* disk.isLink(path)) return no("a link")
+      if (type !== "File") return no("no file")
+      if (stat.size > maxBytes) return no("too large")
+      const read = yield* Effect.either(disk.read(path))
+      if (Either.isLeft(read)) {
+        return read.left.reason === "corrupt" ? bad(stat, settled, read.left) : yield* read.left
+      }
+      if (Option.isNone(read.right)) return undefined
+      const text = read.right.value
+      const hash = sha256(text)
+      if (known?._tag === "Entry" && known.hash === hash) return { ...known, stat, settled }
+      const parsed = Document.parse(context, path, text, stat.mtime)
+      if (Either.isLeft(parsed)) return no(parsed.left)
+      const { extra, tenant } = parsed.right
+      const { record, signed } = yield* counted(parsed.right, stat.mtime, kept)
+      return { _tag: "Entry" as const, path, stat, settled, hash, tenant, signed, row: rowOf(tenant, record), extra }
     }).pipe(
       Effect.tap(() => Effect.sync(() => troubles.delete(path))),
       Effect.catchAll((error) => {
         // a file that cannot be read now is not a file that is gone
-        if (error.reason === "corrupt") {
-          return Effect.succeed<Bad>({ path, stat: nowhere, settled: false, _tag: "Bad", error })
-        }
         troubles.set(path, error)
         return Effect.succeed(files.get(path))
       })
     )
 
-  /** An edit is the next revision of what was there. */
-  const edited = (tenant: string, record: MemoryRecord, mtime: number) =>
+  /**
+   * What a text counts as. What we wrote is what it says, if it is not behind what was; what a hand wrote, or brought back,
+   * is the next revision.
+   */
+  const counted = ({ record, signed, tenant }: Document.Parsed, mtime: number, kept: Kept) =>
     Effect.gen(function*() {
-      const last = entry(tenant, record.id)?.row ?? (yield* revisions.read(tenant, record.id))[0]
-      if (!last) return record
+      const last = entry(tenant, record.id)?.row.record.revision ?? 0
+      if (signed && last > 0 && record.revision > last) return { record, signed }
+      const [newest] = kept(tenant, record.id) ? yield* revisions.read(tenant, record.id) : []
+      const before = newest?.record.revision ?? 0
+      const stands = before < record.revision ||
+        (before === record.revision && !newest!.forgotten && last <= before) // a death between the two writes of an update
+      if (signed ? stands : last + before === 0) return { record, signed }
       const updatedAt = Math.max(Math.floor(mtime), record.createdAt)
-      return new MemoryRecord({ ...record, updatedAt, revision: last.record.revision + 1 }, { disableValidation: true })
+      const revision = Math.max(last, before) + 1
+      return {
+        record: new MemoryRecord({ ...record, updatedAt, revision }, { disableValidation: true }),
+        signed: false
+      }
     })
 
-  const lookAt = (paths: ReadonlyArray<string>) =>
+  const lookAt = (paths: ReadonlyArray<string>, walked: ReadonlySet<string> = new Set(), kept: Kept = () => true) =>
     Effect.suspend(() => {
       const start = epoch
-      return Effect.map(Effect.forEach(paths, inspect, { concurrency }), (found) =>
-        paths.flatMap((path, i) => (touched.get(path) ?? 0) > start ? [] : set(path, found[i])))
+      return Effect.map(
+        Effect.forEach(paths, (path) => inspect(path, walked.has(path), kept), { concurrency }),
+        (found) => paths.flatMap((path, i) => (touched.get(path) ?? 0) > start ? [] : set(path, found[i]))
+      )
     })
 
   const walk = (folder: string): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
@@ -188,18 +212,12 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
         }, { concurrency }),
         (all) => all.flat()
       ))
-  /** A folder that cannot be read keeps what is known of it. */
+  /** A link is looked at, and not followed; a folder that cannot be read keeps what is known of it. */
   const below = (path: string): Effect.Effect<ReadonlyArray<string>> =>
     Effect.gen(function*() {
       const stat = yield* disk.stat(path)
-      if (Option.isNone(stat) || !stat.value.isFolder) return []
-      if (yield* disk.isLink(path)) {
-        troubles.set(path, corrupt(path, "a link"))
-        return []
-      }
-      const paths = yield* walk(path)
-      troubles.delete(path)
-      return paths
+      if (Option.isNone(stat) || stat.value.type !== "Directory") return []
+      return (yield* disk.isLink(path)) ? [path] : yield* walk(path)
     }).pipe(Effect.catchAll((error) => {
       troubles.set(path, error)
       return Effect.succeed(Array.from(files.keys()).filter((known) => known.startsWith(`${path}/`)))
@@ -211,6 +229,10 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
     paths: (tenant, id) => (claims.get(claim(tenant, id)) ?? []).map(({ path }) => path),
     catalog,
     tenants: () => Array.from(catalogs).flatMap(([tenant, { index }]) => index.size > 0 ? [tenant] : []),
+    issue: (path) => {
+      const file = files.get(path)
+      return file?._tag === "Bad" ? file.error : undefined
+    },
     issues: () =>
       [
         ...Array.from(files.values()).flatMap((file) => file._tag === "Bad" ? [file] : []),
@@ -221,18 +243,26 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
       ].map(({ error, path }) => ({ path, error })),
     set,
     rowOf,
-    look: Effect.suspend(() => {
+    look: Effect.gen(function*() {
+      troubles.clear()
       const known = Array.from(files.keys())
-      return Effect.flatMap(walk(""), (paths) => lookAt(Array.from(new Set([...paths, ...known]))))
+      // of a vault that nothing is known of, most records have no history: one list tells
+      const ids = known.length === 0 ? new Set(yield* revisions.all) : undefined
+      const walked = new Set(yield* walk(""))
+      const kept: Kept = (tenant, id) => ids === undefined || ids.has(revisions.path(tenant, id))
+      return yield* lookAt(Array.from(new Set([...walked, ...known])), walked, kept)
     }),
-    lookAt
+    lookAt: (paths) => lookAt(paths)
   }
 }
 
-/** Of two files with one id: what we wrote, then the later revision, then the canonical place. */
+/** Whether a record may have earlier revisions. */
+type Kept = (tenant: string, id: MemoryId) => boolean
+
+/** Of two files with one id, which are of one scope: the canonical place, then what we wrote, then the later revision. */
 const better = (a: Entry, b: Entry): number =>
-  Number(b.signed) - Number(a.signed) || b.row.record.revision - a.row.record.revision ||
-  Number(isCanonical(b)) - Number(isCanonical(a)) || (a.path < b.path ? -1 : 1)
+  Number(isCanonical(b)) - Number(isCanonical(a)) || Number(b.signed) - Number(a.signed) ||
+  b.row.record.revision - a.row.record.revision || (a.path < b.path ? -1 : 1)
 const isCanonical = ({ path, row, tenant }: Entry): boolean =>
   path === Layout.pathOf(tenant, row.record.scope, row.record.id)
 

@@ -18,6 +18,10 @@ export interface Revisions {
   readonly read: (tenant: string, id: MemoryId) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>
   /** The file's next text, where these came to pass; no file where nothing is left. */
   readonly step: (tenant: string, id: MemoryId, rows: ReadonlyArray<Stored>) => Step
+  /** The file. */
+  readonly path: (tenant: string, id: MemoryId) => string
+  /** Every file. */
+  readonly all: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** The ids with earlier revisions. */
   readonly ids: (tenant: string) => Effect.Effect<ReadonlyArray<MemoryId>, MemoryError>
   /** The folders of tenants. */
@@ -30,6 +34,15 @@ export const make = (disk: Disk): Revisions => {
   const path = (tenant: string, id: MemoryId) => `${folder}/${segmentOf(tenant)}/${id}.jsonl`
 
   return {
+    path,
+    all: Effect.flatMap(disk.list(folder), (segments) =>
+      Effect.map(
+        Effect.forEach(segments, (segment) =>
+          Effect.map(disk.list(`${folder}/${segment}`), (names) =>
+            names.map((name) => `${folder}/${segment}/${name}`))),
+        (all) =>
+          all.flat()
+      )),
     read: (tenant, id) =>
       Effect.map(disk.read(path(tenant, id)), (text) => {
         const rows = new Map<number, Stored>() // the last word on a revision stands

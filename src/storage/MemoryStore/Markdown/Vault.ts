@@ -42,6 +42,7 @@ export interface Vault {
 /** The first is the only one. */
 const version = 1
 const file = `${Layout.hidden}/vault.json`
+const Version = Schema.parseJson(Schema.Struct({ version: Schema.Int }))
 const Header = Schema.parseJson(Schema.Struct({ version: Schema.Int, key: Schema.String }))
 
 export const open = (
@@ -50,10 +51,12 @@ export const open = (
   lockTimeout: Duration.Duration
 ): Effect.Effect<Vault, MemoryError.MemoryError> =>
   Effect.gen(function*() {
+    yield* within(disk, file)
+    yield* within(disk, `${Layout.hidden}/log/`) // written in place: no link either
     const lock = yield* Lock.make(disk, lockTimeout)
-    const journal = Journal.make(disk)
     const log = Log.make(disk)
     const { key } = yield* header(disk, lock)
+    const journal = Journal.make(disk, key)
     const revisions = Revisions.make(disk)
     const context: Document.Context = { key, kinds }
     const mirror = Mirror.make(disk, revisions, context)
@@ -66,9 +69,13 @@ export const open = (
       Effect.forEach(news, ({ tenant, unkept }) =>
         unkept
           ? Effect.flatMap(revisions.read(tenant, unkept.record.id), (rows) => {
+            const { revision } = unkept.record
+            if (rows.some(({ record }) => record.revision === revision)) return Effect.void
+            const later = rows.filter(({ record }) => record.revision > revision)
             const { content, path } = revisions.step(tenant, unkept.record.id, [
+              ...later,
               unkept,
-              ...rows.filter((row) => row.record.revision < unkept.record.revision)
+              ...rows.slice(later.length)
             ])
             return disk.write(path, content!) // of one row at least
           })
@@ -101,14 +108,19 @@ export const open = (
         return yield* self
       }))
 
+    const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : conflict("the lock was taken away", 0, 0))
     const commit = (tenant: string, writes: ReadonlyArray<Write>): Io<void> =>
       Effect.gen(function*() {
         const ids = Array.from(new Set(writes.map(({ id }) => id)))
         const plans = yield* Effect.forEach(ids, (id) => planned(tenant, id, writes.filter((write) => write.id === id)))
-        if (!(yield* lock.isOurs)) return yield* conflict("the lock was taken away", 0, 0)
         const steps = plans.flatMap((plan) => plan.steps)
+        yield* Effect.forEach(steps, ({ path }) => within(disk, path), { discard: true })
+        yield* guard
         yield* log.append(steps.flatMap(({ path }) => path.endsWith(".md") ? [path] : []))
-        yield* Effect.tapError(journal.run(steps, { alone: plans.length === 1 }), () => Effect.sync(() => dirty = true))
+        yield* Effect.tapError(
+          journal.run(steps, { alone: plans.length === 1, guard }),
+          () => Effect.sync(() => dirty = true)
+        )
         for (const { entry, gone } of plans) {
           for (const path of gone) mirror.set(path, undefined)
           if (entry) mirror.set(entry.path, entry)
@@ -127,12 +139,7 @@ export const open = (
           return yield* conflict("the file was edited", expected, mirror.entry(tenant, id)?.row.record.revision ?? 0)
         }
         const earlier = yield* revisions.read(tenant, id)
-        const actual = current ?? earlier.find(({ forgotten }) => forgotten)
-        const revision = actual === undefined
-          ? 0
-          : "row" in actual
-          ? actual.row.record.revision
-          : actual.record.revision
+        const revision = (current?.row ?? earlier[0])?.record.revision ?? 0
         if (revision !== expected) return yield* conflict("the record moved on", expected, revision)
 
         let row = current?.row
@@ -147,15 +154,19 @@ export const open = (
         const path = last && (current && Layout.placeOf(current.path).id === undefined && sameScope(current, last)
           ? current.path // a note keeps the name that its owner gave it
           : Layout.pathOf(tenant, last.record.scope, id))
-        if (path !== undefined && !paths.includes(path) && Option.isSome(yield* disk.stat(path))) {
+        if (path !== undefined && !paths.includes(path) && (yield* taken(path))) {
           yield* heard(mirror.lookAt([path]), true)
+          const issue = mirror.issue(path)
+          if (issue) return yield* issue
           return yield* conflict(
             "a file is there already",
             expected,
             mirror.entry(tenant, id)?.row.record.revision ?? 0
           )
         }
-        const content = last && Document.print(context, tenant, last.record, current?.extra)
+        const content = last && path !== undefined
+          ? Document.print(context, path, tenant, last.record, current?.extra)
+          : undefined
         const gone = paths.filter((old) => old !== path)
         const history = kept.length === 0 && earlier.length === 0 ? [] : [revisions.step(tenant, id, kept)]
         // what it was, then what it is, then away with where it stood: a death between leaves all of it readable
@@ -181,6 +192,9 @@ export const open = (
         return { steps, entry, gone }
       })
 
+    const taken = (path: string) =>
+      Effect.flatMap(disk.stat(path), (stat) => Option.isSome(stat) ? Effect.succeed(true) : disk.isLink(path))
+
     const sameScope = (current: Mirror.Entry, row: Stored) =>
       Layout.pathOf("default", current.row.record.scope, row.record.id) ===
         Layout.pathOf("default", row.record.scope, row.record.id)
@@ -194,7 +208,11 @@ export const open = (
     const read = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> => {
       const current = mirror.entry(tenant, id)
       if (current) return Effect.succeedSome(current.row)
-      return Effect.map(revisions.read(tenant, id), ([last]) => last?.forgotten ? Option.some(last) : Option.none())
+      // what has a past and no file is forgotten, be it by a hand
+      return Effect.map(
+        revisions.read(tenant, id),
+        ([last]) => last ? Option.some({ ...last, forgotten: true }) : Option.none()
+      )
     }
 
     for (const entry of yield* Snapshot.load(disk, key)) mirror.set(entry.path, entry)
@@ -212,9 +230,7 @@ export const open = (
         Effect.flatMap(revisions.ids(tenant), (ids) =>
           Effect.map(
             Effect.forEach(ids.filter((id) => !mirror.entry(tenant, id)), (id) => revisions.read(tenant, id)),
-            (all) =>
-              // a file that a hand took away is forgotten too
-              all.flatMap(([last]) => last ? [{ ...last, forgotten: true }] : [])
+            (all) => all.flatMap(([last]) => last ? [{ ...last, forgotten: true }] : [])
           )),
       tenants: Effect.map(revisions.tenants, (segments) =>
         Array.from(
@@ -257,18 +273,26 @@ const header = (disk: Disk, lock: Lock.Lock) =>
   })
 
 const decoded = (text: string) =>
-  Schema.decode(Header)(text).pipe(
-    Effect.mapError((cause) =>
-      MemoryError.make("corrupt", { op: "open", message: `${file} cannot be read`, detail: { location: file }, cause })
-    ),
-    Effect.filterOrFail(
-      (header) => header.version === version,
-      (header) =>
-        MemoryError.make("unsupported", {
-          op: "open",
-          message: `the vault has format ${header.version}, this is ${version}`
-        })
-    )
+  Effect.gen(function*() {
+    const { version: found } = yield* Schema.decode(Version)(text)
+    if (found !== version) {
+      return yield* MemoryError.make("unsupported", {
+        op: "open",
+        message: `the vault has format ${found}, this is ${version}`
+      })
+    }
+    return yield* Schema.decode(Header)(text)
+  }).pipe(Effect.catchTag("ParseError", (cause) =>
+    MemoryError.make("corrupt", { op: "open", message: `${file} cannot be read`, detail: { location: file }, cause })))
+
+/** What lies beyond a link is not ours to write. */
+const within = (disk: Disk, path: string): Io<void> =>
+  Effect.flatMap(
+    disk.linkAbove(path),
+    Option.match({
+      onNone: () => Effect.void,
+      onSome: (link) => MemoryError.make("path_escape", { op: "commit", message: `${link} is a link` })
+    })
   )
 
 const conflict = (message: string, expected: number, actual: number) =>
