@@ -1,0 +1,58 @@
+/**
+ * Every ```ts fence in `README.md` and in the doc comments of `src` is a program: it compiles against what is published
+ * and runs, and each `expression // => value` in it holds. One that imports the testing library is a test.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import { readdirSync, readFileSync } from "node:fs"
+import { basename, join } from "node:path"
+import { compile, elsewhere, folder, root, run } from "./programs.ts"
+
+const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts"))
+  .map((file) => join("src", file))
+
+/** The expression reaches back to the blank line before it. */
+const asserted = (code: string): string =>
+  code.split("\n\n").map((part) => {
+    const [, expression, value] = /^([^]*?) \/\/ => (.+)$/.exec(part.trimEnd()) ?? []
+    return expression === undefined ? part : `fence.deepStrictEqual(${expression}, ${value})`
+  }).join("\n\n")
+
+const fences = ["README.md", ...sources.sort()].flatMap((file) =>
+  Array.from(
+    readFileSync(join(root, file), "utf8").matchAll(/^( *\* )?```ts\n([^]*?)^(?: *\* )?```$/gm),
+    ([, isComment, text = ""], n) => {
+      const code = isComment === undefined ? text : text.replace(/^ *\* ?/gm, "")
+      const isTest = /from "(?:@effect\/vitest|effect-memory\/testing)"/.test(code)
+      return {
+        title: `${file} #${n + 1}`,
+        name: `${basename(file).replace(/\W/g, "_")}_${n + 1}${isTest ? "_test" : ""}.ts`,
+        code: `import { strict as fence } from "node:assert"\n${asserted(code)}\nvoid fence\n`,
+        isTest
+      }
+    }
+  )
+)
+const path = folder("fences")
+const problems = compile(path, Object.fromEntries(fences.map(({ code, name }) => [name, code])))
+const compiled = (name: string) => join(path, name.replace(/\.ts$/, ".js"))
+
+describe("fences", () => {
+  it("are there, and compile", () => {
+    assert.isAbove(fences.length, 3)
+    assert.deepStrictEqual(problems, [])
+  })
+
+  it.each(fences.filter(({ isTest }) => !isTest))("$title runs, and says the truth", ({ name }) => {
+    const { code, output } = run(compiled(name), elsewhere())
+    assert.strictEqual(code, 0, output)
+  })
+
+  it("what is asserted can fail", () => {
+    assert.strictEqual(asserted("const a = 1\n\na + 1 // => 3\n"), "const a = 1\n\nfence.deepStrictEqual(a + 1, 3)")
+  })
+})
+
+for (const { isTest, name } of problems.length > 0 ? [] : fences) {
+  if (isTest) await import(/* @vite-ignore */ compiled(name))
+}

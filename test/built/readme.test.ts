@@ -1,0 +1,83 @@
+/** What the README says is there, is there. */
+import { assert, describe, it } from "@effect/vitest"
+import { existsSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import { MemoryError } from "../../src/index.ts"
+import { root } from "./programs.ts"
+
+const text = (file: string) => readFileSync(join(root, file), "utf8")
+const readme = text("README.md")
+const { scripts } = JSON.parse(text("package.json"))
+
+/** What drover's memory package exports, and the types of its harness that its signatures name. */
+const seed = [
+  [
+    "MemoryEntry",
+    "MemoryDraft",
+    "MemoryHit",
+    "SearchOpts",
+    "MemoryScope",
+    "MemoryKind",
+    "MemoryAdapter",
+    "MemoryError"
+  ],
+  ["createInMemoryMemory", "createMarkdownMemory", "rememberTool", "recallTool", "forgetTool", "memoryRateLimitPlugin"],
+  ["renderMemoryIndex", "groupByScope", "loadInstructionFiles", "renderInstructionsBlock", "seedInstructionFiles"],
+  [
+    "InstructionFile",
+    "stableId",
+    "ulid",
+    "ULID_RE",
+    "ID_SEGMENT_RE",
+    "bm25",
+    "buildDoc",
+    "tokenise",
+    "Doc",
+    "ScoredDoc"
+  ],
+  ["matches", "effectiveScopes", "byRecency", "MemorySpec", "InstructionFilesConfig", "hashSpec", "ResumeError"],
+  ["ToolDef", "HarnessPlugin", "HarnessEvent"]
+].flat()
+
+const rows = new Map(
+  Array.from(
+    readme.matchAll(/^\| `(\w+)` \| `(\w+)\.(\w+)` \|/gm),
+    ([, name, module, ours]) => [name!, { module: module!, ours: ours! }]
+  )
+)
+
+/** Whether the module, as published, exports a value or a type of that name. */
+const isPublished = (module: string, name: string): boolean => {
+  const [, file] = new RegExp(`export \\* as ${module} from "\\./(.+)\\.ts"`).exec(text("src/index.ts")) ?? []
+  if (file === undefined) return false
+  const declarations = text(`dist/${file}.d.ts`)
+  return new RegExp(`^export (?:declare )?(?:const|class|interface|type|function) ${name}\\b`, "m").test(
+    declarations
+  ) ||
+    new RegExp(`^export (?:type )?\\{[^}]*\\b${name}\\b[^}]*\\}`, "m").test(declarations)
+}
+
+describe("the README", () => {
+  it("names ours for every name of the seed, and each is published", () => {
+    assert.deepStrictEqual(Array.from(rows.keys()).sort(), seed.toSorted())
+    const missing = Array.from(rows).filter(([, { module, ours }]) => !isPublished(module, ours))
+    assert.deepStrictEqual(missing, [])
+  })
+
+  it("tells every reason of an error, and no other", () => {
+    const table = readme.slice(readme.indexOf("## Errors"), readme.indexOf("## Performance"))
+    const told = Array.from(table.matchAll(/^\| `(\w+)` \|/gm), ([, reason]) => reason)
+    assert.deepStrictEqual(told, [...MemoryError.Reason.literals])
+  })
+
+  it.each([...new Set(readme.match(/(?<=`)(?:test|src|examples|bench|\.ci)\/[\w./-]+(?=`)/g))])(
+    "%s, which it names, is there",
+    (path) => {
+      assert.isTrue(existsSync(join(root, path)))
+    }
+  )
+
+  it.each([...new Set(readme.match(/(?<=npm run )\w+/g))])("npm run %s, which it names, is a command", (name) => {
+    assert.property(scripts, name)
+  })
+})

@@ -1,0 +1,74 @@
+/** What `npm publish` would send, unpacked beside its peers. */
+import { assert, describe, it } from "@effect/vitest"
+import { execFileSync } from "node:child_process"
+import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { compile, elsewhere, folder, root, run } from "./programs.ts"
+
+const path = folder("tarball")
+const installed = join(path, "node_modules/effect-memory")
+mkdirSync(installed, { recursive: true })
+writeFileSync(join(path, "package.json"), JSON.stringify({ private: true, type: "module" })) // else `effect-memory` is the package around it
+
+// without scripts: another test may be reading `dist`
+const packed = JSON.parse(
+  execFileSync("npm", ["pack", "--ignore-scripts", "--json", "--pack-destination", path], {
+    cwd: root,
+    encoding: "utf8",
+    stdio: ["ignore", "pipe", "ignore"]
+  })
+)[0]
+execFileSync("tar", ["-xzf", join(path, packed.filename), "-C", installed, "--strip-components=1"])
+
+const files: ReadonlyArray<string> = packed.files.map((file: { readonly path: string }) => file.path)
+const manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"))
+const example = (name: string) => readFileSync(join(root, "examples", name), "utf8")
+
+describe("the tarball", () => {
+  it("holds the library and what belongs to it, and nothing else", () => {
+    const strays = files.filter((file) => !/^(?:dist|src)\//.test(file))
+    assert.deepStrictEqual(strays.toSorted(), ["CHANGELOG.md", "LICENSE", "README.md", "package.json"])
+    const modules = files.filter((file) => file.startsWith("src/")).map((file) => file.slice(4, -3))
+    for (const module of modules) assert.includeMembers([...files], [`dist/${module}.js`, `dist/${module}.d.ts`])
+  })
+
+  it("exports what is there, and every import of it is a file or a package it declares", () => {
+    for (const entry of Object.values<string | Readonly<Record<string, string>>>(manifest.exports)) {
+      for (const file of typeof entry === "string" ? [entry] : Object.values(entry)) {
+        assert.include(files, file.slice(2))
+      }
+    }
+    const declared = [...Object.keys(manifest.dependencies), ...Object.keys(manifest.peerDependencies)]
+    for (const file of files.filter((file) => /^dist\/.*\.js$/.test(file))) {
+      for (
+        const [, specifier] of readFileSync(join(installed, file), "utf8").matchAll(
+          /^(?:import|export) .*?from "([^"]+)"/gm
+        )
+      ) {
+        if (specifier!.startsWith(".")) assert.include(files, join(file, "..", specifier!), file)
+        else if (!specifier!.startsWith("node:")) {
+          assert.isTrue(
+            declared.some((name) => specifier === name || specifier!.startsWith(`${name}/`)),
+            `${file}: ${specifier}`
+          )
+        }
+      }
+    }
+  })
+
+  it("type-checks what uses it, to the last declaration, and runs", () => {
+    // the errors that h-viewer expects are there only where every type resolves
+    assert.deepStrictEqual(
+      compile(path, {
+        "a.ts": example("a-first.ts"),
+        "e.ts": example("e-own-store.ts"),
+        "h.ts": example("h-viewer.ts")
+      }),
+      []
+    )
+    assert.deepStrictEqual(run(join(path, "a.js"), elsewhere()), {
+      code: 0,
+      output: "1.00 Drinks tea, never coffee.\n"
+    })
+  })
+})
