@@ -49,6 +49,10 @@ export * as HarnessPlugin from "./host/HarnessPlugin.ts"
 export * as MemoryStore from "./storage/MemoryStore.ts"
 /** One `.md` per record, made to be read, edited and put under git. */
 export * as Markdown from "./storage/MemoryStore/Markdown.ts"
+/** A branch over a store: reads through, keeps writes to itself until `commit`. */
+export * as Overlay from "./storage/MemoryStore/Overlay.ts"
+/** A plugin that breaks on purpose, for tests. */
+export * as Faulty from "./storage/MemoryStore/Faulty.ts"
 
 // Kinds of memory
 /** A kind as a service. */

@@ -22,12 +22,14 @@ import {
   type Primitives,
   type Provenance,
   type Put,
-  revisionsKept,
   type Service,
   type Stored,
   type Write
 } from "./MemoryStore.ts"
 import * as Usage from "./Usage.ts"
+
+/** How many revisions of a record are kept, the current one among them. */
+export const revisionsKept = 20
 
 /** How often a batch is decided anew where another process was first. */
 const attempts = 50

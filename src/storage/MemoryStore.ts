@@ -194,7 +194,7 @@ export interface Primitives {
 }
 
 /** How many revisions of a record are kept, the current one among them. */
-export const revisionsKept = 20
+export const revisionsKept = Derived.revisionsKept
 
 /** `name` is what spans and metrics are called. Erases what is due before it returns; see `maintain` for the hours after. */
 export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError> =>

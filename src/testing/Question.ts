@@ -261,7 +261,7 @@ export const expected = (question: Question, model: Model, resolve: Resolve, gis
   Effect.map(Clock.currentTimeMillis, (now) => plain(question.expect(model, resolve, now, gist)))
 
 export interface Minting {
-  /** A number that was not minted yet is nobody. */
+  /** A number is one of those minted, if there are any. */
   readonly resolve: Resolve
   /** Remembers what was minted, by an answer. */
   readonly learn: (answer: Answer) => void
@@ -272,7 +272,7 @@ export interface Minting {
 export const minting = (): Minting => {
   const minted: Array<MemoryId> = []
   return {
-    resolve: (name) => typeof name === "string" ? id(name) : minted[name] ?? id("nobody"),
+    resolve: (name) => typeof name === "string" ? id(name) : minted[name % minted.length] ?? id("nobody"),
     learn({ whole }) {
       if (!Array.isArray(whole)) return
       for (const { id, outcome } of whole as ReadonlyArray<Partial<Applied>>) { // if not of apply, without an outcome

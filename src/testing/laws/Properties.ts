@@ -7,6 +7,7 @@ import * as MemoryKind from "../../domain/MemoryKind.ts"
 import type { MemoryMutation } from "../../domain/MemoryMutation.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import type { Service } from "../../storage/MemoryStore.ts"
 import { anyDraft } from "../Drafts.ts"
 import { type Law, law } from "../Law.ts"
 import { listen } from "../Listener.ts"
@@ -31,8 +32,8 @@ export const laws: ReadonlyArray<Law> = [
 
   law(
     "whatever is done, by whomever, in whatever order: the answers are those of a plain model",
-    (_, another) =>
-      Effect.forEach(sample(course(anything), 40), (questions) =>
+    (store, another) =>
+      Effect.forEach(sample(course(anything), runs(store)), (questions) =>
         Effect.gen(function*() {
           const store = yield* another
           const model = Model.make({ kinds: yield* MemoryKind.Kinds, history: store.capabilities.history })
@@ -55,8 +56,8 @@ export const laws: ReadonlyArray<Law> = [
 
   law(
     "what a viewer does not see leaves no trace: all it is answered and told is that of a store that never held it",
-    (_, another) =>
-      Effect.forEach(sample(isolated, 40), ({ foreign, questions, viewer }) =>
+    (store, another) =>
+      Effect.forEach(sample(isolated, runs(store)), ({ foreign, questions, viewer }) =>
         Effect.gen(function*() {
           const scope = Viewer.sees(viewer, "global") ? "global" : MemoryScope.normalise(viewer)
           const [crowded, alone] = [yield* another, yield* another]
@@ -85,6 +86,9 @@ export const laws: ReadonlyArray<Law> = [
         }).pipe(Effect.scoped), { discard: true })
   )
 ]
+
+/** A store on a disk takes its time. */
+const runs = ({ capabilities }: Service) => capabilities.durable ? 10 : 40
 
 const sample = <A>(arbitrary: FastCheck.Arbitrary<A>, numRuns: number) =>
   FastCheck.sample(arbitrary, { numRuns, seed: 2 })

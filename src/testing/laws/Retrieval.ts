@@ -86,7 +86,7 @@ export const laws: ReadonlyArray<Law> = [
     Effect.gen(function*() {
       for (const body of ["one", "two", "three"]) {
         yield* put(store, draft(body))
-        yield* TestClock.adjust("1 hour")
+        yield* TestClock.adjust("1 minute")
       }
       assert.deepStrictEqual(yield* found(store, ada), ["three", "two", "one"])
       assert.deepStrictEqual(yield* found(store, ada, { limit: 2 }), ["three", "two"])

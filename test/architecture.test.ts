@@ -1,0 +1,157 @@
+/** The shape of `src`, enforced: a folder knows itself and the folders above it in this list, never those below. */
+import { assert, describe, it } from "@effect/vitest"
+import { execFileSync } from "node:child_process"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { homedir } from "node:os"
+import { dirname, join, relative, sep } from "node:path"
+
+const strata = ["domain", "ranking", "host", "storage", "kinds", "pipeline", "harness", "agent", "testing"]
+
+const root = join(import.meta.dirname, "..")
+const src = join(root, "src")
+const files = readdirSync(src, { recursive: true, encoding: "utf8" })
+  .map((file) => file.split(sep).join("/"))
+  .filter((file) => file.endsWith(".ts"))
+  .sort()
+const textOf = (file: string) => readFileSync(join(src, file), "utf8")
+/** Without comments, so that a doc may name what code may not. */
+const codeOf = (file: string) => textOf(file).replace(/\/\*[^]*?\*\//g, "").replace(/(^|\s)\/\/.*$/gm, "")
+
+const specifiers = (file: string) =>
+  Array.from(codeOf(file).matchAll(/^(?:import|export)\b(?:[^"']*? from)? "([^"]+)"/gm), ([, specifier]) => specifier!)
+const importsOf = (file: string) =>
+  specifiers(file).filter((specifier) => specifier.startsWith(".")).map((specifier) =>
+    relative(src, join(src, dirname(file), specifier)).split(sep).join("/")
+  )
+const levelOf = (file: string) => strata.indexOf(file.split("/")[0]!)
+
+/** In any file of `src`; `where` names those that may. */
+const forbid = (what: RegExp, where: ReadonlyArray<string> = []) =>
+  assert.deepStrictEqual(files.filter((file) => !where.includes(file) && what.test(codeOf(file))), [])
+
+describe("architecture", () => {
+  it("every module but the index lies in a stratum", () => {
+    assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), ["index.ts"])
+  })
+
+  it("imports point one way", () => {
+    for (const file of files.filter((file) => levelOf(file) >= 0)) {
+      const below = importsOf(file).filter((imported) => levelOf(imported) > levelOf(file) || levelOf(imported) < 0)
+      assert.deepStrictEqual(below, [], file)
+    }
+  })
+
+  it("imports go round in no circle, but for types", () => {
+    const knows = new Map(files.map((file) => [
+      file,
+      Array.from(
+        codeOf(file).matchAll(/^(?:import|export) (?!type\b)(?!\{(?:\s*type [^,}]+,?)+\s*\})[^;"]*?"(\.[^"]+)"/gm),
+        ([, specifier]) => relative(src, join(src, dirname(file), specifier!)).split(sep).join("/")
+      )
+    ]))
+    const circle = (path: ReadonlyArray<string>): ReadonlyArray<string> | undefined => {
+      const last = path.at(-1)!
+      if (path.indexOf(last) < path.length - 1) return path.slice(path.indexOf(last))
+      if (clear.has(last)) return undefined
+      for (const next of knows.get(last) ?? []) {
+        const found = circle([...path, next])
+        if (found) return found
+      }
+      clear.add(last)
+      return undefined
+    }
+    const clear = new Set<string>()
+    for (const file of files) assert.isUndefined(circle([file]))
+  })
+
+  it("time and chance come from Effect alone", () => {
+    forbid(/\bDate\.now\b|\bnew Date\(\)|\bDate\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/)
+    forbid(/\bMath\.random\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b|\bcrypto\.random/)
+    forbid(/\bset(?:Timeout|Interval|Immediate)\b/)
+  })
+
+  it("one file knows node:crypto, and no file knows another part of Node", () => {
+    for (const file of files) {
+      const node = specifiers(file).filter((specifier) => specifier.startsWith("node:"))
+      assert.deepStrictEqual(node, file === "domain/Digest.ts" ? ["node:crypto"] : [], file)
+    }
+  })
+
+  it("what is imported is declared: dependencies and peers, and vitest by the testing stratum only", () => {
+    const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
+    const declared = Object.keys({ ...dependencies, ...peerDependencies })
+    for (const file of files) {
+      for (const specifier of specifiers(file).filter((specifier) => !/^(\.|node:)/.test(specifier))) {
+        const name = specifier.split("/").slice(0, specifier.startsWith("@") ? 2 : 1).join("/")
+        assert.include(declared, name, file)
+        if (name.endsWith("vitest")) assert.isTrue(file.startsWith("testing/"), file)
+      }
+    }
+  })
+
+  it("nothing in src runs an effect, swallows a failure or is a stub", () => {
+    forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/)
+    forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/Guard.ts"]) // a plugin that dies is logged, and takes nobody along
+    forbid(/\bdeclare (?:const|function)\b|@ts-ignore|@ts-expect-error/)
+    forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's payload is whatever its Schema says
+  })
+
+  it("imports of Effect are namespaces, ours end in .ts", () => {
+    for (const file of files) {
+      for (const specifier of specifiers(file)) {
+        if (specifier.startsWith(".")) assert.isTrue(specifier.endsWith(".ts"), `${file}: ${specifier}`)
+        assert.notStrictEqual(specifier, "effect", file)
+      }
+    }
+  })
+
+  it("no file is too long to be read at a sitting", () => {
+    assert.deepStrictEqual(files.filter((file) => textOf(file).split("\n").length > 350), [])
+  })
+
+  it("the index names every public module, once: all of domain, every store, and whatever another stratum needs", () => {
+    const named = Array.from(
+      textOf("index.ts").matchAll(/^export \* as (\w+) from "\.\/([^"]+)"/gm),
+      ([, name, file]) => ({ name: name!, file: file! })
+    )
+    for (const { file, name } of named) assert.strictEqual(file.split("/").at(-1), `${name}.ts`)
+    assert.deepStrictEqual(named.map(({ file }) => file), Array.from(new Set(named.map(({ file }) => file))))
+    const isPublic = (file: string) =>
+      levelOf(file) === 0 || /^storage\/MemoryStore\/\w+\.ts$/.test(file) ||
+      files.some((other) => other !== "index.ts" && levelOf(other) !== levelOf(file) && importsOf(other).includes(file))
+    const unnamed = files.filter((file) =>
+      isPublic(file) && !file.startsWith("testing/") && !named.some((module) => module.file === file)
+    )
+    assert.deepStrictEqual(unnamed, [])
+  })
+
+  it("the index documents each, in the order of the strata", () => {
+    const lines = textOf("index.ts").split("\n")
+    const levels = lines.flatMap((line, n) => {
+      const file = /^export \* as \w+ from "\.\/([^"]+)"/.exec(line)?.[1]
+      if (file === undefined) return []
+      assert.match(lines[n - 1]!, /^(\/\*\* .+\*\/| \*\/)$/, line)
+      return [levelOf(file)]
+    })
+    assert.deepStrictEqual(levels, levels.slice().sort((a, b) => a - b))
+  })
+
+  it("every module says at its head what it is", () => {
+    const silent = files.filter((file) => !/^(?:#!.*\n)?\/\*\*/.test(textOf(file)))
+    assert.deepStrictEqual(silent, [])
+  })
+
+  it("nothing committed names a place on somebody's machine", () => {
+    const tracked = execFileSync("git", ["ls-files", "-z"], { cwd: root, encoding: "utf8" }).split("\0").filter((
+      file
+    ) => file !== "")
+    const places = [root, dirname(root), homedir()].filter((place) => place !== sep).map((place) =>
+      new RegExp(`(?<![\\w.~-])${place.replace(/\W/g, "\\$&")}/`)
+    )
+    const named = tracked.filter((file) =>
+      /\.(ts|mjs|js|json|md|yaml|yml|sh)$/.test(file) && existsSync(join(root, file))
+    )
+      .filter((file) => places.some((place) => place.test(readFileSync(join(root, file), "utf8"))))
+    assert.deepStrictEqual(named, [])
+  })
+})
