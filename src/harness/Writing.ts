@@ -109,7 +109,10 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
       Effect.map(forget("forget", viewer, [id], options), ([there]) => there === true),
     forgetAll: (viewer: Viewer.Viewer, filter: MemoryFilter, options?: Purge) =>
       Effect.gen(function*() {
-        const meant = yield* store.stream(viewer, { ...filter, limit: 1_000, after: undefined }).pipe(
+        // the library is shown what is closed, not yet true or expired as well: that is about somebody too
+        const system = Viewer.system(viewer.tenant)
+        const meant = yield* store.stream(system, { ...filter, limit: 1_000, after: undefined }).pipe(
+          Stream.filter((record) => Viewer.sees(viewer, record.scope)),
           Stream.filter((record) => record.source.origin !== "instructions" && !(denied && record.scope === Global)),
           Stream.map(({ id }) => id),
           Stream.grouped(1_000),

@@ -1,4 +1,4 @@
-/** What is known of one tenant in memory: the index of what is there, and who holds which dedupe key. */
+/** What is known of one tenant in memory: its rows, who holds which dedupe key, and the index, made when first asked for. */
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { isExpired, isValidAt } from "../domain/MemoryRecord.ts"
@@ -6,48 +6,54 @@ import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import type { Stored } from "./MemoryStore.ts"
 
 export interface Catalog {
-  readonly index: MemoryIndex.MemoryIndex
+  /** Of what is live or expired; the first to ask waits for it to be built. */
+  readonly index: () => MemoryIndex.MemoryIndex
   /** The row of an id is now this one; `undefined`: there is none. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
+  /** Rows, tombstones not among them. */
+  readonly size: () => number
   /** Who holds the key, and is live at `now`: neither forgotten, expired nor closed. */
   readonly holder: (dedupeKey: string, now: number) => MemoryId | undefined
 }
 
 export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
-  const index = MemoryIndex.make({ kinds })
-  const keyOf = new Map<MemoryId, string>()
-  const holders = new Map<string, Set<MemoryId>>()
+  const rows = new Map<MemoryId, Stored>()
+  const holders = new Map<string, ReadonlyArray<MemoryId>>()
+  let index: MemoryIndex.MemoryIndex | undefined
 
   const release = (id: MemoryId) => {
-    const key = keyOf.get(id)
+    const key = rows.get(id)?.dedupeKey
     if (key === undefined) return
-    keyOf.delete(id)
-    const ids = holders.get(key)
-    ids?.delete(id)
-    if (ids?.size === 0) holders.delete(key)
+    const rest = (holders.get(key) ?? []).filter((other) => other !== id)
+    if (rest.length > 0) holders.set(key, rest)
+    else holders.delete(key)
   }
 
   return {
-    index,
+    index() {
+      if (index === undefined) {
+        index = MemoryIndex.make({ kinds })
+        for (const { record } of rows.values()) index.add(record)
+      }
+      return index
+    },
     set(id, row) {
       release(id)
       if (row === undefined || row.forgotten) {
-        index.remove(id)
+        rows.delete(id)
+        index?.remove(id)
         return
       }
-      index.add(row.record)
-      if (row.dedupeKey === undefined) return
-      keyOf.set(id, row.dedupeKey)
-      const ids = holders.get(row.dedupeKey)
-      if (ids) ids.add(id)
-      else holders.set(row.dedupeKey, new Set([id]))
+      rows.set(id, row)
+      index?.add(row.record)
+      if (row.dedupeKey !== undefined) holders.set(row.dedupeKey, [...(holders.get(row.dedupeKey) ?? []), id])
     },
-    holder(dedupeKey, now) {
-      for (const id of holders.get(dedupeKey) ?? []) {
-        const record = index.get(id)
-        if (record && !isExpired(record, now) && isValidAt({ ...record, validAt: 0 }, now)) return id
-      }
-      return undefined
-    }
+    size: () => rows.size,
+    holder: (dedupeKey, now) =>
+      holders.get(dedupeKey)?.find((id) => {
+        const record = rows.get(id)?.record
+        return record !== undefined && !isExpired(record, now) &&
+          isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)
+      })
   }
 }

@@ -94,7 +94,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
         return catalogs.has(tenant) || primitives.catalog || capabilities.shared
           ? catalogOf(tenant)
           : writing.withPermits(1)(Effect.suspend(() => catalogOf(tenant)))
-      }).pipe(Effect.map((catalog) => catalog.index))
+      }).pipe(Effect.map((catalog) => catalog.index()))
 
     const read = (tenant: string, ids: ReadonlyArray<MemoryId.MemoryId>) =>
       Effect.map(

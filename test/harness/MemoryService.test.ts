@@ -265,6 +265,19 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
+  it.effect("with purge takes what is closed, not yet true or expired as well", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const store = yield* MemoryStore.MemoryStore
+      yield* TestClock.adjust("10 seconds")
+      yield* memory.put(draft("was", { validAt: 1_000, invalidAt: 5_000 }))
+      yield* memory.put(draft("will be", { validAt: 20_000 }))
+      yield* memory.put(draft("expires", { expiresAt: 11_000 }))
+      yield* TestClock.adjust("1 seconds")
+      assert.strictEqual(yield* memory.forgetAll({}, { purge: true }), 2)
+      assert.deepStrictEqual(yield* store.tenants, [])
+    }).pipe(run(ada)))
+
   it.effect("leaves instructions, and under deny what is Global, where they are", () =>
     Effect.gen(function*() {
       const memory = yield* service

@@ -98,10 +98,11 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
   const set = (path: string, next: Entry | Bad | undefined): ReadonlyArray<News> => {
     touched.set(path, ++epoch)
     const last = files.get(path)
+    if (next === last) return []
     if (next) files.set(path, next)
     else files.delete(path)
-    if (next === last || (last?._tag === "Entry" && next?._tag === "Entry" && last.row === next.row)) {
-      if (next?._tag === "Entry") reclaim(next, [path], next)
+    if (last?._tag === "Entry" && next?._tag === "Entry" && last.row === next.row) {
+      reclaim(next, path, next)
       return []
     }
     if (last?._tag === "Bad" && next?._tag === "Bad" && last.error === next.error) return []
@@ -110,11 +111,13 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
       .flatMap((one) => settle(one, path, next))
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
-  const reclaim = (one: Entry, without: ReadonlyArray<string>, plus: Entry | Bad | undefined) => {
+  /** The best of those who claim the id of `one`, now that `path` is `next`. */
+  const reclaim = (one: Entry, path: string, next: Entry | Bad | undefined): Entry | undefined => {
     const { id } = one.row.record
     const key = claim(one.tenant, id)
-    const mine = plus?._tag === "Entry" && plus.tenant === one.tenant && plus.row.record.id === id ? [plus] : []
-    const all = [...(claims.get(key) ?? []).filter(({ path }) => !without.includes(path)), ...mine].sort(better)
+    const others = claims.get(key)?.filter((other) => other.path !== path) ?? []
+    const isMine = next?._tag === "Entry" && next.tenant === one.tenant && next.row.record.id === id
+    const all = isMine ? [...others, next].sort(better) : others
     if (all.length > 0) claims.set(key, all)
     else claims.delete(key)
     return all[0]
@@ -122,7 +125,7 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
   const settle = (one: Entry, path: string, next: Entry | Bad | undefined): ReadonlyArray<News> => {
     const { tenant, row: { record: { id } } } = one
     const before = entry(tenant, id)
-    const after = reclaim(one, [path], next)
+    const after = reclaim(one, path, next)
     if (before?.row === after?.row) return []
     catalog(tenant).set(id, after?.row)
     const event: Event = { id, before: before?.row.record, after: after?.row.record, by: "there" }
@@ -130,8 +133,18 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
     return [{ tenant, event, unkept: byHand ? before?.row : undefined }]
   }
 
-  /** `walked`: come by from the root, with no link on the way. */
-  const inspect = (path: string, walked: boolean, kept: Kept): Effect.Effect<Entry | Bad | undefined> =>
+  /** `walked`: come by from the root, with no link on the way. What most files are at most looks is as they were. */
+  const inspect = (path: string, walked: boolean, kept: Kept): Effect.Effect<Entry | Bad | undefined> => {
+    const known = files.get(path)
+    return walked && known?.settled && !troubles.has(path)
+      ? Effect.matchEffect(disk.stat(path), {
+        onFailure: () => examine(path, walked, kept),
+        onSuccess: (found) =>
+          Option.isSome(found) && same(known.stat, found.value) ? Effect.succeed(known) : examine(path, walked, kept)
+      })
+      : examine(path, walked, kept)
+  }
+  const examine = (path: string, walked: boolean, kept: Kept): Effect.Effect<Entry | Bad | undefined> =>
     Effect.gen(function*() {
       if (!walked && Option.isSome(yield* disk.linkAbove(path))) return undefined
       const found = yield* disk.stat(path)
@@ -196,9 +209,26 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
   const lookAt = (paths: ReadonlyArray<string>, walked: ReadonlySet<string> = new Set(), kept: Kept = () => true) =>
     Effect.suspend(() => {
       const start = epoch
+      const found = new Map<string, Entry | Bad | undefined>()
+      // lanes: a fiber for every path would cost more than its stat
+      const lanes = Array.from({ length: concurrency }, (_, lane) => paths.filter((_, i) => i % concurrency === lane))
       return Effect.map(
-        Effect.forEach(paths, (path) => inspect(path, walked.has(path), kept), { concurrency }),
-        (found) => paths.flatMap((path, i) => (touched.get(path) ?? 0) > start ? [] : set(path, found[i]))
+        Effect.forEach(
+          lanes,
+          (lane) =>
+            Effect.forEach(
+              lane,
+              (path) => Effect.map(inspect(path, walked.has(path), kept), (file) => void found.set(path, file)),
+              {
+                discard: true
+              }
+            ),
+          {
+            concurrency,
+            discard: true
+          }
+        ),
+        () => paths.flatMap((path) => (touched.get(path) ?? 0) > start ? [] : set(path, found.get(path)))
       )
     })
 
@@ -228,7 +258,7 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
     entries: () => Array.from(files.values()).flatMap((file) => file._tag === "Entry" ? [file] : []),
     paths: (tenant, id) => (claims.get(claim(tenant, id)) ?? []).map(({ path }) => path),
     catalog,
-    tenants: () => Array.from(catalogs).flatMap(([tenant, { index }]) => index.size > 0 ? [tenant] : []),
+    tenants: () => Array.from(catalogs).flatMap(([tenant, { size }]) => size() > 0 ? [tenant] : []),
     issue: (path) => {
       const file = files.get(path)
       return file?._tag === "Bad" ? file.error : undefined

@@ -216,7 +216,7 @@ export const open = (
     }
 
     for (const entry of yield* Snapshot.load(disk, key)) mirror.set(entry.path, entry)
-    const loaded = new Map(mirror.entries().map(({ hash, path }) => [path, hash]))
+    const loaded = new Set(mirror.entries())
     yield* log.news
     if (Option.isSome(yield* disk.read(journalFile))) yield* exclusive(Effect.void)
     yield* mirror.look
@@ -245,8 +245,8 @@ export const open = (
       follow: follow(false),
       save: Effect.suspend(() => {
         const entries = mirror.entries()
-        const fresh = entries.filter(({ hash, path }) => loaded.get(path) !== hash).length
-        return fresh + loaded.size - (entries.length - fresh) > Math.max(20, entries.length / 50)
+        const stale = entries.length - entries.filter((entry) => loaded.has(entry)).length
+        return stale + Math.abs(loaded.size - entries.length) > Math.max(20, entries.length / 50)
           ? Snapshot.save(disk, key, entries)
           : Effect.void
       })
