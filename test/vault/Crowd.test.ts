@@ -1,0 +1,59 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Chunk from "effect/Chunk"
+import * as Console from "effect/Console"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { opened, place } from "./Place.ts"
+import { program, times } from "./Program.ts"
+
+const Line = Schema.Union(
+  Schema.Struct({ ready: Schema.String }),
+  Schema.Struct({ done: Schema.String, created: Schema.Int }),
+  Schema.Struct({ seen: Schema.Int, median: Schema.Number, worst: Schema.Number })
+)
+const viewer = Viewer.make({ agentId: "Bob" })
+const processes = 4
+const rounds = times(25, 250)
+
+describe("several processes, one vault", () => {
+  it.scopedLive(
+    "nothing is lost, nothing twice, every revision counts, and each comes to see what the others wrote",
+    () =>
+      Effect.gen(function*() {
+        const root = yield* place
+        const { store, vault } = yield* opened(root)
+        const [counter] = yield* store.put(viewer, [{ scope: { agentId: "Bob" }, kind: "reference", body: "0" }])
+        const { id } = counter!.record
+        const crowd = yield* Effect.forEach(
+          ["ann", "bob", "cy", "dee"],
+          (name) => program("crowd.mjs", [root, name, String(rounds), String(processes), id], Line)
+        )
+        yield* Effect.forEach(crowd, ({ line }) => line, { concurrency: "unbounded" })
+        yield* Effect.forEach(crowd, ({ tell }) => tell("go\n"))
+        const codes = yield* Effect.forEach(crowd, ({ end }) => end, { concurrency: "unbounded" })
+        const said = (yield* Effect.forEach(crowd, ({ rest }) => rest)).flat()
+        assert.deepStrictEqual(codes, [0, 0, 0, 0], JSON.stringify(said))
+        for (const line of said) {
+          if ("seen" in line) yield* Console.log(`seen after ${line.median} ms, ${line.worst} ms at worst`)
+        }
+
+        yield* vault.refresh
+        assert.deepStrictEqual(yield* vault.issues, [])
+        const records = Chunk.toReadonlyArray(yield* Stream.runCollect(store.stream(viewer, { limit: 1_000 })))
+        const of = (word: string) => records.filter(({ body }) => body.startsWith(word))
+        assert.lengthOf(of("own "), processes * rounds)
+        assert.isTrue(of("own ").every(({ revision, tags }) => revision === 2 && tags.includes("seen")))
+        assert.deepStrictEqual(
+          of("fact ").map(({ body }) => body).sort(),
+          Array.from({ length: rounds }, (_, n) => `fact ${n}`).sort()
+        )
+        assert.strictEqual(said.reduce((sum, line) => "created" in line ? sum + line.created : sum, 0), rounds)
+        const total = records.find((record) => record.id === id)!
+        assert.strictEqual(total.body, String(processes * rounds))
+        assert.strictEqual(total.revision, 1 + processes * rounds)
+      }),
+    times(120_000, 1_800_000)
+  )
+})

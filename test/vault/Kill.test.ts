@@ -1,0 +1,90 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Random from "effect/Random"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { files, opened, place } from "./Place.ts"
+import { program, times } from "./Program.ts"
+
+/** Names and versions; 0 = forgotten. */
+const Changes = Schema.Record({ key: Schema.String, value: Schema.Int })
+const Line = Schema.Union(
+  Schema.Struct({ ready: Schema.Int }),
+  Schema.Struct({ will: Changes }),
+  Schema.Struct({ did: Changes })
+)
+const viewer = Viewer.make({ agentId: "Bob" })
+
+describe("a writer killed at any moment", () => {
+  it.scopedLive(
+    "every acknowledged write is there, every batch whole or absent, and nothing is half",
+    () =>
+      Effect.gen(function*() {
+        const root = yield* place
+        const expected = new Map<string, number>()
+        let acknowledged = 0
+        let last: typeof Changes.Type = {}
+        for (let round = 0; round < times(15, 200); round++) {
+          last = {}
+          const pending = yield* Effect.scoped(Effect.gen(function*() {
+            const writer = yield* program("writer.mjs", [root, String(round)], Line)
+            const lines = yield* Random.nextIntBetween(0, 50)
+            for (let n = 0; n <= lines; n++) heard(yield* writer.line)
+            for (let turns = yield* Random.nextIntBetween(0, 300); turns > 0; turns--) yield* Effect.yieldNow()
+            yield* writer.signal("SIGKILL")
+            assert.isNull(yield* writer.end)
+            for (const line of yield* writer.rest) heard(line)
+            return last
+          }))
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { store, vault } = yield* opened(root)
+            assert.deepStrictEqual(yield* vault.issues, [])
+            const records = Chunk.toReadonlyArray(yield* Stream.runCollect(store.stream(viewer, { limit: 1_000 })))
+            const found = new Map(records.map(({ body }): [string, number] => {
+              const [name, version] = body.split(" ")
+              return [name!, Number(version)]
+            }))
+            const done = Object.entries(pending).map(([name, version]) => (found.get(name) ?? 0) === version)
+            assert.isTrue(done.every((yes) => yes === done[0]), `half of ${JSON.stringify(pending)}`)
+            if (done[0]) take(pending)
+            assert.deepStrictEqual(sorted(found), sorted(expected), `round ${round}`)
+            assert.strictEqual(records.length, found.size)
+            assert.lengthOf(Object.keys(files(root)), found.size)
+            // a history without a gap, the current revision first
+            for (const { id, revision } of records.slice(0, 20)) {
+              const revisions = (yield* store.history(viewer, id)).map((old) => old.revision)
+              assert.deepStrictEqual(
+                revisions,
+                revisions.map((_, i) => revision - i)
+              )
+            }
+          }))
+          assert.notInclude(fs.readdirSync(path.join(root, ".effect-memory")), "lock")
+        }
+        assert.isAbove(acknowledged, times(15, 200) * 3)
+
+        /** What was said last and not acknowledged yet. */
+        function heard(line: typeof Line.Type) {
+          if ("will" in line) last = line.will
+          if ("did" in line) {
+            take(line.did)
+            acknowledged++
+            last = {}
+          }
+        }
+        function take(changes: typeof Changes.Type) {
+          for (const [name, version] of Object.entries(changes)) {
+            if (version === 0) expected.delete(name)
+            else expected.set(name, version)
+          }
+        }
+      }).pipe(Effect.withRandom(Random.make("kill"))),
+    times(120_000, 1_800_000)
+  )
+})
+
+const sorted = (versions: ReadonlyMap<string, number>) => Array.from(versions).sort(([a], [b]) => a < b ? -1 : 1)

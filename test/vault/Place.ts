@@ -1,0 +1,68 @@
+/** A vault on a real disk: where it lies, how it is opened, what its files hold. */
+import { NodeContext } from "@effect/platform-node"
+import type * as FileSystem from "@effect/platform/FileSystem"
+import type * as Path from "@effect/platform/Path"
+import { assert } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
+import * as fs from "node:fs"
+import * as os from "node:os"
+import * as path from "node:path"
+import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Markdown from "../../src/storage/MemoryStore/Markdown.ts"
+
+/** Gone with the test. */
+export const place: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
+  Effect.sync(() => fs.realpathSync(fs.mkdtempSync(path.join(os.tmpdir(), "vault-")))),
+  (root) => Effect.sync(() => fs.rmSync(root, { recursive: true, force: true }))
+)
+
+/** A copy of a fixture, to be written to. */
+export const copyOf = (fixture: string) =>
+  Effect.tap(
+    place,
+    (root) =>
+      Effect.sync(() => fs.cpSync(path.join(import.meta.dirname, "../fixtures", fixture), root, { recursive: true }))
+  )
+
+export interface Opened {
+  readonly store: MemoryStore.Service
+  readonly vault: Markdown.VaultService
+}
+
+/** Looks when it is told to, unless `poll` says otherwise; a lock is stolen after 300 ms. Closes with the scope. */
+export const opened = (
+  root: string,
+  options: Partial<Markdown.Options> = {},
+  platform: Layer.Layer<FileSystem.FileSystem | Path.Path> = NodeContext.layer
+): Effect.Effect<Opened, MemoryError, Scope.Scope> =>
+  Layer.build(
+    Markdown.layer({ root, poll: Infinity, lockTimeout: 300, ...options }).pipe(Layer.provide(platform))
+  ).pipe(
+    Effect.map((context) => ({
+      store: Context.get(context, MemoryStore.MemoryStore),
+      vault: Context.get(context, Markdown.Vault)
+    }))
+  )
+
+/** Every file but the hidden ones, by path. */
+export const files = (root: string): Readonly<Record<string, string>> =>
+  Object.fromEntries(
+    fs.readdirSync(root, { recursive: true, encoding: "utf8" })
+      .filter((name) => !name.split(path.sep).some((part) => part.startsWith(".")))
+      .filter((name) => fs.lstatSync(path.join(root, name)).isFile())
+      .sort()
+      .map((name) => [name, fs.readFileSync(path.join(root, name), "utf8")])
+  )
+
+/** Waits for what has to come, at most 20 s. */
+export const eventually = <E>(what: string, look: Effect.Effect<boolean, E>): Effect.Effect<void, E> =>
+  look.pipe(
+    Effect.repeat({ until: (seen) => seen, schedule: Schedule.spaced("10 millis") }),
+    Effect.timeoutOption("20 seconds"),
+    Effect.map((seen) => assert.strictEqual(seen._tag, "Some", `${what}: not within 20 seconds`))
+  )

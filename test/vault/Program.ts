@@ -1,0 +1,54 @@
+/** The programs of `processes/`, run and listened to. */
+import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import { spawn } from "node:child_process"
+import * as path from "node:path"
+import { createInterface } from "node:readline"
+
+export interface Program<A> {
+  /** What it says, in order; at most 60 s are waited for it. */
+  readonly line: Effect.Effect<A>
+  /** All that it has said and nobody asked for. */
+  readonly rest: Effect.Effect<ReadonlyArray<A>>
+  readonly signal: (signal: "SIGKILL" | "SIGSTOP" | "SIGCONT") => Effect.Effect<void>
+  readonly tell: (text: string) => Effect.Effect<void>
+  /** Its exit code; `null` where it was killed. All it said is in `rest` by then. */
+  readonly end: Effect.Effect<number | null>
+}
+
+/** Killed with the scope, where it still runs then. */
+export const program = <A, I>(
+  name: string,
+  args: ReadonlyArray<string>,
+  line: Schema.Schema<A, I>
+): Effect.Effect<Program<A>, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    const lines = yield* Queue.unbounded<A>()
+    const decode = Schema.decodeSync(Schema.parseJson(line))
+    const child = yield* Effect.acquireRelease(
+      Effect.sync(() =>
+        spawn(process.execPath, [path.join(import.meta.dirname, "processes", name), ...args], {
+          stdio: ["pipe", "pipe", "inherit"]
+        })
+      ),
+      (child) => Effect.sync(() => child.kill("SIGKILL"))
+    )
+    const out = createInterface({ input: child.stdout })
+    out.on("line", (text) => Queue.unsafeOffer(lines, decode(text)))
+    const end = Promise.all([
+      new Promise<number | null>((done) => child.on("exit", (code) => done(code))),
+      new Promise<void>((done) => out.on("close", done))
+    ])
+    return {
+      line: Queue.take(lines).pipe(Effect.timeout("60 seconds"), Effect.orDie),
+      rest: Effect.map(Queue.takeAll(lines), (all) => Array.from(all)),
+      signal: (signal) => Effect.sync(() => child.kill(signal)),
+      tell: (text) => Effect.sync(() => child.stdin.write(text)),
+      end: Effect.promise(() => end).pipe(Effect.map(([code]) => code), Effect.timeout("60 seconds"), Effect.orDie)
+    }
+  })
+
+/** Short by default; `npm run soak` asks for the whole. */
+export const times = (short: number, long: number): number => process.env["SOAK"] === undefined ? short : long

@@ -1,0 +1,53 @@
+// One of several writers to one vault. Starts when it is told to, and stays until it has seen all that the others wrote.
+import * as Effect from "effect/Effect"
+import * as Schedule from "effect/Schedule"
+import * as Stream from "effect/Stream"
+import { once } from "node:events"
+import { run, say, scope, viewer } from "./vault.mjs"
+
+const [root, name, rounds, processes, counter] = process.argv.slice(2)
+
+await run(root, (store) =>
+  Effect.gen(function*() {
+    const latencies = []
+    yield* Effect.fork(Stream.runForEach(store.changes(viewer), (change) =>
+      Effect.sync(() => {
+        if (change._tag === "Written" && change.by === "there" && change.record.body.startsWith("own ")) {
+          latencies.push(Date.now() - (change.record.updatedAt ?? change.record.createdAt))
+        }
+      })))
+    yield* Effect.yieldNow()
+    yield* say({ ready: name })
+    yield* Effect.promise(() => once(process.stdin, "data"))
+
+    const add = Effect.gen(function*() {
+      const [found] = yield* store.get(viewer, [counter])
+      const { body, revision } = found.value
+      yield* store.update(viewer, counter, { body: String(Number(body) + 1) }, { ifRevision: revision })
+    }).pipe(Effect.retry({ while: (error) => error.reason === "conflict" }))
+
+    let created = 0
+    for (let n = 0; n < Number(rounds); n++) {
+      const [own] = yield* store.put(viewer, [{ scope, kind: "reference", summary: `${name} ${n}`, body: `own ${name} ${n}` }])
+      const [fact] = yield* store.put(viewer, [{ scope, kind: "semantic", summary: `fact ${n}`, body: `fact ${n}` }])
+      if (fact.outcome === "created") created++
+      yield* add
+      yield* store.update(viewer, own.record.id, { tags: ["seen"] }, { ifRevision: 1 })
+    }
+    yield* say({ done: name, created })
+
+    // all of it, and in its last state
+    const all = Number(processes) * Number(rounds)
+    yield* Effect.gen(function*() {
+      const records = yield* Stream.runCollect(store.stream(viewer, { limit: 1000 }))
+      const own = Array.from(records).filter(({ body, revision }) => body.startsWith("own ") && revision === 2)
+      const [found] = yield* store.get(viewer, [counter])
+      return own.length === all && found.value.body === String(all)
+    }).pipe(
+      Effect.repeat({ until: (seen) => seen, schedule: Schedule.spaced("25 millis") }),
+      Effect.timeoutFail({ duration: "60 seconds", onTimeout: () => new Error("the others' writes were not seen") })
+    )
+    latencies.sort((a, b) => a - b)
+    yield* say({ seen: all, median: latencies[latencies.length >> 1], worst: latencies.at(-1) })
+  }), { lockTimeout: 3_000 })
+process.exit(0)

@@ -1,0 +1,29 @@
+// A vault in a process of its own. Lines go out before the next step is taken.
+import { NodeContext } from "@effect/platform-node"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { writeSync } from "node:fs"
+import { Markdown, MemoryStore, Viewer } from "../../../dist/index.js"
+
+export const viewer = Viewer.make({ agentId: "Bob" })
+export const scope = { agentId: "Bob" }
+
+export const say = (json) =>
+  Effect.sync(() => {
+    writeSync(1, JSON.stringify(json) + "\n")
+  })
+
+/** Equal seeds, equal numbers (mulberry32). */
+export const dice = (seed) => () => {
+  seed = (seed + 0x6d2b79f5) | 0
+  let t = Math.imul(seed ^ (seed >>> 15), 1 | seed)
+  t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t
+  return ((t ^ (t >>> 14)) >>> 0) / 4294967296
+}
+
+export const run = (root, use, options = {}) =>
+  Effect.runPromise(
+    Effect.flatMap(MemoryStore.MemoryStore, use).pipe(
+      Effect.provide(Markdown.layer({ root, lockTimeout: 300, ...options }).pipe(Layer.provide(NodeContext.layer)))
+    )
+  )
