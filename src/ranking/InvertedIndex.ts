@@ -7,7 +7,7 @@
  */
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
-import { type Doc, idf, saturation, slopeOf } from "./Bm25.ts"
+import { type Doc, idf, saturation, slopeOf, type Tokens } from "./Bm25.ts"
 import { float64, int32 } from "./Column.ts"
 import { Postings } from "./Postings.ts"
 import { Scopes } from "./Scopes.ts"
@@ -40,6 +40,8 @@ export class InvertedIndex {
   slope = 0
 
   #postings = new Postings()
+  /** By term; 0 but while a document is added. */
+  readonly #codes = int32()
   readonly #scopes = new Scopes()
   readonly #scope = int32()
   readonly #length = int32()
@@ -56,11 +58,25 @@ export class InvertedIndex {
   #totalSoonest = Infinity
 
   /** The slot: above every earlier one. `until`: epoch ms, or Infinity. */
-  add(scope: MemoryScope, doc: Doc<unknown>, until: number): number {
-    const slot = this.#place(this.#scopes.numberOf(scope), doc.length, until)
-    const number = this.#scope.data[slot]!
-    for (const [term, tf] of doc.terms) {
-      this.#postings.push(this.#postings.list(term, number), slot, 2 * tf + (doc.tags.has(term) ? 1 : 0))
+  add(scope: MemoryScope, { tags, texts }: Tokens, until: number): number {
+    const postings = this.#postings
+    const terms: Array<number> = []
+    let length = 0
+    for (const tokens of texts) {
+      length += tokens.length
+      for (const token of tokens) {
+        const term = postings.termOf(token)
+        const code = this.#codes.data[term] ?? 0
+        if (code === 0) terms.push(term)
+        this.#codes.set(term, code + 2)
+      }
+    }
+    for (const tag of tags) this.#codes.data[postings.termOf(tag)]! |= 1
+    const number = this.#scopes.numberOf(scope)
+    const slot = this.#place(number, length, until)
+    for (const term of terms) {
+      postings.push(postings.list(term, number), slot, this.#codes.data[term]!)
+      this.#codes.data[term] = 0
     }
     return slot
   }
@@ -127,17 +143,17 @@ export class InvertedIndex {
     this.slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
     for (const term of terms) {
-      const first = postings.terms.get(term)
-      if (first === undefined) continue
+      const number = postings.knownTerm(term)
+      if (number === undefined) continue
       const lists: Array<number> = []
-      if (view.scopes !== undefined && view.scopes.length <= postings.listsOf(first)) {
+      if (view.scopes !== undefined && view.scopes.length <= postings.listsOf(number)) {
         for (const scope of view.scopes) {
-          const list = postings.find(first, scope)
+          const list = postings.find(number, scope)
           if (list >= 0) lists.push(list)
         }
       } else {
         if (view.scopes !== undefined) seen ??= new Set(view.scopes)
-        for (let list = first; list >= 0; list = postings.next(list)) {
+        for (let list = postings.first(number); list >= 0; list = postings.next(list)) {
           if (seen === undefined || seen.has(postings.scopeOf(list))) lists.push(list)
         }
       }

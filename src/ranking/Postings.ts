@@ -2,14 +2,16 @@
  * Who holds a term: one list per term and exact scope, so that a viewer walks his own lists only.
  *
  * ```text
- * terms   term → its first list, which stands for the term
- * heads   per list   TERM SCOPE NEXT COUNT AT LISTS     NEXT: the term's next list; LISTS: how many, of the first
- * arena   per list   slot weight slot weight …          from AT; weight = tf · 2 + 1 where the term is a whole tag
+ * terms   term → its number
+ * firsts  per term   its first list, how many it has
+ * heads   per list   TERM SCOPE NEXT COUNT AT     NEXT: the term's next list; AT: where in the arena
+ * arena   per list   slot code slot code …        code = 2 · tf, plus 1 where the term is a whole tag
  * ```
  *
  * A list that is full moves to a block of twice the size; the old one is used again. A list is named by its offset in
  * `heads`. Nothing is taken out: `compacted` copies what is left.
  */
+import { int32 } from "./Column.ts"
 import { detached } from "./Tokenizer.ts"
 
 const TERM = 0
@@ -17,68 +19,84 @@ const SCOPE = 1
 const NEXT = 2
 const COUNT = 3
 const AT = 4
-const LISTS = 5
-const stride = 6
+const stride = 5
 
 export class Postings {
-  readonly terms = new Map<string, number>()
+  readonly #terms = new Map<string, number>()
+  readonly #firsts = int32()
   heads = new Int32Array(64 * stride)
   arena = new Int32Array(1_024)
   #lists = 0
   #used = 0
   /** By the logarithm of a block's size: where a block lies idle, plus 1. An idle block holds the next one. */
   readonly #idle = new Int32Array(32)
-  /** Open addressing: lists but the first of each term, plus 1. */
+  /** Open addressing, by term and scope: lists but the first of each term, plus 1. */
   #table = new Int32Array(256)
   #entries = 0
 
+  /** Numbers are dense, from 0. */
+  termOf(text: string): number {
+    const known = this.#terms.get(text)
+    if (known !== undefined) return known
+    const term = this.#terms.size
+    this.#terms.set(detached(text), term)
+    this.#firsts.set(2 * term, -1)
+    this.#firsts.set(2 * term + 1, 0)
+    return term
+  }
+
+  /** `undefined`: nobody ever held it. */
+  knownTerm(text: string): number | undefined {
+    return this.#terms.get(text)
+  }
+
   /** The list of that term and scope; made where there is none. */
-  list(term: string, scope: number): number {
-    const first = this.terms.get(term)
-    if (first === undefined) {
-      const made = this.#open(scope)
-      this.heads[made + TERM] = made
-      this.heads[made + LISTS] = 1
-      this.terms.set(detached(term), made)
-      return made
-    }
-    const found = this.find(first, scope)
+  list(term: number, scope: number): number {
+    const found = this.find(term, scope)
     if (found >= 0) return found
-    const made = this.#open(scope)
-    const { heads } = this
-    heads[made + TERM] = first
-    heads[made + NEXT] = heads[first + NEXT]!
-    heads[first + NEXT] = made
-    heads[first + LISTS]! += 1
-    this.#enter(made)
+    const first = this.first(term)
+    const made = this.#lists++ * stride
+    if (made + stride > this.heads.length) this.heads = grown(this.heads, made + stride)
+    this.heads[made + TERM] = term
+    this.heads[made + SCOPE] = scope
+    this.heads[made + NEXT] = first < 0 ? -1 : this.next(first)
+    if (first < 0) this.#firsts.data[2 * term] = made
+    else {
+      this.heads[first + NEXT] = made
+      this.#enter(made)
+    }
+    this.#firsts.data[2 * term + 1]! += 1
     return made
   }
 
-  /** Slots come in ascending order, so a list is sorted by slot. */
-  push(list: number, slot: number, weight: number): void {
+  push(list: number, slot: number, code: number): void {
     const count = this.heads[list + COUNT]!
     if ((count & (count - 1)) === 0) this.#move(list, count) // nothing, or a power of two: full
     const at = this.heads[list + AT]! + 2 * count
     this.arena[at] = slot
-    this.arena[at + 1] = weight
+    this.arena[at + 1] = code
     this.heads[list + COUNT] = count + 1
   }
 
   /** −1: none. */
-  find(first: number, scope: number): number {
+  find(term: number, scope: number): number {
     const { heads } = this
-    if (heads[first + SCOPE] === scope) return first
-    if (heads[first + LISTS] === 1) return -1
+    const first = this.first(term)
+    if (first < 0 || heads[first + SCOPE] === scope) return first
+    if (this.listsOf(term) === 1) return -1
     const mask = this.#table.length - 1
-    for (let i = hash(first, scope) & mask;; i = (i + 1) & mask) {
+    for (let i = hash(term, scope) & mask;; i = (i + 1) & mask) {
       const list = this.#table[i]! - 1
-      if (list < 0 || (heads[list + TERM] === first && heads[list + SCOPE] === scope)) return list
+      if (list < 0 || (heads[list + TERM] === term && heads[list + SCOPE] === scope)) return list
     }
   }
 
-  /** How many lists the term has, by its first. */
-  listsOf(first: number): number {
-    return this.heads[first + LISTS]!
+  /** The term's first list; −1: none. */
+  first(term: number): number {
+    return this.#firsts.data[2 * term]!
+  }
+  listsOf(term: number): number {
+    return this.#firsts.data[2 * term + 1]!
   }
   /** The term's next list; −1 after the last. */
   next(list: number): number {
@@ -100,26 +118,18 @@ export class Postings {
   compacted(slots: Int32Array, scopes: Int32Array): Postings {
     const copy = new Postings()
     const { arena } = this
-    for (const [term, first] of this.terms) {
-      for (let list = first; list >= 0; list = this.next(list)) {
+    for (const [text, term] of this.#terms) {
+      for (let list = this.first(term); list >= 0; list = this.next(list)) {
         let to = -1
         for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
           const slot = slots[arena[i]!]!
           if (slot < 0) continue
-          if (to < 0) to = copy.list(term, scopes[this.scopeOf(list)]!)
+          if (to < 0) to = copy.list(copy.termOf(text), scopes[this.scopeOf(list)]!)
           copy.push(to, slot, arena[i + 1]!)
         }
       }
     }
     return copy
-  }
-
-  #open(scope: number): number {
-    const list = this.#lists++ * stride
-    if (list + stride > this.heads.length) this.heads = grown(this.heads, list + stride)
-    this.heads[list + SCOPE] = scope
-    this.heads[list + NEXT] = -1
-    return list
   }
 
   #move(list: number, count: number): void {
