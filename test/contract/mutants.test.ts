@@ -1,7 +1,7 @@
 /** The suite is trusted because it kills: stores that are broken in one way each, and each is caught. */
 import { assert, describe, it } from "@effect/vitest"
-import * as Cause from "effect/Cause"
 import * as Chunk from "effect/Chunk"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
@@ -64,7 +64,10 @@ const keptBy = (
   )
 const erased: MemoryStore.Stored = Object.freeze({ record: {} as MemoryRecord, forgotten: true }) // never looked into
 
-const all = (viewer: Viewer.Any) => Viewer.system(viewer.tenant)
+/** Whoever asks sees every scope; not what is forgotten, expired or another tenant's. */
+const all = (viewer: Viewer.Any) =>
+  Viewer.isSystem(viewer) ? viewer : Viewer.make({ tenant: viewer.tenant, reach: "within" })
+const system = (viewer: Viewer.Any) => Viewer.system(viewer.tenant)
 const changed = (record: MemoryRecord, fields: Partial<MemoryRecord>) =>
   new MemoryRecord({ ...record, ...fields }, { disableValidation: true })
 const only = (result: SearchResult, keep: (record: MemoryRecord) => boolean): SearchResult => ({
@@ -216,29 +219,35 @@ const mutants: Readonly<Record<string, Store>> = {
   })),
   "what has expired is shown": broken((store) => ({
     get: (viewer, ids) =>
-      Effect.map(
-        store.get(all(viewer), ids),
-        (found) =>
-          found.map(Option.filter(({ expiresAt, scope }) =>
-            Viewer.sees(viewer, scope) && (Viewer.isSystem(viewer) || expiresAt !== undefined)
-          ))
+      Effect.zipWith(
+        store.get(viewer, ids),
+        store.get(system(viewer), ids),
+        (shown, kept) =>
+          shown.map((found, n) =>
+            Option.orElse(found, () =>
+              Option.filter(kept[n]!, ({ expiresAt, scope }) =>
+                Viewer.sees(viewer, scope) && expiresAt !== undefined))
+          )
       )
   })),
   "asOf goes back behind expiry": broken((store) => ({
     list: (viewer, filter) =>
       filter.asOf === undefined
         ? store.list(viewer, filter)
-        : Effect.map(
-          store.list(all(viewer), { ...filter, after: undefined }),
-          ({ items }) => ({ items: items.filter(({ scope }) => Viewer.sees(viewer, scope)) })
-        )
+        : Effect.map(store.list(system(viewer), { ...filter, after: undefined }), ({ items }) => ({
+          items: items.filter(({ scope }) => Viewer.sees(viewer, scope))
+        }))
   })),
   "what is closed is listed": broken((store) => ({
     list: (viewer, filter) =>
-      Effect.map(store.list(Viewer.isSystem(viewer) || filter.after ? viewer : all(viewer), filter), (page) => ({
-        ...page,
-        items: page.items.filter((record) => Viewer.sees(viewer, record.scope) && !isExpired(record, 1e6))
-      }))
+      Effect.flatMap(
+        Clock.currentTimeMillis,
+        (now) =>
+          Effect.map(store.list(filter.after ? viewer : system(viewer), filter), (page) => ({
+            ...page,
+            items: page.items.filter((record) => Viewer.sees(viewer, record.scope) && !isExpired(record, now))
+          }))
+      )
   })),
   "asOf is ignored": broken((store) => ({ search: (viewer, { asOf: _, ...query }) => store.search(viewer, query) })),
   "a cursor is a number of rows": broken((store) => ({
@@ -280,25 +289,24 @@ const mutants: Readonly<Record<string, Store>> = {
     list: (viewer, filter) =>
       store.list(viewer, { ...filter, limit: Math.min(1_000, Math.max(1, Math.round(filter.limit ?? 20) || 20)) })
   })),
-  "what a caller is given is the store's own": broken((store) => ({
-    get: (viewer, ids) =>
-      Effect.map(store.get(viewer, ids), (found) => found.map(Option.map((record) => kept(record)))),
-    put: (viewer, drafts, options) =>
-      Effect.map(
-        store.put(viewer, drafts, options),
-        (puts) => puts.map((put) => ({ ...put, record: kept(put.record) }))
-      )
-  }))
+  "what a caller is given is the store's own": broken((store) => {
+    const given = new Map<string, MemoryRecord>()
+    const open = (record: MemoryRecord) => {
+      const at = `${record.id} ${record.revision}`
+      const known = given.get(at) ?? changed(JSON.parse(JSON.stringify(record)), {})
+      given.set(at, known)
+      return known
+    }
+    return {
+      get: (viewer, ids) => Effect.map(store.get(viewer, ids), (found) => found.map(Option.map(open))),
+      put: (viewer, drafts, options) =>
+        Effect.map(
+          store.put(viewer, drafts, options),
+          (puts) => puts.map((put) => ({ ...put, record: open(put.record) }))
+        )
+    }
+  })
 }
-
-/** One and the same, and unprotected. */
-const kept = (record: MemoryRecord): MemoryRecord => {
-  const key = `${record.id} ${record.revision} ${record.createdAt} ${record.body}`
-  const known = cache.get(key) ?? new MemoryRecord(JSON.parse(JSON.stringify(record)), { disableValidation: true })
-  cache.set(key, known)
-  return known
-}
-const cache = new Map<string, MemoryRecord>()
 
 /** The first law that says no. */
 const killer = (store: Store) =>
@@ -309,19 +317,23 @@ const killer = (store: Store) =>
         Effect.provide(TestContext.TestContext),
         Effect.exit
       )
-      if (Exit.isFailure(exit)) return { law: law.title, how: Cause.pretty(exit.cause).split("\n")[0] }
+      if (Exit.isFailure(exit)) return law.title
     }
     return undefined
   })
 
 describe("mutants of a store are caught by its laws", () => {
+  it.effect("unbroken, a store survives", () =>
+    Effect.gen(function*() {
+      assert.isUndefined(yield* killer(MemoryStore.layerInMemory))
+    }))
+
   for (const [name, store] of Object.entries(mutants)) {
     it.effect(name, (test) =>
       Effect.gen(function*() {
         const caught = yield* killer(store)
         assert.isDefined(caught, "survived")
-        yield* Effect.promise(() => test.annotate(caught!.law, "killed by"))
-        if (process.env["MUTANTS"]) console.log(`${name}\n    ${caught!.law}\n    ${caught!.how?.slice(0, 160)}`)
+        yield* Effect.promise(() => test.annotate(caught!, "killed by"))
       }))
   }
 })

@@ -221,7 +221,6 @@ export const laws: ReadonlyArray<Law> = [
         for (const record of [given, hit!.record, item!]) {
           Reflect.set(record, "body", "changed")
           Reflect.set(record.scope as object, "userId", "bob") // it is Ada's, not Global
-          for (const list of [record.tags, record.links]) Reflect.set(list, 0, "b")
           for (
             const object of [
               record.links[0]!,
@@ -233,6 +232,7 @@ export const laws: ReadonlyArray<Law> = [
           ) { // as put
             for (const key of Object.keys(object)) Reflect.set(object, key, 0)
           }
+          for (const list of [record.tags, record.links]) Reflect.set(list, 0, "b")
         }
         assert.deepStrictEqual(JSON.stringify(yield* the(store, ada, given.id)), stored)
         assert.deepStrictEqual(yield* store.list(ada, { tags: ["b"] }), { items: [] })
