@@ -86,7 +86,10 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       const known = catalogs.get(tenant)
       return known
         ? Effect.succeed(known)
-        : Effect.tap(scanned(tenant), (catalog) => Effect.sync(() => catalogs.set(tenant, catalog)))
+        : Effect.tap(scanned(tenant), (catalog) =>
+          Effect.sync(() => {
+            if (catalog.size() > 0) catalogs.set(tenant, catalog) // else whoever asks could fill it with tenants
+          }))
     }
     const index = (viewer: Viewer.Any) =>
       Effect.suspend(() => {

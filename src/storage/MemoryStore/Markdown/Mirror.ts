@@ -257,7 +257,7 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
     entry,
     entries: () => Array.from(files.values()).flatMap((file) => file._tag === "Entry" ? [file] : []),
     paths: (tenant, id) => (claims.get(claim(tenant, id)) ?? []).map(({ path }) => path),
-    catalog,
+    catalog: (tenant) => catalogs.get(tenant) ?? Catalog.make(context.kinds),
     tenants: () => Array.from(catalogs).flatMap(([tenant, { size }]) => size() > 0 ? [tenant] : []),
     issue: (path) => {
       const file = files.get(path)
