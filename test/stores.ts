@@ -47,11 +47,11 @@ const markdown = Layer.unwrapScoped(
   })
 ).pipe(Layer.provide(NodeContext.layer))
 
-export const stores: Readonly<Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>> = {
+export const stores = {
   memory: MemoryStore.layerInMemory,
   markdown,
   shelf,
   "overlay on memory": Overlay.layer.pipe(Layer.provide(MemoryStore.layerInMemory)),
   "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
   "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory))
-}
+} satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>
