@@ -49,12 +49,13 @@ export const opened = (
     }))
   )
 
-/** Every file but the hidden ones, by path. */
+/** Every file but the hidden and the linked ones, by path. */
 export const files = (root: string): Readonly<Record<string, string>> =>
   Object.fromEntries(
     fs.readdirSync(root, { recursive: true, encoding: "utf8" })
       .filter((name) => !name.split(path.sep).some((part) => part.startsWith(".")))
-      .filter((name) => fs.lstatSync(path.join(root, name)).isFile())
+      .filter((name) => fs.realpathSync(path.join(root, name)) === path.join(root, name)) // not through a link
+      .filter((name) => fs.statSync(path.join(root, name)).isFile())
       .sort()
       .map((name) => [name, fs.readFileSync(path.join(root, name), "utf8")])
   )

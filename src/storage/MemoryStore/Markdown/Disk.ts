@@ -32,6 +32,8 @@ export interface Disk {
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
   /** `None` where there is no file. Bytes that are no UTF-8 are `corrupt`. */
   readonly read: (path: string) => Io<Option.Option<string>>
+  /** A sidecar's: what is no UTF-8 is replaced, and whoever asked finds no sense in it. */
+  readonly readLoose: (path: string) => Io<Option.Option<string>>
   /** From a byte on, and how far it goes. */
   readonly readFrom: (path: string, offset: number) => Io<string>
   /**
@@ -130,6 +132,8 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           found(fs.readFile(at(relative)), relative),
           Option.match({ onNone: () => Effect.succeedNone, onSome: (bytes) => Effect.asSome(text(relative, bytes)) })
         ),
+      readLoose: (relative) =>
+        Effect.map(found(fs.readFile(at(relative)), relative), Option.map((bytes) => decoder.decode(bytes))),
       readFrom: (relative, offset) =>
         opened(relative, "r", (file) =>
           Effect.gen(function*() {

@@ -176,7 +176,7 @@ const trimmed = (body: string, eol: string): string => {
 
 const yaml = (text: string): Either.Either<Readonly<Record<string, unknown>>, string> =>
   Either.try({
-    try: (): unknown => Yaml.parse(text, { maxAliasCount: 20, schema: "core" }),
+    try: (): unknown => Yaml.parse(text, { maxAliasCount: 20, schema: "core", logLevel: "error" }),
     catch: (error) => `frontmatter: ${firstLine(String(error))}`
   }).pipe(
     Either.flatMap((matter) => {

@@ -37,7 +37,7 @@ export const make = (disk: Disk, key: string): Journal => {
   const perform = ({ content, path }: Step, guard: Effect.Effect<void, MemoryError> = Effect.void) =>
     content === null ? Effect.zipRight(guard, disk.remove(path)) : disk.write(path, content, { guard })
   const before = (step: Step) =>
-    Effect.map(disk.read(step.path), (old) => ({
+    Effect.map(disk.readLoose(step.path), (old) => ({
       path: step.path,
       content: Option.getOrNull(old),
       after: hashOf(step.content)
@@ -58,7 +58,7 @@ export const make = (disk: Disk, key: string): Journal => {
         )
       }).pipe(Effect.uninterruptible),
     recover: Effect.gen(function*() {
-      const left = yield* disk.read(file)
+      const left = yield* disk.readLoose(file)
       if (Option.isNone(left)) return []
       const old = Option.flatMap(unseal(key, left.value), decode)
       if (Option.isNone(old)) {
@@ -70,7 +70,7 @@ export const make = (disk: Disk, key: string): Journal => {
         old.value.toReversed(),
         (step) =>
           Effect.flatMap(
-            disk.read(step.path),
+            disk.readLoose(step.path),
             (text) => hashOf(Option.getOrNull(text)) === step.after ? perform(step) : Effect.void
           )
       )

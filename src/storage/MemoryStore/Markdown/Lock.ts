@@ -30,9 +30,11 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
     let held: Claim | undefined
 
     const look = (path: string) =>
-      Effect.map(Effect.all([disk.read(path), disk.stat(path)]), ([content, stat]) =>
+      Effect.map(Effect.all([disk.readLoose(path), disk.stat(path)]), ([content, stat]) =>
         Option.all([content, stat]).pipe(
-          Option.map(([text, { ino, mtime }]) => `${text}/${ino}/${mtime}`),
+          Option.map(([text, { ino, mtime }]) =>
+            `${text}/${ino}/${mtime}`
+          ),
           Option.getOrUndefined
         ))
 

@@ -44,7 +44,7 @@ export const make = (disk: Disk): Revisions => {
           all.flat()
       )),
     read: (tenant, id) =>
-      Effect.map(disk.read(path(tenant, id)), (text) => {
+      Effect.map(disk.readLoose(path(tenant, id)), (text) => {
         const rows = new Map<number, Stored>() // the last word on a revision stands
         for (const line of Option.getOrElse(text, () => "").split("\n")) {
           const row = Schema.decodeEither(Line)(line)

@@ -14,7 +14,7 @@ const decode = Schema.decodeOption(Schema.parseJson())
 
 /** None where there is none, or it is not ours. */
 export const load = (disk: Disk, key: string): Effect.Effect<ReadonlyArray<Entry>, MemoryError> =>
-  Effect.map(disk.read(file), (text) => {
+  Effect.map(disk.readLoose(file), (text) => {
     const entries = Option.flatMap(Option.flatMap(text, (sealed) => unseal(key, sealed)), decode)
     // sealed by us, with the types that we wrote
     return Option.match(entries, { onNone: () => [], onSome: (all) => (all as ReadonlyArray<Entry>).map(revived) })

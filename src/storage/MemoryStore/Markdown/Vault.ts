@@ -218,7 +218,7 @@ export const open = (
     for (const entry of yield* Snapshot.load(disk, key)) mirror.set(entry.path, entry)
     const loaded = new Set(mirror.entries())
     yield* log.news
-    if (Option.isSome(yield* disk.read(journalFile))) yield* exclusive(Effect.void)
+    if (Option.isSome(yield* disk.readLoose(journalFile))) yield* exclusive(Effect.void)
     yield* mirror.look
 
     return {

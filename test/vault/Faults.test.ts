@@ -1,0 +1,262 @@
+import { NodeContext, NodeFileSystem } from "@effect/platform-node"
+import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
+import { files, type Opened, opened, place } from "./Place.ts"
+import { times } from "./Program.ts"
+
+const codes = { ENOSPC: "Unknown", EIO: "Unknown", EACCES: "PermissionDenied" } as const satisfies Record<
+  string,
+  SystemErrorReason
+>
+type Code = keyof typeof codes
+const all = ["ENOSPC", "EIO", "EACCES"] as const
+
+/** As Node's own are made. */
+const failure = (code: Code, method: string, at: string): PlatformError =>
+  new SystemError({
+    reason: codes[code],
+    module: "FileSystem",
+    method,
+    pathOrDescriptor: at,
+    syscall: method,
+    description: `${code}: it failed, ${method} '${at}'`,
+    cause: Object.assign(new Error(`${code}: it failed, ${method} '${at}'`), { code, path: at })
+  })
+
+/** What the disk does at its `at`-th call from now on: 0 = as it should. */
+interface Plan {
+  at: number
+  code: Code
+  /** A write fails after half of it. */
+  calls: number
+}
+
+/** Node's file system, with a fault in it. */
+const faulty = (plan: Plan): Layer.Layer<FileSystem.FileSystem | Path.Path> => {
+  const due = (method: string, at: string) =>
+    Effect.suspend(() => ++plan.calls === plan.at ? Effect.fail(failure(plan.code, method, at)) : Effect.void)
+  const wrapped = Layer.effect(
+    FileSystem.FileSystem,
+    Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => {
+      const call = <Args extends ReadonlyArray<unknown>, A>(
+        method: string,
+        run: (at: string, ...args: Args) => Effect.Effect<A, PlatformError>
+      ) =>
+      (at: string, ...args: Args) => Effect.zipRight(due(method, at), run(at, ...args))
+      const file = (inner: FileSystem.File, at: string): FileSystem.File =>
+        new Proxy(inner, {
+          get(target, key) {
+            if (key === "sync") return Effect.zipRight(due("fsync", at), target.sync)
+            if (key === "stat") return Effect.zipRight(due("fstat", at), target.stat)
+            if (key === "writeAll") {
+              return (bytes: Uint8Array) =>
+                Effect.catchAll(due("write", at), (error) =>
+                  Effect.zipRight(target.writeAll(bytes.subarray(0, bytes.length >> 1)), Effect.fail(error))).pipe(
+                    Effect.zipRight(Effect.suspend(() =>
+                      target.writeAll(bytes)
+                    ))
+                  )
+            }
+            const value: unknown = Reflect.get(target, key)
+            return typeof value === "function" ? value.bind(target) : value
+          }
+        })
+      return {
+        ...real,
+        stat: call("stat", real.stat),
+        readFile: call("read", real.readFile),
+        readDirectory: call("scandir", real.readDirectory),
+        readLink: call("readlink", real.readLink),
+        makeDirectory: call("mkdir", real.makeDirectory),
+        rename: call("rename", real.rename),
+        remove: call("unlink", real.remove),
+        link: call("link", real.link),
+        open: (at, options) => Effect.zipRight(due("open", at), Effect.map(real.open(at, options), (f) => file(f, at)))
+      }
+    })
+  ).pipe(Layer.provide(NodeFileSystem.layer))
+  return Layer.merge(wrapped, Path.layer).pipe(Layer.provideMerge(NodeContext.layer)) as Layer.Layer<
+    FileSystem.FileSystem | Path.Path
+  > // the wrapped one is the later
+}
+
+const [a, b, c] = [id("a"), id("b"), id("c")]
+const long = (text: string) => text + " ".padEnd(500, "x")
+const operations: Readonly<Record<string, (opened: Opened) => Effect.Effect<unknown, MemoryError.MemoryError>>> = {
+  put: ({ store }) => put(store, draft(long("new"), { id: c })),
+  update: ({ store }) => store.update(ada, a, { body: long("new") }),
+  forget: ({ store }) => store.forget(ada, [a]),
+  purge: ({ store }) => store.forget(ada, [a], { purge: true }),
+  batch: ({ store }) =>
+    store.apply(ada, [
+      { _tag: "Put", draft: draft(long("new"), { id: c }) },
+      { _tag: "Update", id: a, patch: { body: long("new") } },
+      { _tag: "Forget", id: b }
+    ]),
+  refresh: ({ vault }) => vault.refresh
+}
+
+const state = ({ store }: Pick<Opened, "store">) =>
+  Effect.map(
+    Effect.forEach([a, b, c], (id) => get(store, ada, id)),
+    (records) => records.map((record) => record && `${record.body.split(" ")[0]} ${record.revision}`)
+  )
+const old = ["a 2", "b 1", undefined]
+
+const isTyped = (error: MemoryError.MemoryError, root: string, code: Code) => {
+  assert.instanceOf(error, MemoryError.MemoryError)
+  assert.strictEqual(error.reason, "io", error.message)
+  assert.notInclude(JSON.stringify(error) + error.message, root)
+  assert.include(error.message, code)
+  assert.isTrue(error.isRetryable)
+}
+
+const filled = Effect.gen(function*() {
+  const root = yield* place
+  yield* Effect.scoped(Effect.gen(function*() {
+    const { store } = yield* opened(root)
+    yield* put(store, draft("a", { id: a }))
+    yield* store.update(ada, a, { body: "a more" })
+    yield* put(store, draft("b", { id: b }))
+  }))
+  return root
+})
+
+describe("a disk that fails", () => {
+  // every code at every call, or one after the other
+  for (const only of times(1, 3) === 1 ? [undefined] : all) {
+    for (const [name, operation] of Object.entries(operations)) {
+      it.scopedLive(
+        `${only ?? "an error"} at every call of ${name}: a typed error and all as it was, or done as if nothing were`,
+        () =>
+          Effect.gen(function*() {
+            const template = yield* filled
+            for (let at = 1, failed = true; failed; at++) {
+              const root = yield* place
+              const code = only ?? all[at % 3]!
+              fs.cpSync(template, root, { recursive: true })
+              const plan: Plan = { at: 0, code, calls: 0 }
+              const message = `${name}, ${code} at call ${at}`
+              yield* Effect.scoped(Effect.gen(function*() {
+                const vault = yield* opened(root, { lockTimeout: 30 }, faulty(plan))
+                assert.deepStrictEqual(yield* state(vault), old)
+                plan.calls = 0
+                plan.at = at
+                const result = yield* Effect.either(operation(vault))
+                failed = plan.calls >= at
+                plan.at = 0
+                const now = yield* state(vault)
+                if (Either.isLeft(result)) {
+                  isTyped(result.left, root, code)
+                  assert.deepStrictEqual(now, old, message)
+                }
+                yield* vault.vault.refresh
+                assert.deepStrictEqual(yield* state(vault), now, `${message}, looked at`)
+                assert.deepStrictEqual(yield* vault.vault.issues, [])
+                // a second process, while the first is there
+                const reopened = yield* Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), state))
+                assert.deepStrictEqual(reopened, now, `${message}, reopened`)
+                // and all goes on
+                yield* operation(vault)
+                yield* vault.store.put(ada, [draft("later", { id: a }), draft("later", { id: b })])
+                yield* vault.vault.refresh
+                assert.deepStrictEqual((yield* state(vault)).map((text) => text?.split(" ")[0]).slice(0, 2), [
+                  "later",
+                  "later"
+                ])
+              }))
+              const left = Object.keys(files(root)).filter((file) => !file.endsWith(".md"))
+              assert.deepStrictEqual(left, [])
+              fs.rmSync(root, { recursive: true })
+            }
+          }),
+        60_000
+      )
+    }
+
+    it.scopedLive(`${only ?? "an error"} at every call of opening: a typed error and nothing harmed, or open`, () =>
+      Effect.gen(function*() {
+        const template = yield* filled
+        for (let at = 1, failed = true; failed; at++) {
+          const root = yield* place
+          const code = only ?? all[at % 3]!
+          fs.cpSync(template, root, { recursive: true })
+          const plan: Plan = { at, code, calls: 0 }
+          const result = yield* Effect.either(
+            Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }, faulty(plan)), ({ vault }) => vault.issues))
+          )
+          failed = plan.calls >= at
+          if (Either.isLeft(result)) isTyped(result.left, root, code)
+          else for (const { error } of result.right) isTyped(error, root, code)
+          assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), state)), old)
+          fs.rmSync(root, { recursive: true })
+        }
+      }))
+
+    it.scopedLive(`${only ?? "an error"} at every call of making one: a typed error, and the next one makes it`, () =>
+      Effect.gen(function*() {
+        for (let at = 1, failed = true; failed; at++) {
+          const root = path.join(yield* place, "vault")
+          const code = only ?? all[at % 3]!
+          const plan: Plan = { at, code, calls: 0 }
+          const result = yield* Effect.either(Effect.scoped(opened(root, { lockTimeout: 30 }, faulty(plan))))
+          failed = plan.calls >= at
+          if (Either.isLeft(result)) isTyped(result.left, root, code)
+          yield* Effect.scoped(
+            Effect.flatMap(opened(root, { lockTimeout: 30 }), ({ store }) => put(store, draft("works")))
+          )
+        }
+      }))
+  }
+})
+
+describe("a store of somebody's own that fails", () => {
+  it.scoped("a primitive's failure is the operation's, and the operation after it works", () =>
+    Effect.gen(function*() {
+      const rows = new Map<string, MemoryStore.Stored>()
+      let fails: string | undefined
+      const error = MemoryError.make("io", { op: "shelf", message: "the shelf fell" })
+      const due = (name: string) => Effect.suspend(() => fails === name ? Effect.fail(error) : Effect.void)
+      const store = yield* MemoryStore.make("shelf", {
+        read: (_, ids) => Effect.as(due("read"), ids.map((id) => Option.fromNullable(rows.get(id)))),
+        tenants: Effect.as(due("tenants"), ["default"]),
+        scan: () => Stream.unwrap(Effect.map(due("scan"), () => Stream.fromIterable(Array.from(rows.values())))),
+        commit: (_, writes) =>
+          Effect.map(due("commit"), () => {
+            for (const { id, next } of writes) next ? rows.set(id, next) : rows.delete(id)
+          })
+      })
+      yield* put(store, draft("alpha", { id: a }))
+      const calls: ReadonlyArray<readonly [string, Effect.Effect<unknown, MemoryError.MemoryError>]> = [
+        ["read", get(store, ada, a)],
+        ["read", store.update(ada, a, { body: "beta" })],
+        ["commit", store.update(ada, a, { body: "beta" })],
+        ["commit", store.forget(ada, [a])],
+        ["commit", store.apply(ada, [{ _tag: "Put", draft: draft("new") }, { _tag: "Forget", id: a }])],
+        ["tenants", store.tenants],
+        ["tenants", store.compact],
+        ["scan", store.compact]
+      ]
+      for (const [primitive, call] of calls) {
+        fails = primitive
+        assert.strictEqual((yield* Effect.flip(call)).message, error.message, primitive)
+        fails = undefined
+        assert.strictEqual((yield* get(store, ada, a))?.body, "alpha", primitive)
+        assert.lengthOf((yield* store.search(ada, { text: "alpha beta new" })).hits, 1)
+      }
+      yield* store.update(ada, a, { body: "beta" })
+      assert.strictEqual((yield* get(store, ada, a))?.revision, 2)
+    }))
+})

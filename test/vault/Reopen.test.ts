@@ -1,0 +1,164 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Random from "effect/Random"
+import * as Stream from "effect/Stream"
+import * as TestClock from "effect/TestClock"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { canonicalJson, sha256 } from "../../src/domain/Digest.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import type { Service } from "../../src/storage/MemoryStore.ts"
+import { draft, fact, id, put, system } from "../../src/testing/Sample.ts"
+import { files, opened, place } from "./Place.ts"
+
+const sidecar = (root: string, name: string) => path.join(root, ".effect-memory", name)
+
+/** Sixty records, some changed, some forgotten, some of another tenant. */
+const fill = (store: Service) =>
+  Effect.gen(function*() {
+    const puts = yield* store.put(
+      system,
+      Array.from({ length: 60 }, (_, n) =>
+        n % 2 ? draft(`body ${n}`) : fact(`fact ${n}`, { scope: { agentId: `Agent ${n % 7}` }, tags: ["t"] }))
+    )
+    for (const { record: { id } } of puts.slice(0, 20)) {
+      yield* store.update(system, id, { importance: 0.9 })
+    }
+    yield* store.forget(
+      system,
+      puts.slice(10, 15).map(({ record }) =>
+        record.id
+      )
+    )
+    yield* store.put(Viewer.system("other"), [draft("elsewhere", { id: id("elsewhere") })])
+  })
+
+const everything = (store: Service) =>
+  Effect.gen(function*() {
+    const all = yield* Effect.forEach(["default", "other"], (tenant) =>
+      Stream.runCollect(store.stream(Viewer.system(tenant), { limit: 100 })))
+    const records = all.flatMap((chunk) =>
+      Chunk.toReadonlyArray(chunk)
+    )
+    const histories = yield* Effect.forEach(records, ({ id }) => store.history(system, id))
+    const { hits } = yield* store.search(system, { text: "fact body" })
+    return sha256(canonicalJson([records, histories, hits.map(({ record, score }) => [record.id, score])]))
+  })
+
+const state = (root: string) =>
+  Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), ({ store }) => everything(store)))
+
+describe("a vault reopened", () => {
+  it.scoped("two runs with one clock and one seed leave equal files, byte for byte", () =>
+    Effect.gen(function*() {
+      const run = Effect.suspend(() =>
+        Effect.gen(function*() {
+          const root = yield* place
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { store } = yield* opened(root)
+            yield* fill(store)
+            yield* TestClock.adjust("1 day")
+            yield* put(store, draft("later"))
+          }))
+          yield* TestClock.setTime(0)
+          return files(root)
+        }).pipe(Effect.withRandom(Random.make("equal")), Effect.scoped)
+      )
+      const first = yield* run
+      assert.isAbove(Object.keys(first).length, 50)
+      assert.deepStrictEqual(yield* run, first)
+    }))
+
+  it.scopedLive("is the same from its snapshot and from its files alone", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const open = yield* Effect.scoped(Effect.gen(function*() {
+        const { store, vault } = yield* opened(root)
+        yield* fill(store)
+        yield* store.compact
+        const [some] = Object.entries(files(root))
+        fs.writeFileSync(path.join(root, some![0]), some![1].replace(/importance: .*/, "importance: 0.125"))
+        fs.writeFileSync(path.join(root, "note.md"), "A note [[of]] my own")
+        yield* vault.refresh
+        return yield* everything(store)
+      }))
+      assert.isTrue(fs.existsSync(sidecar(root, "snapshot")))
+      assert.strictEqual(yield* state(root), open)
+      fs.rmSync(sidecar(root, "snapshot"))
+      assert.strictEqual(yield* state(root), open)
+    }))
+
+  for (const name of ["snapshot", "journal.json", "log", "lock"]) {
+    it.scopedLive(`survives a ${name} that is torn, forged or not text`, () =>
+      Effect.gen(function*() {
+        const root = yield* place
+        yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
+        const before = yield* state(root)
+        const old = fs.existsSync(sidecar(root, name)) ? fs.readFileSync(sidecar(root, name), "utf8") : "[]"
+        const victim = path.join(root, Object.keys(files(root))[0]!)
+        const step = (path: string) => JSON.stringify([{ path, content: "forged", after: null }])
+        const forgeries = [
+          old.slice(0, old.length / 2),
+          old.replaceAll("fact", "lies"),
+          "",
+          "null\n",
+          "{\"a\":1}\n[1]\n",
+          "\0\0\0",
+          step("../escaped.md"),
+          step(path.relative(root, victim)),
+          `${JSON.stringify(["../../etc/passwd.md", ".effect-memory/vault.json", "/etc/passwd", "a\0b.md"])}\n`
+        ]
+        for (const forged of forgeries) {
+          fs.writeFileSync(sidecar(root, name), forged)
+          assert.strictEqual(yield* state(root), before)
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { store, vault } = yield* opened(root, { lockTimeout: 30 })
+            const { id } = yield* put(store, draft("works"))
+            fs.appendFileSync(sidecar(root, name), name === "log" ? forged : "")
+            yield* put(store, draft("still", { id }))
+            yield* vault.refresh
+            assert.deepStrictEqual(yield* vault.issues, [])
+            yield* store.forget(system, [id], { purge: true })
+          }))
+          fs.writeFileSync(sidecar(root, name), new Uint8Array([0xff, 0xfe, 0x00]))
+          assert.strictEqual(yield* state(root), before)
+          assert.isFalse(fs.existsSync(path.join(root, "../escaped.md")))
+        }
+      }), 60_000)
+  }
+
+  it.scopedLive("of a newer format is unsupported, and nothing of it is touched", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
+      fs.writeFileSync(sidecar(root, "vault.json"), JSON.stringify({ version: 2, secret: "?" }))
+      const all = () =>
+        fs.readdirSync(root, { recursive: true, encoding: "utf8" }).sort().map((name) => {
+          const stat = fs.statSync(path.join(root, name))
+          return [name, stat.mtimeMs, stat.size]
+        })
+      const before = all()
+      const error = yield* Effect.flip(opened(root))
+      assert.strictEqual(error.reason, "unsupported")
+      assert.notInclude(error.message, root)
+      assert.deepStrictEqual(all(), before)
+    }))
+
+  it.scopedLive("cloned without its sidecars opens whole, of origin file and trust 2", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
+      const texts = files(root)
+      fs.rmSync(path.join(root, ".effect-memory"), { recursive: true })
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual(yield* vault.issues, [])
+      const records = Chunk.toReadonlyArray(yield* Stream.runCollect(store.stream(system, {})))
+      assert.lengthOf(records, 55)
+      for (const { revision, source } of records) {
+        assert.deepInclude(source, { origin: "file", trust: 2 })
+        assert.strictEqual(revision, 1)
+      }
+      assert.deepStrictEqual(files(root), texts, "opened, not rewritten")
+    }))
+})
