@@ -235,7 +235,10 @@ describe("a store of somebody's own that fails", () => {
         scan: () => Stream.unwrap(Effect.map(due("scan"), () => Stream.fromIterable(Array.from(rows.values())))),
         commit: (_, writes) =>
           Effect.map(due("commit"), () => {
-            for (const { id, next } of writes) next ? rows.set(id, next) : rows.delete(id)
+            for (const { id, next } of writes) {
+              if (next) rows.set(id, next)
+              else rows.delete(id)
+            }
           })
       })
       yield* put(store, draft("alpha", { id: a }))

@@ -1,0 +1,150 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { get, system } from "../../src/testing/Sample.ts"
+import { copyOf, files, opened } from "./Place.ts"
+
+const ulid = (end: string) => MemoryId.make(`01HV3ZK4T6N8QW2RJ5Y7M9X0${end}`)
+const everyone = "global/01HV3ZK4T6N8QW2RJ5Y7M9X0AB.md"
+const bobs = "agents/Bob/01HV3ZK4T6N8QW2RJ5Y7M9X0BC.md"
+const derived = "agents/Bob/01HV3ZK4T6N8QW2RJ5Y7M9X0CD.md"
+const runs = "runs/run-42/01HV3ZK4T6N8QW2RJ5Y7M9X0DE.md"
+
+describe("a vault of drover's", () => {
+  it.scopedLive("opens where it stands, each record in its scope", () =>
+    Effect.gen(function*() {
+      const root = yield* copyOf("drover")
+      const before = files(root)
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual(yield* vault.issues, [])
+      assert.deepInclude(yield* get(store, system, ulid("AB")), {
+        scope: "global",
+        kind: "project",
+        tags: ["release", "calendar"],
+        summary: "Releases are cut from main on Thursdays",
+        body: "The train leaves at 15:00 CET; what isn't merged waits a week.",
+        createdAt: 1714060800000,
+        source: { origin: "file", trust: 2 }
+      })
+      assert.deepInclude(yield* get(store, system, ulid("BC")), {
+        scope: { agentId: "Bob" },
+        summary: "Ada prefers short answers: no preamble",
+        updatedAt: 1714150800000
+      })
+      assert.deepInclude(yield* get(store, system, ulid("CD")), { scope: { agentId: "Bob" }, body: "" })
+      assert.deepInclude(yield* get(store, system, ulid("DE")), { scope: { agentId: "Bob", runId: "run-42" } })
+      const bob = Viewer.make({ agentId: "Bob" })
+      assert.lengthOf((yield* store.list(bob, {})).items, 3)
+      assert.lengthOf((yield* store.list(Viewer.make({ agentId: "bob" }), {})).items, 1)
+      assert.lengthOf((yield* store.list(Viewer.make({ agentId: "Bob", runId: "run-42" }), {})).items, 4)
+      assert.deepStrictEqual(files(root), before)
+    }))
+
+  it.scopedLive("moves a record to its place with the next write, and keeps the keys that are nobody's here", () =>
+    Effect.gen(function*() {
+      const root = yield* copyOf("drover")
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        for (const end of ["AB", "BC", "CD", "DE"]) yield* store.update(system, ulid(end), { importance: 0.9 })
+        assert.deepStrictEqual(Object.keys(files(root)), [
+          "agents/+bob/01HV3ZK4T6N8QW2RJ5Y7M9X0BC.md",
+          "agents/+bob/01HV3ZK4T6N8QW2RJ5Y7M9X0CD.md",
+          "agents/+bob/runs/run-42/01HV3ZK4T6N8QW2RJ5Y7M9X0DE.md",
+          everyone
+        ])
+        yield* store.update(system, ulid("DE"), { tags: ["ci", "seen"] })
+      }))
+      const texts = Object.values(files(root)).join()
+      assert.include(texts, "reviewedBy: Ada")
+      assert.include(texts, "ticket:\n  number: 118\n  labels:\n    - flaky\n    - linux\n")
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual(yield* vault.issues, [])
+      assert.deepInclude(yield* get(store, system, ulid("DE")), {
+        revision: 3,
+        tags: ["ci", "seen"],
+        importance: 0.9,
+        source: { origin: "file", trust: 2 },
+        createdAt: 1714071600000
+      })
+      assert.deepStrictEqual((yield* store.history(system, ulid("DE"))).map(({ revision }) => revision), [3, 2, 1])
+    }))
+
+  it.scopedLive("left with both files by a death in the move is the new one, and the next write clears the old away", () =>
+    Effect.gen(function*() {
+      const root = yield* copyOf("drover")
+      const old = fs.readFileSync(path.join(root, bobs), "utf8")
+      yield* Effect.scoped(
+        Effect.flatMap(opened(root), ({ store }) => store.update(system, ulid("BC"), { body: "new" }))
+      )
+      fs.writeFileSync(path.join(root, bobs), old)
+      const { store, vault } = yield* opened(root)
+      assert.deepInclude(yield* get(store, system, ulid("BC")), { body: "new", revision: 2 })
+      assert.deepStrictEqual((yield* vault.issues).map(({ path }) => path), [bobs])
+      yield* store.update(system, ulid("BC"), { body: "newer" })
+      assert.deepStrictEqual(yield* vault.issues, [])
+      assert.isFalse(fs.existsSync(path.join(root, bobs)))
+      assert.isTrue(fs.existsSync(path.join(root, derived)))
+      assert.isTrue(fs.existsSync(path.join(root, runs)))
+      yield* store.forget(system, [ulid("CD")])
+      assert.isFalse(fs.existsSync(path.join(root, derived)))
+    }))
+})
+
+describe("a folder of Obsidian's", () => {
+  it.scopedLive("opens as everyone's reference notes of trust 2, called what their files are called", () =>
+    Effect.gen(function*() {
+      const root = yield* copyOf("obsidian")
+      const before = files(root)
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual(yield* vault.issues, [])
+      const { items } = yield* store.list(system, {})
+      assert.deepStrictEqual(items.map(({ source, summary, tags }) => [summary, source.reference, tags]).sort(), [
+        ["2024-05-02", "Daily/2024-05-02.md", []],
+        ["Ideen für später", "Ideen für später.md", []],
+        ["Reading list", "Reading list.md", ["books", "to-read"]],
+        ["Tomatoes", "Garden/Tomatoes.md", ["garden", "plants"]]
+      ])
+      for (const { kind, scope, source } of items) {
+        assert.deepInclude({ kind, scope, ...source }, { kind: "reference", scope: "global", origin: "file", trust: 2 })
+      }
+      assert.include(
+        items.find(({ summary }) => summary === "Tomatoes")?.body,
+        "See [[Reading list]].\n\n![[tomato.png]]"
+      )
+      assert.deepStrictEqual(files(root), before)
+    }))
+
+  it.scopedLive("keeps its files' names and its owner's keys through an update, and its records through a reopening", () =>
+    Effect.gen(function*() {
+      const root = yield* copyOf("obsidian")
+      const names = Object.keys(files(root))
+      const ids = yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        const { items } = yield* store.list(system, {})
+        for (const { body, id } of items) yield* store.update(system, id, { body: `${body}\n\nSeen.` })
+        assert.deepStrictEqual(Object.keys(files(root)), names)
+        return items.map(({ id }) => id).sort()
+      }))
+      const texts = files(root)
+      assert.include(texts["Reading list.md"], "aliases:\n  - Books\n  - What to read\ncssclasses:\n  - wide\n")
+      assert.include(texts["Garden/Tomatoes.md"], "id: 202304110930\n")
+      assert.include(texts["Garden/Tomatoes.md"], "created: 2023-04-11\n")
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual(yield* vault.issues, [])
+      const { items } = yield* store.list(system, {})
+      assert.deepStrictEqual(items.map(({ id }) => id).sort(), ids)
+      assert.isTrue(items.every(({ body, revision }) => revision === 2 && body.endsWith("Seen.")))
+      assert.lengthOf(yield* store.history(system, ids[0]!), 2)
+      // a new name is a new note
+      fs.renameSync(path.join(root, "Reading list.md"), path.join(root, "Books.md"))
+      yield* vault.refresh
+      assert.deepStrictEqual(yield* vault.issues, [])
+      assert.lengthOf((yield* store.list(system, {})).items, 4)
+      const [note] = yield* store.put(system, [{ scope: "global", kind: "reference", body: "ours" }])
+      assert.isTrue(fs.existsSync(path.join(root, "global", `${note!.record.id}.md`)))
+      yield* store.forget(system, [ids[0]!])
+    }))
+})

@@ -1,0 +1,163 @@
+import { NodeContext, NodeFileSystem } from "@effect/platform-node"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Random from "effect/Random"
+import * as TestClock from "effect/TestClock"
+import * as TestServices from "effect/TestServices"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
+import * as Lock from "../../src/storage/MemoryStore/Markdown/Lock.ts"
+import { eventually, place } from "./Place.ts"
+
+const timeout = Duration.millis(300)
+const file = (root: string) => path.join(root, ".effect-memory/lock")
+
+const lockOf = (
+  root: string,
+  seed: string,
+  platform: Layer.Layer<FileSystem.FileSystem | Path.Path> = NodeContext.layer
+) =>
+  Disk.make(root).pipe(
+    Effect.provide(platform),
+    Effect.flatMap((disk) => Lock.make(disk, timeout)),
+    Effect.withRandom(Random.make(seed))
+  )
+
+const folder = Effect.tap(place, (root) => Effect.sync(() => fs.mkdirSync(path.join(root, ".effect-memory"))))
+
+/** A holder whose process stands still: its clock does not move, so its heart does not beat. */
+const paused = (lock: Lock.Lock) =>
+  Effect.gen(function*() {
+    const holds = yield* Deferred.make<void>()
+    const wakes = yield* Deferred.make<void>()
+    const wasOurs = yield* Effect.fork(
+      lock.withLock(
+        Deferred.succeed(holds, undefined).pipe(
+          Effect.zipRight(Deferred.await(wakes)),
+          Effect.zipRight(lock.isOurs)
+        )
+      )
+    )
+    yield* Deferred.await(holds)
+    return { wakes: Effect.zipRight(Deferred.succeed(wakes, undefined), Fiber.join(wasOurs)) }
+  })
+
+describe("the lock of a vault", () => {
+  it.scoped("left behind is taken after its timeout, and not before", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      fs.writeFileSync(file(root), "12345 0")
+      const lock = yield* lockOf(root, "a")
+      const mine = yield* Effect.fork(lock.withLock(lock.isOurs))
+      const turn = Effect.promise(() => new Promise((done) => setImmediate(done)))
+      for (let millis = 0; millis < 295; millis += 5) {
+        for (let turns = 0; turns < 5; turns++) yield* turn
+        yield* TestClock.adjust("5 millis")
+      }
+      assert.strictEqual(fs.readFileSync(file(root), "utf8"), "12345 0")
+      while ((yield* Fiber.poll(mine))._tag === "None") {
+        yield* TestClock.adjust("5 millis")
+        yield* turn
+      }
+      assert.isTrue(yield* Fiber.join(mine))
+      assert.isFalse(fs.existsSync(file(root)))
+    }))
+
+  it.scoped("that a holder lost while it stood still is not its own any more, and not its to release", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      const [sleeper, thief] = [yield* lockOf(root, "equal"), yield* lockOf(root, "equal")]
+      const { wakes } = yield* paused(sleeper)
+      const stole = yield* Deferred.make<void>()
+      const done = yield* Deferred.make<void>()
+      const theft = yield* thief.withLock(
+        Deferred.succeed(stole, undefined).pipe(Effect.zipRight(Deferred.await(done)), Effect.zipRight(thief.isOurs))
+      ).pipe(TestServices.provideLive, Effect.fork)
+      yield* TestServices.provideLive(Effect.timeout(Deferred.await(stole), "20 seconds"))
+      assert.isFalse(yield* wakes)
+      assert.isTrue(fs.existsSync(file(root)), "the thief's is still there")
+      yield* Deferred.succeed(done, undefined)
+      assert.isTrue(yield* Fiber.join(theft))
+      assert.isFalse(fs.existsSync(file(root)))
+    }))
+
+  it.scopedLive("is held by a heart that beats, however long the work takes", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      const [holder, other] = [yield* lockOf(root, "a"), yield* lockOf(root, "b")]
+      const beats = yield* holder.withLock(Effect.gen(function*() {
+        const waiting = yield* Effect.fork(other.withLock(Effect.void))
+        yield* eventually("beats", Effect.sync(() => Number(fs.readFileSync(file(root), "utf8").split(" ")[1]) > 8))
+        assert.isTrue(yield* holder.isOurs)
+        return waiting
+      }))
+      yield* Fiber.join(beats)
+    }))
+
+  it.scopedLive("that two find stale is stolen by one; the other puts back what it took by mistake", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      fs.writeFileSync(file(root), "12345 0")
+      // the slow one stops between its last look and its rename
+      const looked = yield* Deferred.make<void>()
+      const goes = yield* Deferred.make<void>()
+      const slowly = Layer.effect(
+        FileSystem.FileSystem,
+        Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => ({
+          ...real,
+          rename: (from, to) =>
+            Deferred.succeed(looked, undefined).pipe(
+              Effect.zipRight(Deferred.await(goes)),
+              Effect.zipRight(real.rename(from, to))
+            )
+        }))
+      ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
+      const [slow, quick] = [yield* lockOf(root, "slow", slowly), yield* lockOf(root, "quick")]
+      let inside = 0
+      const alone = (lock: Lock.Lock, work: Effect.Effect<unknown>) =>
+        lock.withLock(Effect.gen(function*() {
+          assert.strictEqual(++inside, 1)
+          yield* work
+          assert.isTrue(yield* lock.isOurs)
+          inside--
+        }))
+      const late = yield* Effect.fork(alone(slow, Effect.void))
+      yield* Effect.timeout(Deferred.await(looked), "20 seconds")
+      yield* alone(
+        quick,
+        Effect.gen(function*() {
+          const mine = fs.statSync(file(root)).ino
+          yield* Deferred.succeed(goes, undefined)
+          yield* eventually(
+            "the slow one takes it, and gives it back",
+            Effect.sync(() => {
+              const aside = fs.readdirSync(path.dirname(file(root))).length > 1
+              return !aside && fs.existsSync(file(root)) && fs.statSync(file(root)).ino === mine
+            })
+          )
+        })
+      )
+      yield* Fiber.join(late)
+      assert.isFalse(fs.existsSync(file(root)))
+    }))
+
+  it.scopedLive("held for good by one that lives is given up on, and says so", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      const disk = yield* Effect.provide(Disk.make(root), NodeContext.layer)
+      const [holder, other] = [
+        yield* Lock.make(disk, Duration.millis(20)),
+        yield* Lock.make(disk, Duration.millis(20))
+      ]
+      const refused = yield* holder.withLock(Effect.either(other.withLock(Effect.void)))
+      assert.isTrue(Either.isLeft(refused) && refused.left.reason === "unavailable")
+    }))
+})
