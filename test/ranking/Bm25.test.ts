@@ -1,0 +1,94 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import { bm25, buildDoc } from "../../src/ranking/Bm25.ts"
+import { make } from "../../src/ranking/Tokenizer.ts"
+
+const doc = (body: string, tags: ReadonlyArray<string> = []) => buildDoc(body, { summary: "", body, tags })
+const ids = (query: string, ...docs: ReadonlyArray<ReturnType<typeof doc>>) => bm25(query, docs).map(({ id }) => id)
+import { naughty } from "./world.ts"
+
+describe("buildDoc", () => {
+  it("counts summary, body and tags as one text", () => {
+    const { length, tags, terms } = buildDoc(1, { summary: "Green tea", body: "tea", tags: ["Tea", "two words"] })
+    assert.deepStrictEqual(Array.from(terms), [["green", 1], ["tea", 3], ["two", 1], ["words", 1]])
+    assert.strictEqual(length, 6)
+    assert.deepStrictEqual(Array.from(tags), ["tea"])
+  })
+
+  it("leaves out a summary that is a copy of the body's beginning", () => {
+    const fields = { summary: "Green tea…", body: "Green tea" }
+    assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: true }).length, 2)
+    assert.strictEqual(buildDoc(1, { ...fields, summaryDerived: false }).length, 4)
+  })
+
+  it("a tag is whole where it is one word, in any script", () => {
+    const { tags } = buildDoc(1, {
+      summary: "",
+      body: "",
+      tags: ["TypeScript", "Café", "東京", "茶", "e-mail us", "the"]
+    })
+    assert.deepStrictEqual(Array.from(tags), ["typescript", "cafe", "東京", "茶"])
+  })
+})
+
+describe("bm25", () => {
+  it("is the formula", () => {
+    const docs = [doc("tea tea milk"), doc("tea"), doc("black coffee")]
+    const idf = Math.log(1 + (3 - 2 + 0.5) / (2 + 0.5))
+    const score = (tf: number, length: number) => idf * tf * 2.5 / (tf + 1.5 * (0.25 + 0.75 * length / 2))
+    const [first, second, ...rest] = bm25("tea", docs)
+    assert.deepStrictEqual([first!.id, second!.id, rest], ["tea", "tea tea milk", []])
+    assert.closeTo(first!.score, score(1, 1), 1e-12)
+    assert.closeTo(second!.score, score(2, 3), 1e-12)
+  })
+
+  it("adds 1 for each query term that is a whole tag", () => {
+    const plain = bm25("hot tea", [doc("tea hot")])[0]!.score
+    const [tagged] = bm25("hot tea", [doc("", ["hot", "Tea"])])
+    assert.closeTo(tagged!.score, plain + 2, 1e-12)
+    assert.closeTo(bm25("hot tea", [doc("", ["hot tea"])])[0]!.score, plain, 1e-12)
+  })
+
+  it("the oftener, the rarer and the shorter, the better", () => {
+    assert.deepStrictEqual(ids("tea", doc("tea milk"), doc("tea tea")), ["tea tea", "tea milk"])
+    assert.deepStrictEqual(ids("tea rum", doc("tea x1"), doc("rum x2"), doc("tea x3")), ["rum x2", "tea x1", "tea x3"])
+    assert.deepStrictEqual(ids("tea", doc("tea and milk"), doc("tea")), ["tea", "tea and milk"])
+  })
+
+  it("equal scores keep the order of arrival", () => {
+    assert.deepStrictEqual(ids("tea", doc("tea b"), doc("tea a"), doc("tea c")), ["tea b", "tea a", "tea c"])
+  })
+
+  it("a token said twice counts once", () => {
+    const docs = [doc("tea"), doc("milk tea")]
+    assert.deepStrictEqual(bm25("tea tea TEA", docs), bm25("tea", docs))
+  })
+
+  it("nothing comes of nothing", () => {
+    assert.deepStrictEqual(bm25("tea", []), [])
+    for (const query of ["", "the", "?!", "x", "coffee"]) assert.deepStrictEqual(bm25(query, [doc("tea")]), [])
+    assert.deepStrictEqual(bm25("tea", [doc(""), doc("…")]), [])
+  })
+
+  it("takes another tokenizer for both sides", () => {
+    const stemmed = make({ stem: true })
+    assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" }, stemmed)], stemmed), 1)
+    assert.lengthOf(bm25("runs", [buildDoc(1, { summary: "", body: "running" })]), 0)
+  })
+
+  it("scores are finite and above 0, best first, whatever is searched for and in what", () => {
+    const text = FastCheck.oneof(
+      FastCheck.fullUnicodeString(),
+      FastCheck.constantFrom(...naughty),
+      FastCheck.constantFrom("tea", "constructor __proto__ toString")
+    )
+    FastCheck.assert(
+      FastCheck.property(text, FastCheck.array(text, { maxLength: 8 }), (query, bodies) => {
+        const scores = bm25(query, bodies.map((body) => doc(body, [body]))).map(({ score }) => score)
+        for (const score of scores) assert.isTrue(score > 0 && Number.isFinite(score))
+        assert.deepStrictEqual(scores, Array.from(scores).sort((a, b) => b - a))
+      }),
+      { seed: 1, numRuns: 1_000 }
+    )
+  })
+})

