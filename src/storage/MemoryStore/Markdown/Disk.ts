@@ -32,6 +32,8 @@ export interface Disk {
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
   /** `None` where there is no file. Bytes that are no UTF-8 are `corrupt`. */
   readonly read: (path: string) => Io<Option.Option<string>>
+  /** `path_escape` where there is such a folder: it is not ours to write. */
+  readonly within: (path: string) => Io<void>
   /** A sidecar's: what is no UTF-8 is replaced, and whoever asked finds no sense in it. */
   readonly readLoose: (path: string) => Io<Option.Option<string>>
   /** From a byte on, and how far it goes. */
@@ -108,6 +110,12 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             : Effect.fail(failure(relative)(error))
       })
 
+    const linkAbove = (relative: string) =>
+      Effect.findFirst(
+        relative.split("/").slice(0, -1).map((_, i, parts) => parts.slice(0, i + 1).join("/")),
+        isLink
+      )
+
     return {
       list: (folder) =>
         Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
@@ -122,10 +130,14 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           }))
         ),
       isLink,
-      linkAbove: (relative) =>
-        Effect.findFirst(
-          relative.split("/").slice(0, -1).map((_, i, parts) => parts.slice(0, i + 1).join("/")),
-          isLink
+      linkAbove,
+      within: (relative) =>
+        Effect.flatMap(
+          linkAbove(relative),
+          Option.match({
+            onNone: () => Effect.void,
+            onSome: (link) => MemoryError.make("path_escape", { op: "write", message: `${link} is a link` })
+          })
         ),
       read: (relative) =>
         Effect.flatMap(

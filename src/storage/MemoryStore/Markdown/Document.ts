@@ -16,6 +16,7 @@ import { deriveSummary, MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
 import { payloadIssues } from "../../Check.ts"
+import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
 
 /** Frontmatter keys that are nobody's field here; they survive every write. */
@@ -89,7 +90,7 @@ export const print = (
 export const parse = (context: Context, path: string, text: string, mtime: number): Either.Either<Parsed, string> =>
   Either.gen(function*() {
     const place = Layout.placeOf(path)
-    const [matter, body] = yield* split(text)
+    const [matter, body] = yield* Frontmatter.split(text)
     const tenant = yield* tenantOf(place, matter)
     const scope = yield* scopeOf(place, matter)
     const id = place.id ?? MemoryId.foreign("file", path.normalize("NFC"))
@@ -150,44 +151,6 @@ const own = new Set([
   ...["origin", "trust", "reference", "session", "sequence"],
   ...MemoryScope.fields
 ])
-
-const maxMatter = 262_144
-
-const split = (text: string): Either.Either<readonly [Readonly<Record<string, unknown>>, string], string> => {
-  const start = text.replace(/^\uFEFF/, "")
-  const open = /^---[ \t]*\r?\n/.exec(start)
-  const eol = /\r?\n/.exec(start)?.[0] ?? "\n"
-  if (!open) return Either.right([{}, trimmed(start, eol)])
-  const close = /^---[ \t]*(?:\r?\n|$)/m.exec(start.slice(open[0].length))
-  if (!close) return Either.left("the frontmatter has no end")
-  if (close.index > maxMatter) return Either.left("the frontmatter is too large")
-  const body = start.slice(open[0].length + close.index + close[0].length)
-  return Either.flatMap(
-    yaml(start.slice(open[0].length, open[0].length + close.index)),
-    (matter) => Either.right([matter, trimmed(body, eol)] as const)
-  )
-}
-
-/** One line break before, and one after, are the file's and not the body's. */
-const trimmed = (body: string, eol: string): string => {
-  const rest = body.startsWith(eol) ? body.slice(eol.length) : body
-  return rest.endsWith(eol) ? rest.slice(0, -eol.length) : rest
-}
-
-const yaml = (text: string): Either.Either<Readonly<Record<string, unknown>>, string> =>
-  Either.try({
-    try: (): unknown => Yaml.parse(text, { maxAliasCount: 20, schema: "core", logLevel: "error" }),
-    catch: (error) => `frontmatter: ${firstLine(String(error))}`
-  }).pipe(
-    Either.flatMap((matter) => {
-      if (matter === null || matter === undefined) return Either.right({})
-      if (typeof matter !== "object" || Array.isArray(matter)) {
-        return Either.left("frontmatter: expected keys and values")
-      }
-      if (Object.hasOwn(matter, "__proto__")) return Either.left("frontmatter: __proto__ is no key")
-      return Either.right(matter as Readonly<Record<string, unknown>>) // an object that is no array
-    })
-  )
 
 /** Whether it says that we wrote it: then it says all of where it belongs, and a copy elsewhere gives itself away. */
 const isOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
@@ -290,8 +253,6 @@ const frozen = (record: MemoryRecord): MemoryRecord =>
   new MemoryRecord({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) }, {
     disableValidation: true
   })
-
-const firstLine = (text: string): string => text.split("\n", 1)[0]!
 
 const defined = <A extends object>(fields: A): A =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional keys only

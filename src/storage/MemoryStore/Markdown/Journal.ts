@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { Disk } from "./Disk.ts"
-import { hidden, isBelow } from "./Layout.ts"
+import { hidden, isBelow, isRecord } from "./Layout.ts"
 import { seal, unseal } from "./Seal.ts"
 
 /** What a file shall hold; `null`: there shall be none. */
@@ -66,16 +66,13 @@ export const make = (disk: Disk, key: string): Journal => {
         yield* disk.move(file, `${file}.unread`)
         return []
       }
-      yield* Effect.forEach(
-        old.value.toReversed(),
-        (step) =>
-          Effect.flatMap(
-            disk.readLoose(step.path),
-            (text) => hashOf(Option.getOrNull(text)) === step.after ? perform(step) : Effect.void
-          )
-      )
+      for (const step of old.value.toReversed()) {
+        if (!isBelow(step.path) || Option.isSome(yield* disk.linkAbove(step.path))) continue
+        const text = yield* disk.readLoose(step.path)
+        if (hashOf(Option.getOrNull(text)) === step.after) yield* perform(step)
+      }
       yield* disk.remove(file)
-      return old.value.map(({ path }) => path).filter(isBelow)
+      return old.value.map(({ path }) => path).filter(isRecord)
     }).pipe(Effect.uninterruptible)
   }
 }

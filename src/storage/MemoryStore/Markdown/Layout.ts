@@ -65,9 +65,12 @@ export interface Place {
   readonly name: string
 }
 
-/** Whether a path that somebody wrote down stays below the root, and is hidden nowhere. */
+/** Whether a path that somebody wrote down stays below the root. */
 export const isBelow = (path: string): boolean =>
-  path.split(/[\\/]/).every((part) => part !== "" && !part.startsWith(".")) && !path.includes("\0")
+  !path.includes("\0") && path.split(/[\\/]/).every((part) => part !== "" && part !== "." && part !== "..")
+
+/** Whether a look at the folder could come by it. */
+export const isRecord = (path: string): boolean => isBelow(path) && !/(?:^|\/)\./.test(path) && path.endsWith(".md")
 
 export const placeOf = (path: string): Place => {
   const parts = path.split("/")

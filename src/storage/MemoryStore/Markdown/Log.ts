@@ -7,13 +7,16 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { Disk } from "./Disk.ts"
-import { hidden, isBelow } from "./Layout.ts"
+import { hidden, isRecord } from "./Layout.ts"
 
 export interface Log {
   /** Begins anew where it has grown beyond a megabyte. For who holds the lock. */
   readonly append: (paths: ReadonlyArray<string>) => Effect.Effect<void, MemoryError>
-  /** What was touched since we last asked; `None`: it began anew or cannot be read, and any file may have changed. */
-  readonly news: Effect.Effect<Option.Option<ReadonlyArray<string>>, MemoryError>
+  /**
+   * What was touched since we last asked; `None`: it began anew or cannot be read, and any file may have changed. Without
+   * the lock the last line is told again the next time: its writer may not be done.
+   */
+  readonly news: (locked: boolean) => Effect.Effect<Option.Option<ReadonlyArray<string>>, MemoryError>
 }
 
 const file = `${hidden}/log`
@@ -24,21 +27,23 @@ const decode = Schema.decodeOption(Line)
 export const make = (disk: Disk): Log => {
   let position: { readonly ino: number; readonly offset: number } | undefined
 
-  const news = Effect.gen(function*() {
-    const stat = yield* disk.stat(file)
-    const { ino, size } = Option.getOrElse(stat, () => ({ ino: 0, size: 0 }))
-    const from = position
-    if (from === undefined || (from.ino !== ino && from.offset > 0) || size < from.offset) {
-      position = { ino, offset: size }
-      return Option.none()
-    }
-    if (size === from.offset) return Option.some([])
-    const text = yield* disk.readFrom(file, from.offset)
-    const whole = text.slice(0, text.lastIndexOf("\n") + 1) // a line may still be on its way
-    position = { ino, offset: from.offset + new TextEncoder().encode(whole).length }
-    const lines = Option.all(whole.split("\n").slice(0, -1).map((line) => decode(line)))
-    return Option.map(lines, (all) => all.flat().filter(isBelow))
-  })
+  const news = (locked: boolean) =>
+    Effect.gen(function*() {
+      const stat = yield* disk.stat(file)
+      const { ino, size } = Option.getOrElse(stat, () => ({ ino: 0, size: 0 }))
+      const from = position?.ino === ino && position.offset <= size ? position.offset : undefined
+      if (size === (from ?? 0)) {
+        position = { ino, offset: size }
+        return from === undefined ? Option.none() : Option.some([])
+      }
+      const text = yield* disk.readFrom(file, from ?? 0)
+      const end = text.lastIndexOf("\n") + 1 // a line may still be on its way
+      const told = locked ? end : text.lastIndexOf("\n", end - 2) + 1
+      position = { ino, offset: (from ?? 0) + new TextEncoder().encode(text.slice(0, told)).length }
+      if (from === undefined) return Option.none()
+      const lines = Option.all(text.slice(0, end).split("\n").slice(0, -1).map((line) => decode(line)))
+      return Option.map(lines, (all) => all.flat().filter(isRecord))
+    })
 
   return {
     append: (paths) => {

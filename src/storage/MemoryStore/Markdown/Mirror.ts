@@ -18,6 +18,7 @@ import type { Disk, Stat } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as Layout from "./Layout.ts"
 import type { Revisions } from "./Revisions.ts"
+import * as Walk from "./Walk.ts"
 
 interface Seen {
   readonly path: string
@@ -95,8 +96,8 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
     ...(MemoryKind.find(context.kinds, record.kind).dedupe && { dedupeKey: dedupeKey(tenant, record) })
   })
 
-  const set = (path: string, next: Entry | Bad | undefined): ReadonlyArray<News> => {
-    touched.set(path, ++epoch)
+  const set = (path: string, next: Entry | Bad | undefined, at = ++epoch): ReadonlyArray<News> => {
+    touched.set(path, at)
     const last = files.get(path)
     if (next === last) return []
     if (next) files.set(path, next)
@@ -208,7 +209,7 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
 
   const lookAt = (paths: ReadonlyArray<string>, walked: ReadonlySet<string> = new Set(), kept: Kept = () => true) =>
     Effect.suspend(() => {
-      const start = epoch
+      const at = ++epoch // of two looks at a file, the one that began later counts
       const found = new Map<string, Entry | Bad | undefined>()
       // lanes: a fiber for every path would cost more than its stat
       const lanes = Array.from({ length: concurrency }, (_, lane) => paths.filter((_, i) => i % concurrency === lane))
@@ -228,30 +229,14 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
             discard: true
           }
         ),
-        () => paths.flatMap((path) => (touched.get(path) ?? 0) > start ? [] : set(path, found.get(path)))
+        () => paths.flatMap((path) => (touched.get(path) ?? 0) > at ? [] : set(path, found.get(path), at))
       )
     })
 
-  const walk = (folder: string): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
-    Effect.flatMap(disk.list(folder), (names) =>
-      Effect.map(
-        Effect.forEach(names, (name) => {
-          const path = folder === "" ? name : `${folder}/${name}`
-          if (name.startsWith(".")) return Effect.succeed([])
-          return name.endsWith(".md") ? Effect.succeed([path]) : below(path)
-        }, { concurrency }),
-        (all) => all.flat()
-      ))
-  /** A link is looked at, and not followed; a folder that cannot be read keeps what is known of it. */
-  const below = (path: string): Effect.Effect<ReadonlyArray<string>> =>
-    Effect.gen(function*() {
-      const stat = yield* disk.stat(path)
-      if (Option.isNone(stat) || stat.value.type !== "Directory") return []
-      return (yield* disk.isLink(path)) ? [path] : yield* walk(path)
-    }).pipe(Effect.catchAll((error) => {
-      troubles.set(path, error)
-      return Effect.succeed(Array.from(files.keys()).filter((known) => known.startsWith(`${path}/`)))
-    }))
+  const walk = Walk.make(disk, (folder, error) => {
+    troubles.set(folder, error)
+    return Array.from(files.keys()).filter((known) => known.startsWith(`${folder}/`))
+  })
 
   return {
     entry,
@@ -278,7 +263,7 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
       const known = Array.from(files.keys())
       // of a vault that nothing is known of, most records have no history: one list tells
       const ids = known.length === 0 ? new Set(yield* revisions.all) : undefined
-      const walked = new Set(yield* walk(""))
+      const walked = new Set(yield* walk)
       const kept: Kept = (tenant, id) => ids === undefined || ids.has(revisions.path(tenant, id))
       return yield* lookAt(Array.from(new Set([...walked, ...known])), walked, kept)
     }),

@@ -2,8 +2,6 @@
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Random from "effect/Random"
-import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
@@ -12,6 +10,7 @@ import * as Changes from "../../Changes.ts"
 import type { Stored, Write } from "../../MemoryStore.ts"
 import type { Disk } from "./Disk.ts"
 import * as Document from "./Document.ts"
+import * as Header from "./Header.ts"
 import * as Journal from "./Journal.ts"
 import * as Layout from "./Layout.ts"
 import * as Lock from "./Lock.ts"
@@ -39,23 +38,16 @@ export interface Vault {
   readonly save: Io<void>
 }
 
-/** The first is the only one. */
-const version = 1
-const file = `${Layout.hidden}/vault.json`
-const Version = Schema.parseJson(Schema.Struct({ version: Schema.Int }))
-const Header = Schema.parseJson(Schema.Struct({ version: Schema.Int, key: Schema.String }))
-
 export const open = (
   disk: Disk,
   kinds: ReadonlyMap<string, MemoryKind>,
   lockTimeout: Duration.Duration
 ): Effect.Effect<Vault, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    yield* within(disk, file)
-    yield* within(disk, `${Layout.hidden}/log/`) // written in place: no link either
+    yield* disk.within(`${Layout.hidden}/log/`) // written in place: no link either
     const lock = yield* Lock.make(disk, lockTimeout)
     const log = Log.make(disk)
-    const { key } = yield* header(disk, lock)
+    const { key } = yield* Header.open(disk, lock)
     const journal = Journal.make(disk, key)
     const revisions = Revisions.make(disk)
     const context: Document.Context = { key, kinds }
@@ -93,7 +85,7 @@ export const open = (
       })
     const follow = (locked: boolean) =>
       Effect.flatMap(
-        log.news,
+        log.news(locked),
         (news) =>
           heard(dirty || Option.isNone(news) ? mirror.look : mirror.lookAt(Array.from(new Set(news.value))), locked)
       ).pipe(
@@ -103,7 +95,10 @@ export const open = (
     const exclusive = <A>(self: Io<A>): Io<A> =>
       lock.withLock(Effect.gen(function*() {
         const recovered = yield* journal.recover
-        if (recovered.length > 0) yield* heard(mirror.lookAt(recovered), true)
+        if (recovered.length > 0) {
+          yield* log.append(recovered.filter((path) => path.endsWith(".md")))
+          yield* heard(mirror.lookAt(recovered), true)
+        }
         yield* follow(true)
         return yield* self
       }))
@@ -114,7 +109,7 @@ export const open = (
         const ids = Array.from(new Set(writes.map(({ id }) => id)))
         const plans = yield* Effect.forEach(ids, (id) => planned(tenant, id, writes.filter((write) => write.id === id)))
         const steps = plans.flatMap((plan) => plan.steps)
-        yield* Effect.forEach(steps, ({ path }) => within(disk, path), { discard: true })
+        yield* Effect.forEach(steps, ({ path }) => disk.within(path), { discard: true })
         yield* guard
         yield* log.append(steps.flatMap(({ path }) => path.endsWith(".md") ? [path] : []))
         yield* Effect.tapError(
@@ -217,7 +212,7 @@ export const open = (
 
     for (const entry of yield* Snapshot.load(disk, key)) mirror.set(entry.path, entry)
     const loaded = new Set(mirror.entries())
-    yield* log.news
+    yield* log.news(false)
     if (Option.isSome(yield* disk.readLoose(journalFile))) yield* exclusive(Effect.void)
     yield* mirror.look
 
@@ -241,7 +236,7 @@ export const open = (
         )),
       exclusive,
       commit,
-      refresh: Effect.zipRight(log.news, heard(mirror.look, false)),
+      refresh: Effect.zipRight(log.news(false), heard(mirror.look, false)),
       follow: follow(false),
       save: Effect.suspend(() => {
         const entries = mirror.entries()
@@ -254,46 +249,6 @@ export const open = (
   })
 
 const journalFile = `${Layout.hidden}/journal.json`
-
-/** Its key is drawn once, by whoever comes first. */
-const header = (disk: Disk, lock: Lock.Lock) =>
-  Effect.gen(function*() {
-    const known = yield* disk.read(file)
-    if (Option.isSome(known)) return yield* decoded(known.value)
-    yield* disk.makeFolder(Layout.hidden)
-    return yield* lock.withLock(Effect.gen(function*() {
-      const first = yield* disk.read(file)
-      if (Option.isSome(first)) return yield* decoded(first.value)
-      const digits = yield* Effect.replicateEffect(Random.nextIntBetween(0, 2 ** 32), 8)
-      const made = { version, key: digits.map((digit) => digit.toString(16).padStart(8, "0")).join("") }
-      yield* disk.write(`${Layout.hidden}/.gitignore`, "*\n")
-      yield* disk.write(file, Schema.encodeSync(Header)(made))
-      return made
-    }))
-  })
-
-const decoded = (text: string) =>
-  Effect.gen(function*() {
-    const { version: found } = yield* Schema.decode(Version)(text)
-    if (found !== version) {
-      return yield* MemoryError.make("unsupported", {
-        op: "open",
-        message: `the vault has format ${found}, this is ${version}`
-      })
-    }
-    return yield* Schema.decode(Header)(text)
-  }).pipe(Effect.catchTag("ParseError", (cause) =>
-    MemoryError.make("corrupt", { op: "open", message: `${file} cannot be read`, detail: { location: file }, cause })))
-
-/** What lies beyond a link is not ours to write. */
-const within = (disk: Disk, path: string): Io<void> =>
-  Effect.flatMap(
-    disk.linkAbove(path),
-    Option.match({
-      onNone: () => Effect.void,
-      onSome: (link) => MemoryError.make("path_escape", { op: "commit", message: `${link} is a link` })
-    })
-  )
 
 const conflict = (message: string, expected: number, actual: number) =>
   MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })

@@ -1,0 +1,45 @@
+/** Where the YAML at the head of a text ends and its body begins. YAML of strangers: bounded, and of JSON's types only. */
+import * as Either from "effect/Either"
+import * as Yaml from "yaml"
+
+/** UTF-16 units. */
+const maxMatter = 262_144
+
+/** Keys and values, and the body. Left: what is wrong with them. */
+export const split = (text: string): Either.Either<readonly [Readonly<Record<string, unknown>>, string], string> => {
+  const start = text.replace(/^\uFEFF/, "")
+  const open = /^---[ \t]*\r?\n/.exec(start)
+  const eol = /\r?\n/.exec(start)?.[0] ?? "\n"
+  if (!open) return Either.right([{}, trimmed(start, eol)])
+  const close = /^---[ \t]*(?:\r?\n|$)/m.exec(start.slice(open[0].length))
+  if (!close) return Either.left("the frontmatter has no end")
+  if (close.index > maxMatter) return Either.left("the frontmatter is too large")
+  const body = start.slice(open[0].length + close.index + close[0].length)
+  return Either.flatMap(
+    yaml(start.slice(open[0].length, open[0].length + close.index)),
+    (matter) => Either.right([matter, trimmed(body, eol)] as const)
+  )
+}
+
+/** One line break before, and one after, are the file's and not the body's. */
+const trimmed = (body: string, eol: string): string => {
+  const rest = body.startsWith(eol) ? body.slice(eol.length) : body
+  return rest.endsWith(eol) ? rest.slice(0, -eol.length) : rest
+}
+
+const yaml = (text: string): Either.Either<Readonly<Record<string, unknown>>, string> =>
+  Either.try({
+    try: (): unknown => Yaml.parse(text, { maxAliasCount: 20, schema: "core", logLevel: "error" }),
+    catch: (error) => `frontmatter: ${firstLine(String(error))}`
+  }).pipe(
+    Either.flatMap((matter) => {
+      if (matter === null || matter === undefined) return Either.right({})
+      if (typeof matter !== "object" || Array.isArray(matter)) {
+        return Either.left("frontmatter: expected keys and values")
+      }
+      if (Object.hasOwn(matter, "__proto__")) return Either.left("frontmatter: __proto__ is no key")
+      return Either.right(matter as Readonly<Record<string, unknown>>) // an object that is no array
+    })
+  )
+
+const firstLine = (text: string): string => text.split("\n", 1)[0]!

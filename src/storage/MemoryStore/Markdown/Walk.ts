@@ -1,0 +1,32 @@
+/** Every file of the folder that can be a record. A link is named, and not followed; what begins with a dot is hidden. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { MemoryError } from "../../../domain/MemoryError.ts"
+import type { Disk } from "./Disk.ts"
+
+const concurrency = 32
+
+/** `unreadable`: what is to be taken for the files of a folder that cannot be read now. */
+export const make = (
+  disk: Disk,
+  unreadable: (folder: string, error: MemoryError) => ReadonlyArray<string>
+): Effect.Effect<ReadonlyArray<string>, MemoryError> => {
+  const within = (folder: string): Effect.Effect<ReadonlyArray<string>, MemoryError> =>
+    Effect.flatMap(disk.list(folder), (names) =>
+      Effect.map(
+        Effect.forEach(names, (name) => {
+          const path = folder === "" ? name : `${folder}/${name}`
+          if (name.startsWith(".")) return Effect.succeed([])
+          return name.endsWith(".md") ? Effect.succeed([path]) : below(path)
+        }, { concurrency }),
+        (all) => all.flat()
+      ))
+  const below = (path: string): Effect.Effect<ReadonlyArray<string>> =>
+    Effect.gen(function*() {
+      const stat = yield* disk.stat(path)
+      if (Option.isNone(stat) || stat.value.type !== "Directory") return []
+      return (yield* disk.isLink(path)) ? [path] : yield* within(path)
+    }).pipe(Effect.catchAll((error) => Effect.sync(() => unreadable(path, error))))
+
+  return within("")
+}
