@@ -67,6 +67,14 @@ describe("tokenise", () => {
     )
   })
 
+  it("a long text without spaces is cut between characters", () => {
+    for (const start of ["", "京", "行く"]) {
+      const terms = tokenise(start + "𠮷".repeat(1_000))
+      assert.isTrue(terms.every((term) => term.isWellFormed()))
+      assert.strictEqual(terms.filter((term) => term === "𠮷").length, 1_000)
+    }
+  })
+
   it("survives a megabyte of anything", () => {
     for (const text of ["a", "京", "é", "ｶﾞ", "ไ", "한", "\ud800", "\u0301", "e\u0301", "a ", "\u0000", "😀", "ﷺ"]) {
       const terms = tokenise(text.repeat(Math.floor(1_000_000 / text.length)))
