@@ -1,4 +1,5 @@
 /** The programs of `processes/`, run and listened to. */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import * as Schema from "effect/Schema"
@@ -7,8 +8,11 @@ import { spawn } from "node:child_process"
 import * as path from "node:path"
 import { createInterface } from "node:readline"
 
+/** Short by default; `npm run soak` asks for the whole. */
+export const times = (short: number, long: number): number => process.env["SOAK"] === undefined ? short : long
+
 export interface Program<A> {
-  /** What it says, in order; at most 60 s are waited for it. */
+  /** What it says, in order; waited for under a watchdog. */
   readonly line: Effect.Effect<A>
   /** All that it has said and nobody asked for. */
   readonly rest: Effect.Effect<ReadonlyArray<A>>
@@ -17,6 +21,8 @@ export interface Program<A> {
   /** Its exit code; `null` where it was killed. All it said is in `rest` by then. */
   readonly end: Effect.Effect<number | null>
 }
+
+const patience = Duration.seconds(times(60, 1_200))
 
 /** Killed with the scope, where it still runs then. */
 export const program = <A, I>(
@@ -42,13 +48,10 @@ export const program = <A, I>(
       new Promise<void>((done) => out.on("close", done))
     ])
     return {
-      line: Queue.take(lines).pipe(Effect.timeout("60 seconds"), Effect.orDie),
+      line: Queue.take(lines).pipe(Effect.timeout(patience), Effect.orDie),
       rest: Effect.map(Queue.takeAll(lines), (all) => Array.from(all)),
       signal: (signal) => Effect.sync(() => child.kill(signal)),
       tell: (text) => Effect.sync(() => child.stdin.write(text)),
-      end: Effect.promise(() => end).pipe(Effect.map(([code]) => code), Effect.timeout("60 seconds"), Effect.orDie)
+      end: Effect.promise(() => end).pipe(Effect.map(([code]) => code), Effect.timeout(patience), Effect.orDie)
     }
   })
-
-/** Short by default; `npm run soak` asks for the whole. */
-export const times = (short: number, long: number): number => process.env["SOAK"] === undefined ? short : long

@@ -15,6 +15,8 @@ import { seal, unseal } from "./Seal.ts"
 export const Step = Schema.Struct({ path: Schema.String, content: Schema.NullOr(Schema.String) })
 export interface Step extends Schema.Schema.Type<typeof Step> {}
 
+type Guard = Effect.Effect<void, MemoryError>
+
 export interface Journal {
   /**
    * All or nothing. Of one record, the order of its steps is safe enough without a journal: `alone`. `guard` is asked
@@ -22,10 +24,10 @@ export interface Journal {
    */
   readonly run: (
     steps: ReadonlyArray<Step>,
-    options: { readonly alone: boolean; readonly guard: Effect.Effect<void, MemoryError> }
+    options: { readonly alone: boolean; readonly guard: Guard }
   ) => Effect.Effect<void, MemoryError>
-  /** Puts back what a process left half done, but for files that a hand has changed since; the paths. For who holds the lock. */
-  readonly recover: Effect.Effect<ReadonlyArray<string>, MemoryError>
+  /** Puts back what was left half done, by us or by a process that died, but for files changed since; the records' paths. For who holds the lock. */
+  readonly recover: (guard: Guard) => Effect.Effect<ReadonlyArray<string>, MemoryError>
 }
 
 const file = `${hidden}/journal.json`
@@ -34,7 +36,11 @@ const Before = Schema.parseJson(Schema.Array(Schema.Struct({ ...Step.fields, aft
 const decode = Schema.decodeOption(Before)
 
 export const make = (disk: Disk, key: string): Journal => {
-  const perform = ({ content, path }: Step, guard: Effect.Effect<void, MemoryError> = Effect.void) =>
+  let unfinished: Array<typeof Before.Type[number]> = [] // steps of this process, whatever became of the journal
+  const forget = Effect.sync(() => {
+    unfinished = []
+  })
+  const perform = ({ content, path }: Step, guard: Guard) =>
     content === null ? Effect.zipRight(guard, disk.remove(path)) : disk.write(path, content, { guard })
   const before = (step: Step) =>
     Effect.map(disk.readLoose(step.path), (old) => ({
@@ -43,38 +49,53 @@ export const make = (disk: Disk, key: string): Journal => {
       after: hashOf(step.content)
     }))
 
+  /** Puts back what the steps changed, but for files that somebody has changed since. */
+  const undo = (old: typeof Before.Type, guard: Guard) =>
+    Effect.gen(function*() {
+      for (const step of old.toReversed()) {
+        if (!isBelow(step.path) || Option.isSome(yield* disk.linkAbove(step.path))) continue
+        const text = yield* disk.readLoose(step.path)
+        if (hashOf(Option.getOrNull(text)) === step.after) yield* perform(step, guard)
+      }
+    })
+
   return {
     run: (steps, { alone, guard }) =>
       Effect.gen(function*() {
         const old = yield* Effect.forEach(steps, before)
         const done = alone ? Effect.void : Effect.zipRight(guard, disk.remove(file))
         if (!alone) yield* disk.write(file, seal(key, Schema.encodeSync(Before)(old)), { guard })
-        yield* Effect.forEach(steps, (step) => perform(step, guard)).pipe(
+        const attempt = (step: Step, i: number) =>
+          perform(step, Effect.tap(guard, () => Effect.sync(() => unfinished.push(old[i]!)))) // as many as steps
+        yield* Effect.forEach(steps, attempt, { discard: true }).pipe(
           Effect.zipRight(done),
-          // a journal that cannot be played back now is played back by whoever comes next
+          // what cannot be put back now is put back before the next writer writes
           Effect.tapError(() =>
-            Effect.option(Effect.zipRight(Effect.forEach(old.toReversed(), (step) => perform(step, guard)), done))
+            Effect.option(Effect.all([Effect.suspend(() => undo(unfinished, guard)), done, forget]))
           )
         )
+        yield* forget
       }).pipe(Effect.uninterruptible),
-    recover: Effect.gen(function*() {
-      const left = yield* disk.readLoose(file)
-      if (Option.isNone(left)) return []
-      const old = Option.flatMap(unseal(key, left.value), decode)
-      if (Option.isNone(old)) {
-        yield* Effect.logWarning("the journal cannot be read; it is put aside")
-        yield* disk.move(file, `${file}.unread`)
-        return []
-      }
-      for (const step of old.value.toReversed()) {
-        if (!isBelow(step.path) || Option.isSome(yield* disk.linkAbove(step.path))) continue
-        const text = yield* disk.readLoose(step.path)
-        if (hashOf(Option.getOrNull(text)) === step.after) yield* perform(step)
-      }
-      yield* disk.remove(file)
-      return old.value.map(({ path }) => path).filter(isRecord)
-    }).pipe(Effect.uninterruptible)
+    recover: (guard) =>
+      Effect.gen(function*() {
+        const ours = unfinished
+        yield* Effect.zipRight(undo(ours, guard), forget)
+        const left = yield* disk.readLoose(file)
+        if (Option.isNone(left)) return recordsOf(ours)
+        const old = Option.flatMap(unseal(key, left.value), decode)
+        yield* guard // else it is the journal of whoever took the lock from us, and at work
+        if (Option.isNone(old)) {
+          yield* Effect.logWarning("the journal cannot be read; it is put aside")
+          yield* disk.move(file, `${file}.unread`)
+          return recordsOf(ours)
+        }
+        yield* undo(old.value, guard)
+        yield* Effect.zipRight(guard, disk.remove(file))
+        return recordsOf([...ours, ...old.value])
+      }).pipe(Effect.uninterruptible)
   }
 }
+
+const recordsOf = (steps: ReadonlyArray<Step>): ReadonlyArray<string> => steps.map(({ path }) => path).filter(isRecord)
 
 const hashOf = (content: string | null): string | null => content === null ? null : sha256(content)

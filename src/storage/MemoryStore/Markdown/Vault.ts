@@ -55,6 +55,7 @@ export const open = (
     const changes = Changes.make()
     let dirty = false
 
+    const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : conflict("the lock was taken away", 0, 0))
     const publish = (news: ReadonlyArray<Mirror.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changes.publish(tenant, [event]), { discard: true })
     const keep = (news: ReadonlyArray<Mirror.News>) =>
@@ -69,7 +70,7 @@ export const open = (
               unkept,
               ...rows.slice(later.length)
             ])
-            return disk.write(path, content!) // of one row at least
+            return disk.write(path, content!, { guard }) // of one row at least
           })
           : Effect.void, { discard: true })
     const heard = (look: Io<ReadonlyArray<Mirror.News>>, locked: boolean) =>
@@ -94,7 +95,7 @@ export const open = (
 
     const exclusive = <A>(self: Io<A>): Io<A> =>
       lock.withLock(Effect.gen(function*() {
-        const recovered = yield* journal.recover
+        const recovered = yield* journal.recover(guard)
         if (recovered.length > 0) {
           yield* log.append(recovered.filter((path) => path.endsWith(".md")))
           yield* heard(mirror.lookAt(recovered), true)
@@ -103,7 +104,6 @@ export const open = (
         return yield* self
       }))
 
-    const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : conflict("the lock was taken away", 0, 0))
     const commit = (tenant: string, writes: ReadonlyArray<Write>): Io<void> =>
       Effect.gen(function*() {
         const ids = Array.from(new Set(writes.map(({ id }) => id)))
