@@ -4,7 +4,6 @@
  * `hash` signs what we wrote with the vault's own key. Text whose signature does not hold comes from a hand, a clone or
  * another system: its words count, and what it claims of revision, trust and origin does not.
  */
-import * as DateTime from "effect/DateTime"
 import * as Either from "effect/Either"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
@@ -55,16 +54,16 @@ export const print = (
     kind: record.kind,
     summary: record.summary,
     summaryDerived: record.summaryDerived,
-    createdAt: time(record.createdAt),
-    updatedAt: time(record.updatedAt),
+    createdAt: Frontmatter.time(record.createdAt),
+    updatedAt: Frontmatter.time(record.updatedAt),
     tenant: tenant === "default" ? undefined : tenant,
     ...(scope === MemoryScope.Global ? {} : scope),
     tags: record.tags.length > 0 ? record.tags : undefined,
     importance: record.importance,
     confidence: record.confidence,
-    validAt: record.validAt === record.createdAt ? undefined : time(record.validAt),
-    invalidAt: time(record.invalidAt),
-    expiresAt: time(record.expiresAt),
+    validAt: record.validAt === record.createdAt ? undefined : Frontmatter.time(record.validAt),
+    invalidAt: Frontmatter.time(record.invalidAt),
+    expiresAt: Frontmatter.time(record.expiresAt),
     supersededBy: record.supersededBy,
     links: record.links.length > 0 ? record.links : undefined,
     data: Object.keys(data).length > 0 ? data : undefined,
@@ -105,7 +104,7 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
       ...Object.fromEntries(Object.entries(rest).filter(([key]) => !own.has(key)))
     })
     const { origin, reference, sequence, session, trust, userId, agentId, runId, sessionId, actorId, ...fields } = known
-    const createdAt = yield* timeOf(fields, "createdAt", mtime)
+    const createdAt = yield* Frontmatter.timeOf(fields, "createdAt", mtime)
     const written = defined({
       ...fields,
       id,
@@ -121,10 +120,10 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
       metadata: fields["metadata"] ?? {},
       importance: fields["importance"] ?? MemoryKind.find(context.kinds, String(fields["kind"])).importance,
       createdAt,
-      updatedAt: yield* timeOf(fields, "updatedAt", undefined),
-      validAt: yield* timeOf(fields, "validAt", createdAt),
-      invalidAt: yield* timeOf(fields, "invalidAt", undefined),
-      expiresAt: yield* timeOf(fields, "expiresAt", undefined)
+      updatedAt: yield* Frontmatter.timeOf(fields, "updatedAt", undefined),
+      validAt: yield* Frontmatter.timeOf(fields, "validAt", createdAt),
+      invalidAt: yield* Frontmatter.timeOf(fields, "invalidAt", undefined),
+      expiresAt: yield* Frontmatter.timeOf(fields, "expiresAt", undefined)
     })
     if (typeof hash === "string") {
       const ours = decodeRecord({ ...written, source: defined({ origin, trust, reference, session, sequence }) })
@@ -227,22 +226,6 @@ const tagsOf = (tags: unknown): unknown =>
   typeof tags === "string"
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "").map((tag) => tag.replace(/^#/, ""))
     : tags ?? []
-
-const time = (millis: number | undefined): string | number | undefined =>
-  millis === undefined || millis > 8.64e15 ? millis : DateTime.formatIso(DateTime.unsafeMake(millis))
-
-const timeOf = <A>(
-  fields: Readonly<Record<string, unknown>>,
-  name: string,
-  absent: A
-): Either.Either<number | A, string> => {
-  const value = fields[name]
-  if (value === undefined || value === null) return Either.right(absent)
-  const millis = typeof value === "string" ? Date.parse(value) : value
-  return typeof millis === "number" && Number.isSafeInteger(millis) && millis >= 0
-    ? Either.right(millis)
-    : Either.left(`${name}: expected a time`)
-}
 
 const issuesOf = (error: ParseResult.ParseError): string =>
   ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) => `${path.join(".")}: ${message}`).join(

@@ -1,4 +1,5 @@
 /** Where the YAML at the head of a text ends and its body begins. YAML of strangers: bounded, and of JSON's types only. */
+import * as DateTime from "effect/DateTime"
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"
 
@@ -41,5 +42,23 @@ const yaml = (text: string): Either.Either<Readonly<Record<string, unknown>>, st
       return Either.right(matter as Readonly<Record<string, unknown>>) // an object that is no array
     })
   )
+
+/** As a person reads it, where a date can be that late. */
+export const time = (millis: number | undefined): string | number | undefined =>
+  millis === undefined || millis > 8.64e15 ? millis : DateTime.formatIso(DateTime.unsafeMake(millis))
+
+/** A date, or epoch milliseconds. */
+export const timeOf = <A>(
+  fields: Readonly<Record<string, unknown>>,
+  name: string,
+  absent: A
+): Either.Either<number | A, string> => {
+  const value = fields[name]
+  if (value === undefined || value === null) return Either.right(absent)
+  const millis = typeof value === "string" ? Date.parse(value) : value
+  return typeof millis === "number" && Number.isSafeInteger(millis) && millis >= 0
+    ? Either.right(millis)
+    : Either.left(`${name}: expected a time`)
+}
 
 const firstLine = (text: string): string => text.split("\n", 1)[0]!

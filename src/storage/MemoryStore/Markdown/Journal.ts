@@ -26,6 +26,8 @@ export interface Journal {
     steps: ReadonlyArray<Step>,
     options: { readonly alone: boolean; readonly guard: Guard }
   ) => Effect.Effect<void, MemoryError>
+  /** Whether a process died, or is at work. */
+  readonly isLeft: Effect.Effect<boolean, MemoryError>
   /** Puts back what was left half done, by us or by a process that died, but for files changed since; the records' paths. For who holds the lock. */
   readonly recover: (guard: Guard) => Effect.Effect<ReadonlyArray<string>, MemoryError>
 }
@@ -76,6 +78,7 @@ export const make = (disk: Disk, key: string): Journal => {
         )
         yield* forget
       }).pipe(Effect.uninterruptible),
+    isLeft: Effect.map(disk.stat(file), Option.isSome),
     recover: (guard) =>
       Effect.gen(function*() {
         const ours = unfinished

@@ -1,6 +1,7 @@
 /**
  * The vault as this process knows it: files, rows, indexes, and the files that are no record. A look at the folder makes
- * it current and says what has changed; nothing but a look, or a write of ours, takes a row away.
+ * it current and says what has changed; nothing but a look, or a write of ours, takes a row away. Longer than other files,
+ * since files, claims and catalogs change together or not at all.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

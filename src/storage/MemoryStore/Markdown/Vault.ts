@@ -213,7 +213,7 @@ export const open = (
     for (const entry of yield* Snapshot.load(disk, key)) mirror.set(entry.path, entry)
     const loaded = new Set(mirror.entries())
     yield* log.news(false)
-    if (Option.isSome(yield* disk.readLoose(journalFile))) yield* exclusive(Effect.void)
+    if (yield* journal.isLeft) yield* exclusive(Effect.void)
     yield* mirror.look
 
     return {
@@ -247,8 +247,6 @@ export const open = (
       })
     }
   })
-
-const journalFile = `${Layout.hidden}/journal.json`
 
 const conflict = (message: string, expected: number, actual: number) =>
   MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })
