@@ -24,7 +24,8 @@ export const load = (disk: Disk, key: string): Effect.Effect<ReadonlyArray<Entry
 export const save = (disk: Disk, key: string, entries: ReadonlyArray<Entry>): Effect.Effect<void, MemoryError> =>
   Effect.suspend(() => disk.write(file, seal(key, JSON.stringify(entries)), { force: false }))
 
-const revived = (entry: Entry): Entry => ({
-  ...entry,
-  row: { ...entry.row, record: new MemoryRecord(entry.row.record, { disableValidation: true }) }
-})
+/** JSON has no classes. Ten thousand records are not copied to get one. */
+const revived = (entry: Entry): Entry => {
+  Object.setPrototypeOf(entry.row.record, MemoryRecord.prototype)
+  return entry
+}
