@@ -55,7 +55,7 @@ export const open = (
     const changes = Changes.make()
     let dirty = false
 
-    const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : conflict("the lock was taken away", 0, 0))
+    const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : lost)
     const publish = (news: ReadonlyArray<Mirror.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changes.publish(tenant, [event]), { discard: true })
     const keep = (news: ReadonlyArray<Mirror.News>) =>
@@ -102,7 +102,7 @@ export const open = (
         }
         yield* follow(true)
         return yield* self
-      }))
+      })).pipe(Effect.retry({ while: (error) => error === lost })) // and again, from the start
 
     const commit = (tenant: string, writes: ReadonlyArray<Write>): Io<void> =>
       Effect.gen(function*() {
@@ -250,3 +250,5 @@ export const open = (
 
 const conflict = (message: string, expected: number, actual: number) =>
   MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })
+
+const lost = conflict("the lock was taken away", 0, 0)
