@@ -53,20 +53,7 @@ export class Postings {
   /** The list of that term and scope; made where there is none. */
   list(term: number, scope: number): number {
     const found = this.find(term, scope)
-    if (found >= 0) return found
-    const first = this.first(term)
-    const made = this.#lists++ * stride
-    if (made + stride > this.heads.length) this.heads = grown(this.heads, made + stride)
-    this.heads[made + TERM] = term
-    this.heads[made + SCOPE] = scope
-    this.heads[made + NEXT] = first < 0 ? -1 : this.next(first)
-    if (first < 0) this.#firsts.data[2 * term] = made
-    else {
-      this.heads[first + NEXT] = made
-      this.#enter(made)
-    }
-    this.#firsts.data[2 * term + 1]! += 1
-    return made
+    return found >= 0 ? found : this.#open(term, scope)
   }
 
   push(list: number, slot: number, code: number): void {
@@ -117,6 +104,10 @@ export class Postings {
   /** A copy with slots and scopes renumbered, ascending; what has become −1 is left behind, and terms without postings. */
   compacted(slots: Int32Array, scopes: Int32Array): Postings {
     const copy = new Postings()
+    // room for all there was, and at most half as much again as is left: growing would cost more than copying
+    copy.heads = new Int32Array(Math.max(copy.heads.length, this.#lists * stride))
+    copy.arena = new Int32Array(Math.max(copy.arena.length, this.#used))
+    copy.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(256, 2 * this.#entries))))
     const { arena } = this
     for (const [text, term] of this.#terms) {
       for (let list = this.first(term); list >= 0; list = this.next(list)) {
@@ -124,12 +115,28 @@ export class Postings {
         for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
           const slot = slots[arena[i]!]!
           if (slot < 0) continue
-          if (to < 0) to = copy.list(copy.termOf(text), scopes[this.scopeOf(list)]!)
+          if (to < 0) to = copy.#open(copy.termOf(text), scopes[this.scopeOf(list)]!)
           copy.push(to, slot, arena[i + 1]!)
         }
       }
     }
     return copy
+  }
+
+  #open(term: number, scope: number): number {
+    const first = this.first(term)
+    const made = this.#lists++ * stride
+    if (made + stride > this.heads.length) this.heads = grown(this.heads, made + stride)
+    this.heads[made + TERM] = term
+    this.heads[made + SCOPE] = scope
+    this.heads[made + NEXT] = first < 0 ? -1 : this.next(first)
+    if (first < 0) this.#firsts.data[2 * term] = made
+    else {
+      this.heads[first + NEXT] = made
+      this.#enter(made)
+    }
+    this.#firsts.data[2 * term + 1]! += 1
+    return made
   }
 
   #move(list: number, count: number): void {
