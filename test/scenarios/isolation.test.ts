@@ -12,8 +12,8 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 const name = FastCheck.constantFrom("ada", "bob")
 const ids = FastCheck.record({ userId: name, agentId: name, runId: name, sessionId: name }, { requiredKeys: [] })
 const scope: FastCheck.Arbitrary<MemoryScope> = FastCheck.oneof(
-  FastCheck.constant(Global),
-  ids.filter((all) => Object.keys(all).length > 0)
+  FastCheck.constant<MemoryScope>(Global),
+  ids.filter((all) => Object.keys(all).length > 0).map((all): MemoryScope => all)
 )
 const tenant = FastCheck.constantFrom("default", "elsewhere")
 const viewer = FastCheck.tuple(ids, tenant, FastCheck.constantFrom<Viewer.Reach>("exact", "within"))
