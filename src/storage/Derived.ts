@@ -136,6 +136,9 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
         yield* changes.publish(tenant, events)
       }).pipe(Effect.uninterruptible)
 
+    const exclusive = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) =>
+      writing.withPermits(1)(primitives.exclusive ? primitives.exclusive(self) : self)
+
     /** `None` where another process was first. */
     const attempt = (
       op: string,
@@ -192,7 +195,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
         }
         const checked = yield* check(op, Mutations, { mutations, ...provenance })
         const decide = attempt(op, viewer, checked.mutations, provenance)
-        const once = writing.withPermits(1)(primitives.exclusive ? primitives.exclusive(decide) : decide)
+        const once = exclusive(decide)
         for (let left = attempts; left > 0; left--) {
           const applied = yield* once
           if (Option.isSome(applied)) {
@@ -213,31 +216,30 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
         return page ?? (yield* invalid("list", "after: no cursor of this viewer and filter"))
       })
 
-    const erased = (tenant: string) =>
-      Effect.gen(function*() {
-        const now = yield* Clock.currentTimeMillis
-        const due = yield* Stream.runFold(
-          primitives.scan(tenant),
-          new Array<Write>(),
-          (writes, { forgotten, record }) => {
+    const due = (tenant: string) =>
+      Effect.flatMap(
+        Clock.currentTimeMillis,
+        (now) =>
+          Stream.runFold(primitives.scan(tenant), new Array<Write>(), (writes, { forgotten, record }) => {
             if (forgotten || isExpired(record, now)) {
               writes.push({ id: record.id, revision: record.revision, next: undefined })
             }
             return writes
-          }
-        )
-        if (due.length > 0) {
-          yield* commit(tenant, due, [])
-        }
-        return due.length
-      })
+          })
+      )
+    const erase = (tenant: string) =>
+      Effect.flatMap(due(tenant), (writes) =>
+        writes.length === 0 ? Effect.succeed(0) : commit(tenant, writes, []).pipe(
+          Effect.as(writes.length),
+          MemoryError.catchReason("conflict", () => Effect.succeed(0)) // another was first: it is due the next time, too
+        ))
     const compact = Effect.gen(function*() {
       if (!capabilities.writable) return 0
-      const counts = yield* Effect.forEach(
-        yield* primitives.tenants,
-        (tenant) => writing.withPermits(1)(primitives.exclusive ? primitives.exclusive(erased(tenant)) : erased(tenant))
-      )
-      return counts.reduce((sum, count) => sum + count, 0)
+      let count = 0
+      for (const tenant of yield* primitives.tenants) {
+        if ((yield* due(tenant)).length > 0) count += yield* exclusive(erase(tenant))
+      }
+      return count
     })
 
     const usage = primitives.usage ?? Usage.make(get)
