@@ -7,7 +7,7 @@
  */
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
-import { type Doc, idf, saturation, slopeOf, type Tokens } from "./Bm25.ts"
+import { idf, saturation, slopeOf, type Tokens } from "./Bm25.ts"
 import { float64, int32 } from "./Column.ts"
 import { Postings } from "./Postings.ts"
 import { Scopes } from "./Scopes.ts"
@@ -167,21 +167,6 @@ export class InvertedIndex {
       this.weights.set(term, weight)
       for (const list of lists) this.#scatter(list, weight)
     }
-  }
-
-  /** What each term of the last `match` gives this document; `bm25` is their sum. */
-  explain(doc: Doc<unknown>): { readonly bm25: number; readonly parts: Readonly<Record<string, number>> } {
-    const parts: Record<string, number> = {}
-    let bm25 = 0
-    for (const [term, weight] of this.weights) {
-      const tf = doc.terms.get(term)
-      if (tf === undefined) continue
-      const isTag = doc.tags.has(term)
-      const part = parts[`term:${term}`] = weight * saturation(tf, doc.length, this.slope)
-      if (isTag) parts[`tag:${term}`] = 1
-      bm25 += part + (isTag ? 1 : 0)
-    }
-    return { bm25, parts }
   }
 
   clear(): void {
