@@ -66,7 +66,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    const at = (relative: string) => path.join(root, relative)
+    const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
 
     const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> =>
       Effect.mapError(self, failure(relative))
