@@ -23,6 +23,7 @@ import type { MemoryTool } from "../host/MemoryTool.ts"
 import type { Catalog } from "./Catalog.ts"
 import type { Event } from "./Changes.ts"
 import * as Derived from "./Derived.ts"
+import * as Rows from "./Rows.ts"
 
 export interface Capabilities {
   readonly writable: boolean
@@ -194,7 +195,7 @@ export interface Primitives {
 }
 
 /** How many revisions of a record are kept, the current one among them. */
-export const revisionsKept = Derived.revisionsKept
+export const revisionsKept = Rows.revisionsKept
 
 /** `name` is what spans and metrics are called. Erases what is due before it returns; see `maintain` for the hours after. */
 export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError> =>

@@ -1,0 +1,226 @@
+/** The rows behind a store: read, decided about and committed, one batch at a time, and the index kept beside them. */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../domain/MemoryError.ts"
+import * as MemoryId from "../domain/MemoryId.ts"
+import type { MemoryKind } from "../domain/MemoryKind.ts"
+import { type Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
+import { dedupeKey, isExpired, Origin, Trust } from "../domain/MemoryRecord.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import type { MemoryIndex } from "../ranking/MemoryIndex.ts"
+import * as Batch from "./Batch.ts"
+import * as Catalog from "./Catalog.ts"
+import type * as Changes from "./Changes.ts"
+import { check } from "./Check.ts"
+import type { Capabilities, Primitives, Provenance, Stored, Write } from "./MemoryStore.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+export interface Rows {
+  readonly index: (viewer: Viewer.Any) => Io<MemoryIndex>
+  readonly read: (
+    tenant: string,
+    ids: ReadonlyArray<MemoryId.MemoryId>
+  ) => Io<ReadonlyMap<MemoryId.MemoryId, Stored>>
+  /** Newest first, of a row that is there. */
+  readonly revisions: (
+    tenant: string,
+    id: MemoryId.MemoryId,
+    row: Stored | undefined,
+    limit: number
+  ) => Io<ReadonlyArray<Stored>>
+  readonly apply: (
+    op: string,
+    viewer: Viewer.Any,
+    mutations: ReadonlyArray<MemoryMutation>,
+    provenance?: Provenance
+  ) => Io<ReadonlyArray<Applied>>
+  /** Erases what is due; how many rows. */
+  readonly compact: Io<number>
+}
+
+/** How many revisions of a record are kept, the current one among them. */
+export const revisionsKept = 20
+
+/** How often a batch is decided anew where another process was first. */
+const attempts = 50
+
+const Mutations = Schema.Struct({
+  mutations: Schema.Array(MemoryMutation),
+  origin: Schema.optional(Origin),
+  trust: Schema.optional(Trust)
+})
+
+export const make = (options: {
+  readonly name: string
+  readonly primitives: Primitives
+  readonly capabilities: Capabilities
+  readonly kinds: ReadonlyMap<string, MemoryKind>
+  readonly publish: Changes.Changes["publish"]
+}): Effect.Effect<Rows> =>
+  Effect.map(Effect.makeSemaphore(1), (writing): Rows => {
+    const { capabilities, kinds, name, primitives, publish } = options
+    const catalogs = new Map<string, Catalog.Catalog>()
+    let lastId: MemoryId.MemoryId | undefined
+
+    const scanned = (tenant: string) =>
+      Effect.suspend(() => {
+        const catalog = Catalog.make(kinds)
+        return Effect.as(
+          Stream.runForEach(primitives.scan(tenant), (row) => Effect.sync(() => catalog.set(row.record.id, row))),
+          catalog
+        )
+      })
+    /** To be asked by a writer: a scan beside a commit would miss it. */
+    const catalogOf = (tenant: string): Effect.Effect<Catalog.Catalog, MemoryError.MemoryError> => {
+      if (primitives.catalog) return primitives.catalog(tenant)
+      if (capabilities.shared) return scanned(tenant) // nobody tells us what others wrote
+      const known = catalogs.get(tenant)
+      return known
+        ? Effect.succeed(known)
+        : Effect.tap(scanned(tenant), (catalog) =>
+          Effect.sync(() => {
+            if (catalog.size() > 0) catalogs.set(tenant, catalog) // else whoever asks could fill it with tenants
+          }))
+    }
+    const index = (viewer: Viewer.Any) =>
+      Effect.suspend(() => {
+        const tenant = Viewer.tenantOf(viewer)
+        return catalogs.has(tenant) || primitives.catalog || capabilities.shared
+          ? catalogOf(tenant)
+          : writing.withPermits(1)(Effect.suspend(() => catalogOf(tenant)))
+      }).pipe(Effect.map((catalog) => catalog.index()))
+
+    const read = (tenant: string, ids: ReadonlyArray<MemoryId.MemoryId>) =>
+      Effect.map(
+        primitives.read(tenant, ids),
+        (rows): ReadonlyMap<MemoryId.MemoryId, Stored> =>
+          new Map(rows.flatMap((row, i) => Option.isSome(row) ? [[ids[i]!, row.value] as const] : []))
+      )
+
+    const revisions = (tenant: string, id: MemoryId.MemoryId, row: Stored | undefined, limit: number) =>
+      row === undefined
+        ? Effect.succeed([])
+        : primitives.revisions
+        ? primitives.revisions(tenant, id, limit)
+        : Effect.succeed([row])
+
+    const mint = (tenant: string): Effect.Effect<MemoryId.MemoryId, MemoryError.MemoryError> =>
+      Effect.gen(function*() {
+        lastId = yield* MemoryId.mint(lastId)
+        const [taken] = yield* primitives.read(tenant, [lastId])
+        return taken && Option.isSome(taken) ? yield* mint(tenant) : lastId
+      })
+
+    const commit = (tenant: string, writes: ReadonlyArray<Write>, events: ReadonlyArray<Changes.Event>) =>
+      Effect.gen(function*() {
+        yield* primitives.commit(tenant, writes)
+        const catalog = catalogs.get(tenant)
+        for (const { id, next } of writes) catalog?.set(id, next)
+        yield* publish(tenant, events)
+      }).pipe(Effect.uninterruptible)
+
+    const exclusive = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) =>
+      writing.withPermits(1)(primitives.exclusive ? primitives.exclusive(self) : self)
+
+    /** `None` where another process was first. */
+    const attempt = (
+      op: string,
+      viewer: Viewer.Any,
+      mutations: ReadonlyArray<MemoryMutation>,
+      provenance: Provenance
+    ) =>
+      Effect.gen(function*() {
+        const tenant = Viewer.tenantOf(viewer)
+        const now = yield* Clock.currentTimeMillis
+        const catalog = yield* catalogOf(tenant)
+        const about = yield* Effect.forEach(mutations, (mutation) => {
+          const named = mutation._tag === "Put" ? mutation.draft.id : mutation.id
+          return Effect.map(named === undefined ? mint(tenant) : Effect.succeed(named), (id) => [id, mutation] as const)
+        })
+        const holders = mutations.flatMap((mutation) => {
+          const id = mutation._tag === "Put" ? catalog.holder(dedupeKey(tenant, mutation.draft), now) : undefined
+          return id === undefined ? [] : [id]
+        })
+        const rows = yield* read(tenant, Array.from(new Set([...about.map(([id]) => id), ...holders])))
+        const kept = new Map(
+          yield* Effect.forEach(
+            about.filter(([, mutation]) => mutation._tag === "Restore"),
+            ([id]) => Effect.map(revisions(tenant, id, rows.get(id), revisionsKept), (all) => [id, all] as const)
+          )
+        )
+        const plan = yield* Batch.plan({
+          op,
+          viewer,
+          mutations: about,
+          provenance,
+          now,
+          kinds,
+          rows,
+          holder: (key) => catalog.holder(key, now),
+          revision: (id, revision) =>
+            kept.get(id)?.find((row) => row.record.revision === revision && !row.forgotten)?.record
+        })
+        if (plan.writes.length === 0) return Option.some(plan.applied)
+        return yield* commit(tenant, plan.writes, plan.changes).pipe(
+          Effect.as(Option.some(plan.applied)),
+          MemoryError.catchReason("conflict", () => Effect.succeedNone)
+        )
+      })
+
+    const apply = (
+      op: string,
+      viewer: Viewer.Any,
+      mutations: ReadonlyArray<MemoryMutation>,
+      provenance: Provenance = {}
+    ): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
+      Effect.gen(function*() {
+        if (!capabilities.writable) {
+          return yield* MemoryError.make("read_only", { op, message: `${name} takes no writes` })
+        }
+        const checked = yield* check(op, Mutations, { mutations, ...provenance })
+        const decide = attempt(op, viewer, checked.mutations, provenance)
+        const once = exclusive(decide)
+        for (let left = attempts; left > 0; left--) {
+          const applied = yield* once
+          if (Option.isSome(applied)) {
+            return applied.value
+          }
+        }
+        return yield* MemoryError.make("unavailable", {
+          op,
+          message: `${name}: other writers were first, ${attempts} times`
+        })
+      })
+
+    const due = (tenant: string) =>
+      Effect.flatMap(
+        Clock.currentTimeMillis,
+        (now) =>
+          Stream.runFold(primitives.scan(tenant), new Array<Write>(), (writes, { forgotten, record }) => {
+            if (forgotten || isExpired(record, now)) {
+              writes.push({ id: record.id, revision: record.revision, next: undefined })
+            }
+            return writes
+          })
+      )
+    const erase = (tenant: string) =>
+      Effect.flatMap(due(tenant), (writes) =>
+        writes.length === 0 ? Effect.succeed(0) : commit(tenant, writes, []).pipe(
+          Effect.as(writes.length),
+          MemoryError.catchReason("conflict", () => Effect.succeed(0)) // another was first: it is due the next time, too
+        ))
+    const compact = Effect.gen(function*() {
+      if (!capabilities.writable) return 0
+      let count = 0
+      for (const tenant of yield* primitives.tenants) {
+        if ((yield* due(tenant)).length > 0) count += yield* exclusive(erase(tenant))
+      }
+      return count
+    })
+
+    return { index, read, revisions, apply, compact }
+  })
