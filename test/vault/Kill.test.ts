@@ -62,6 +62,9 @@ describe("a writer killed at any moment", () => {
                 revisions.map((_, i) => revision - i)
               )
             }
+            // the next writer takes a dead one's lock away
+            const [probe] = yield* store.put(viewer, [{ scope: { agentId: "Bob" }, kind: "reference", body: "probe" }])
+            assert.deepStrictEqual(yield* store.forget(viewer, [probe!.record.id], { purge: true }), [true])
           }))
           assert.notInclude(fs.readdirSync(path.join(root, ".effect-memory")), "lock")
         }
