@@ -37,7 +37,7 @@ export interface Options<N extends string, A> {
 
 export const make = <const N extends string, A = Payload.JsonObject>(options: Options<N, A>): MemoryKind<N, A> => ({
   name: options.name,
-  schema: options.schema ?? (Payload.JsonObject as any),
+  schema: options.schema ?? (Payload.JsonObject as any), // without a schema, A is its default: JsonObject
   dedupe: options.dedupe ?? false,
   importance: options.importance ?? 0.5,
   halfLife: Duration.decode(options.halfLife ?? "30 days"),
