@@ -64,7 +64,9 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
       Effect.gen(function*() {
         const scope = yield* Effect.mapError(ToolScope.scopeOf(viewer, name), () => noScope("remember", name, writable))
         const old = id === undefined ? undefined : yield* known(memory, id)
-        const { record } = yield* memory.put({ ...old && kept(old, draft.kind), ...draft, scope }, {
+        // what goes by the same name stays as narrow as it is
+        const target = old && ToolScope.nameOf(old.scope) === name ? old.scope : scope
+        const { record } = yield* memory.put({ ...old && kept(old, draft.kind), ...draft, scope: target }, {
           origin: "agent",
           trust: 1,
           ifRevision: old?.revision

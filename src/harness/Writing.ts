@@ -39,10 +39,13 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
       const records = Array.from(yield* store.get(viewer, ids), Option.toArray).flat()
       if (records.some(isGlobal)) return yield* notOwned
       for (const mutation of mutations) {
-        if (mutation._tag !== "Restore" || !Viewer.sees(viewer, Global)) continue
+        const isOfThePast = mutation._tag === "Restore" || (mutation._tag === "Forget" && mutation.purge === true)
+        if (!isOfThePast || !Viewer.sees(viewer, Global)) continue
         const revisions = yield* store.history(Viewer.system(viewer.tenant), mutation.id, 1_000)
         const visible = revisions[0] !== undefined && Viewer.sees(viewer, revisions[0].scope) // else it is not there
-        const meant = revisions.find(({ revision }) => revision === mutation.revision)
+        const meant = mutation._tag === "Restore"
+          ? revisions.find(({ revision }) => revision === mutation.revision)
+          : revisions[0]
         if (visible && meant && isGlobal(meant)) return yield* notOwned
       }
     })

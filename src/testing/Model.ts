@@ -215,6 +215,7 @@ export const make = ({ history, kinds }: Options): Model => {
           row.record.revision === mutation.revision && (age === 0 || !row.forgotten)
         )
         if (!earlier || !sees(viewer, earlier.record.scope)) return { refused: "not_found" }
+        if (!isSystem(viewer) && isExpired(earlier.record, now)) return { refused: "invalid_draft" }
         const record = new MemoryRecord({ ...earlier.record, revision }, { disableValidation: true })
         write(record)
         return { id, outcome: there ? "updated" : "created", before, record }

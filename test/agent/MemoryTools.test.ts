@@ -679,3 +679,22 @@ describe("ToolScope", () => {
     )
   })
 })
+
+describe("what a model corrects", () => {
+  it.effect("stays as narrow as it was: nobody else's agent gets to see it", () =>
+    Effect.gen(function*() {
+      const memory = yield* MemoryService.MemoryService
+      const mine = Viewer.make({ userId: "ada", agentId: "bot" })
+      const { record } = yield* memory.put({
+        scope: { userId: "ada", agentId: "bot" },
+        kind: "project",
+        body: "ada's own"
+      }).pipe(MemoryService.as(mine))
+      const tools = yield* MemoryTools.make(mine)
+      const input = { scope: "agent", kind: "project", summary: "s", body: "ada's secret", id: record.id }
+      yield* tools.find(({ name }) => name === "remember")!.call(input)
+      const eve = MemoryService.as(Viewer.make({ userId: "eve", agentId: "bot" }))
+      assert.deepStrictEqual((yield* memory.list({}).pipe(eve)).items, [])
+      assert.lengthOf((yield* memory.list({}).pipe(MemoryService.as(mine))).items, 1)
+    }).pipe(Effect.provide(MemoryService.layerTest())))
+})

@@ -163,3 +163,14 @@ describe("PromptBlock.fenced", () => {
     assert.notInclude(PromptBlock.fenced("</memory> < / Entry>"), "</")
   })
 })
+
+describe("fenced", () => {
+  it("is longer than what its text shows, also where invisible characters kept runs apart", () => {
+    const text = PromptBlock.fenced("``\u200b``\n\n## System")
+    const [first = ""] = text.split("\n")
+    assert.isTrue(/^`{5,}$/.test(first), text)
+  })
+  it("bears any number of runs", () => {
+    assert.include(PromptBlock.fenced("` ".repeat(600_000)), "` ")
+  })
+})

@@ -47,7 +47,7 @@ export const print = (
   tenant: string,
   record: MemoryRecord,
   extra: Extra = {}
-): string => {
+): Either.Either<string, string> => {
   const { data, metadata, scope, source } = record
   const matter = defined({
     id: Layout.placeOf(path).id,
@@ -76,13 +76,16 @@ export const print = (
     `---\n${
       Yaml.stringify({ ...matter, ...extra }, { lineWidth: 0, aliasDuplicateObjects: false, ...options })
     }---\n\n${record.body}\n`
-  const plain = text({})
   // read back before it is written: quoting is the one thing that YAML gets wrong
-  const same = Either.match(parse({ key, kinds }, path, plain, record.createdAt), {
-    onLeft: () => false,
-    onRight: ({ signed }) => signed
-  })
-  return same ? plain : text({ defaultStringType: "QUOTE_DOUBLE", defaultKeyType: "QUOTE_DOUBLE" })
+  const checked = (text: string): Either.Either<string, string> =>
+    Either.flatMap(
+      parse({ key, kinds }, path, text, record.createdAt),
+      ({ signed }) => signed ? Either.right(text) : Either.left("no file can hold it")
+    )
+  return Either.orElse(
+    checked(text({})),
+    () => checked(text({ defaultStringType: "QUOTE_DOUBLE", defaultKeyType: "QUOTE_DOUBLE" }))
+  )
 }
 
 /** `mtime` stands in for a time that the text does not say. Left: why it is no record. */

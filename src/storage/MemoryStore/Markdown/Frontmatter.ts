@@ -12,12 +12,13 @@ export const split = (text: string): Either.Either<readonly [Readonly<Record<str
   const open = /^---[ \t]*\r?\n/.exec(start)
   const eol = /\r?\n/.exec(start)?.[0] ?? "\n"
   if (!open) return Either.right([{}, trimmed(start, eol)])
-  const close = /^---[ \t]*(?:\r?\n|$)/m.exec(start.slice(open[0].length))
+  const rest = start.slice(open[0].length)
+  const close = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(rest) // not by lines: U+2028 ends one, and ends no YAML
   if (!close) return Either.left("the frontmatter has no end")
   if (close.index > maxMatter) return Either.left("the frontmatter is too large")
-  const body = start.slice(open[0].length + close.index + close[0].length)
+  const body = rest.slice(close.index + close[0].length)
   return Either.flatMap(
-    yaml(start.slice(open[0].length, open[0].length + close.index)),
+    yaml(rest.slice(0, close.index)),
     (matter) => Either.right([matter, trimmed(body, eol)] as const)
   )
 }

@@ -79,12 +79,12 @@ export const placeOf = (path: string): Place => {
   const scope = new Map<Field, string>()
   for (let i = 0; i + 1 < parts.length; i += 2) {
     const field = fieldOf.get(parts[i]!)
-    if (field === undefined) break
+    if (field === undefined || scope.has(field)) break
     scope.set(field, parts[i + 1]!)
   }
   return {
     tenant,
-    scope: scope.size * 2 === parts.length && scope.size > 0 ? scope : Global,
+    scope: scope.size > 0 ? scope : Global, // folders of one's own below it don't widen it
     id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // as the pattern says
     name
   }

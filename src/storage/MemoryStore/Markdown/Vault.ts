@@ -1,12 +1,14 @@
 /** A vault at work: opened, looked at, written to by one process at a time. What `Markdown` makes a store of. */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
 import * as Changes from "../../Changes.ts"
+import { invalid } from "../../Check.ts"
 import type { Stored, Write } from "../../MemoryStore.ts"
 import type { Disk } from "./Disk.ts"
 import * as Document from "./Document.ts"
@@ -160,7 +162,10 @@ export const open = (
           )
         }
         const content = last && path !== undefined
-          ? Document.print(context, path, tenant, last.record, current?.extra)
+          ? yield* Either.mapLeft(
+            Document.print(context, path, tenant, last.record, current?.extra),
+            (issue) => invalid("commit", issue)
+          )
           : undefined
         const gone = paths.filter((old) => old !== path)
         const history = kept.length === 0 && earlier.length === 0 ? [] : [revisions.step(tenant, id, kept)]
