@@ -47,9 +47,3 @@ export const sees = (viewer: Any, scope: MemoryScope): boolean => {
   }
   return fields.every((field) => viewer[field] === undefined) || (scope !== Global && matchesScope(scope, viewer))
 }
-
-/** Whether the two see exactly the same. */
-export const equals = (a: Any, b: Any): boolean =>
-  tenantOf(a) === tenantOf(b) && (isSystem(a) || isSystem(b)
-    ? isSystem(a) && isSystem(b)
-    : a.reach === b.reach && fields.every((field) => a[field] === b[field] || same(a[field], b[field])))

@@ -235,6 +235,21 @@ describe("MemoryService, Global", () => {
   }
 })
 
+describe("MemoryService under globalWrites: deny", () => {
+  it.effect("what was Global and is forgotten is not purged either", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const store = yield* MemoryStore.MemoryStore
+      const system = Viewer.system()
+      const [all] = yield* store.put(system, [{ scope: "global", kind: "user", body: "all" }])
+      const { id } = all!.record
+      yield* store.forget(system, [id])
+      const error = yield* Effect.flip(memory.apply([{ _tag: "Forget", id, purge: true }]))
+      assert.strictEqual(error.reason, "not_owned")
+      assert.lengthOf(yield* store.history(system, id), 2)
+    }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
+})
+
 describe("MemoryService.forgetAll", () => {
   it.effect("forgets all that the filter means, whatever its limit, and nobody else's", () =>
     Effect.gen(function*() {

@@ -10,6 +10,18 @@ import { type Law, law, ofHistory, refuses } from "../Law.ts"
 import { ada, bob, draft, found, get, id, listed, put, system, whyNot } from "../Sample.ts"
 
 export const laws: ReadonlyArray<Law> = [
+  ofHistory(
+    "what has expired since cannot be restored: nothing is written that nobody would see",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("Tea", { expiresAt: 1_000 }))
+        const kept = yield* store.update(ada, tea.id, { expiresAt: null })
+        yield* TestClock.adjust("2 seconds")
+        yield* refuses("invalid_draft", store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1 }]))
+        assert.deepStrictEqual(yield* get(store, ada, tea.id), kept)
+      })
+  ),
+
   law("forget is true once, and then the record is gone from every read", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("Tea"))
