@@ -177,6 +177,15 @@ export const deriveSummary = (body: string): string => {
   return (word > 100 ? cut.slice(0, word) : cut.replace(/[\uD800-\uDBFF]$/, "")) + "…"
 }
 
+/** What an embedder is given: the summary, unless it was cut from the body, and the body. NFC, for the two forms are one text. */
+export const embeddingText = (
+  { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
+): string => (summaryDerived === true ? body : body === "" ? summary : `${summary}\n${body}`).normalize("NFC")
+
+/** SHA-256 of `embeddingText`, hex: what a vector is kept under, so that an edit has none. */
+export const textHash = (record: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">): string =>
+  sha256(embeddingText(record))
+
 /** SHA-256 of tenant, exact scope, kind, text (NFC, white space collapsed) and canonical data. */
 export const dedupeKey = (
   tenant: string,
