@@ -113,21 +113,16 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
         const names = Array.from(new Set(scopes?.length ? scopes : readable))
         const missing = names.find((name) => !readable.includes(name))
         if (missing) return yield* noScope("recall", missing, readable)
-        const all = names.length === readable.length
-        const views = all || viewer.reach === "within"
-          ? [{ viewer, scope: undefined }]
-          : names.map((name) => ToolScope.only(viewer, name))
-        const results = yield* Effect.forEach(views, ({ scope, viewer }) =>
+        const views = names.length === readable.length ? [{}] : names.map(ToolScope.only)
+        const results = yield* Effect.forEach(views, (view) =>
           memory.search({
-            scope,
+            ...view,
             text: query?.trim() || undefined,
             kinds: kinds?.length ? kinds : undefined,
             tags: tags?.length ? tags : undefined,
-            limit: all || scope ? limit : 50 // those of other names have yet to go
-          }).pipe(MemoryService.as(viewer)))
-        const found = results.flatMap(({ hits }) => hits)
-          .filter(({ record }) => all || names.some((name) => name === ToolScope.nameOf(record.scope)))
-          .sort(best)
+            limit
+          }))
+        const found = results.flatMap(({ hits }) => hits).sort(best)
         const beyond = results.reduce((sum, { leftOut }) => sum + leftOut.limit + leftOut.budget, 0)
         const hits = found.slice(0, limit).map((hit) => ({
           ...hit,
@@ -135,9 +130,9 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
           scope: ToolScope.nameOf(hit.record.scope)
         }))
         return { hits, names, leftOut: beyond + found.length - hits.length }
-      }),
+      }).pipe(MemoryService.as(viewer)),
     text: ({ hits, leftOut, names }) =>
-      hits.length === 0 ? `(no memories matched in scopes: ${names.join(", ")})` : [
+      hits.length + leftOut === 0 ? `(no memories matched in scopes: ${names.join(", ")})` : [
         `## Recalled (${hits.length} entries, scopes: ${names.join(", ")})`,
         ...hits.map(section),
         ...more(leftOut)

@@ -1,8 +1,9 @@
 /** Scopes as a model names them: one word, which the viewer's ids make a scope of. */
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
-import * as Viewer from "../domain/Viewer.ts"
+import type * as Viewer from "../domain/Viewer.ts"
 
 /** From everyone's to the narrowest. */
 export const Name = Schema.Literal("global", "user", "agent", "session", "run")
@@ -31,10 +32,11 @@ export const writable = (viewer: Viewer.Viewer): ReadonlyArray<Name> =>
   Name.literals.filter((name) => Option.isSome(scopeOf(viewer, name)))
 
 /** Those under which the viewer may see something: of a `within` viewer, his own and all that is narrower. */
-export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> =>
-  viewer.reach === "exact"
-    ? writable(viewer)
-    : Name.literals.slice(Name.literals.findIndex((name) => name === nameOf(pick(viewer, MemoryScope.fields))))
+export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
+  if (viewer.reach === "exact") return writable(viewer)
+  const own = nameOf(pick(viewer, MemoryScope.fields))
+  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // beside an actor's id there may be any
+}
 
 /** By the narrowest id that says whose it is. */
 export const nameOf = (scope: MemoryScope.MemoryScope): Name | "actor" =>
@@ -42,18 +44,14 @@ export const nameOf = (scope: MemoryScope.MemoryScope): Name | "actor" =>
     ? "global"
     : narrowestFirst.find((name) => scope[idOf[name]] !== undefined) ?? "actor"
 
-/**
- * Of an `exact` viewer: the viewer, and the filter, that see of what he sees the records of that name and no others.
- * Never of a `within` viewer, whose ids are conditions: fewer of them would show more.
- */
-export const only = (viewer: Viewer.Viewer, name: Name): {
-  readonly viewer: Viewer.Viewer
-  readonly scope: MemoryScope.MemoryScope
-} => {
-  if (name === "global") return { viewer, scope: MemoryScope.Global }
-  const narrowed = Viewer.make({ tenant: viewer.tenant, ...pick(viewer, [...wider[name], idOf[name], "actorId"]) })
-  return { viewer: narrowed, scope: pick(viewer, [idOf[name]]) }
-}
+/** Of what a viewer sees, the records of that name and no others. */
+export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
+  name === "global" ? { scope: MemoryScope.Global } : {
+    where: Object.fromEntries(
+      narrowestFirst.slice(0, narrowestFirst.indexOf(name) + 1)
+        .map((other) => [`scope.${idOf[other]}`, { exists: other === name }])
+    )
+  }
 
 const narrowestFirst = ["run", "session", "agent", "user"] as const
 
@@ -64,13 +62,6 @@ const owner = {
   agent: ["agentId"],
   session: ["userId", "sessionId"],
   run: ["agentId", "runId"]
-} as const
-
-const wider = {
-  user: [],
-  agent: ["userId"],
-  session: ["userId", "agentId"],
-  run: ["userId", "agentId", "sessionId"]
 } as const
 
 const pick = (viewer: Viewer.Viewer, fields: ReadonlyArray<MemoryScope.Field>): MemoryScope.Ids =>

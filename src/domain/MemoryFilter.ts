@@ -37,9 +37,12 @@ const filter = {
   maxTrust: Schema.optional(Trust),
   /** What was true then, closed records included. Default now. */
   asOf: Schema.optional(Millis),
-  /** Dotted paths below `data` or `metadata`; all must hold. `{ "data.subject": { eq: "Ada" } }` */
+  /**
+   * Dotted paths below `data`, `metadata` or `scope`; all must hold. `{ "data.subject": { eq: "Ada" } }`, or, of what is
+   * no session's, `{ "scope.sessionId": { exists: false } }`.
+   */
   where: Schema.optional(
-    Schema.Record({ key: Schema.String.pipe(Schema.pattern(/^(?:data|metadata)\../)), value: Condition })
+    Schema.Record({ key: Schema.String.pipe(Schema.pattern(/^(?:data|metadata|scope)\../)), value: Condition })
   ),
   /** Default 20. */
   limit: Schema.optional(Limit)
@@ -194,7 +197,8 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
 /** Own keys only: a path is somebody's text. */
 const valueAt = (record: MemoryRecord, path: string): Json | undefined => {
   const [root, ...keys] = path.split(".")
-  let value: Json | undefined = root === "data" ? record.data : record.metadata
+  // a scope is JSON: strings under names, or Global, which has none
+  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // as the pattern says
   for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
     value = (value as JsonObject)[key] // an array is read by its index

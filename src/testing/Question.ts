@@ -130,7 +130,11 @@ const filter: FastCheck.Arbitrary<MemoryFilter> = record({
   createdAt: rarely(record({ from: often(time), until: often(time) })),
   validAt: rarely(record({ from: often(time), until: often(time) })),
   asOf: rarely(time),
-  where: rarely(constantFrom({ "data.n": { eq: 1 } }, { "metadata.m": { exists: true } })),
+  where: rarely(constantFrom(
+    { "data.n": { eq: 1 } },
+    { "metadata.m": { exists: true } },
+    { "scope.userId": { exists: true }, "scope.agentId": { exists: false } }
+  )),
   limit: often(integer({ min: 1, max: 4 }))
 })
 

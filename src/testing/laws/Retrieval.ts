@@ -68,6 +68,8 @@ export const laws: ReadonlyArray<Law> = [
           [{ where: { "metadata.a b": { exists: true } } }, "c"],
           [{ where: { "data.constructor": { exists: true } } }, ""],
           [{ where: { "data.n": { gte: 1 }, "data.s": { eq: "y" } } }, "b"],
+          [{ where: { "scope.userId": { eq: "ada" }, "scope.agentId": { exists: false } } }, "abc"],
+          [{ where: { "scope.agentId": { exists: true } } }, ""],
           [{ scope: { userId: "ada" } }, "abc"],
           [{ scope: "global" }, ""],
           [{ asOf: 15 }, "a"],
