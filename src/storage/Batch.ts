@@ -149,7 +149,7 @@ export const plan = (input: Input): Result<Plan> =>
             break
           }
           if (row && !visible(row)) return yield* fail("invalid_id", id, "this id cannot be used")
-          if (there(row)) yield* writable(row)
+          if (row) yield* writable(row) // forgotten ones too: their id is their file's
           yield* standsAt(id, there(row) ? row : undefined, mutation.ifRevision)
           const fresh = created(id, draft, input, (row?.record.revision ?? 0) + 1)
           const record = yield* legal(there(row) ? replaced(row.record, fresh, draft, now) : fresh)
@@ -172,7 +172,7 @@ export const plan = (input: Input): Result<Plan> =>
             applied.push({ id, outcome: "absent", before: 0 })
             break
           }
-          if (there(row)) yield* writable(row)
+          if (there(row) || mutation.purge === true) yield* writable(row)
           yield* standsAt(id, there(row) ? row : undefined, mutation.ifRevision)
           const outcome = there(row) ? "forgotten" : "absent"
           if (mutation.purge === true) write(id, undefined)

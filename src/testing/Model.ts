@@ -144,7 +144,7 @@ export const make = ({ history, kinds }: Options): Model => {
     switch (mutation._tag) {
       case "Put": {
         if (row && !visible) return { refused: "invalid_id" }
-        if (there && readOnly) return { refused: "read_only" }
+        if (readOnly) return { refused: "read_only" }
         if (named === undefined && mutation.ifRevision !== undefined) return { refused: "invalid_draft" }
         if (late) return { refused: "conflict" }
         const { draft } = mutation
@@ -186,7 +186,7 @@ export const make = ({ history, kinds }: Options): Model => {
         return { id, outcome: "updated", before, record }
       }
       case "Forget": {
-        if (there && readOnly) return { refused: "read_only" }
+        if (readOnly && (there || mutation.purge === true)) return { refused: "read_only" }
         if (late) return { refused: "conflict" }
         if (visible && mutation.purge === true) rows.delete(id)
         else if (there) {

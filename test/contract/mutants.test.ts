@@ -9,6 +9,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import * as TestContext from "effect/TestContext"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { Cursor, matches, type SearchResult } from "../../src/domain/MemoryFilter.ts"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
@@ -283,6 +284,19 @@ const mutants: Readonly<Record<string, Store>> = {
           origin: "instructions"
         }),
         (applied) => applied.map(({ outcome }) => outcome === "forgotten")
+      )
+  })),
+  "the id of forgotten instructions is anyone's": broken((store) => ({
+    put: (viewer, drafts, options) =>
+      store.put(viewer, drafts, options).pipe(
+        MemoryError.catchReason("read_only", (error) =>
+          Effect.flatMap(
+            store.get(
+              viewer,
+              drafts.flatMap(({ id }) => id ?? [])
+            ),
+            (found) => found.some(Option.isSome) ? error : store.put(system(viewer), drafts, options)
+          ))
       )
   })),
   "a bad limit is made a good one": broken((store) => ({

@@ -12,6 +12,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as InstructionFiles from "../../src/harness/InstructionFiles.ts"
 import { InstructionFilesConfig } from "../../src/harness/MemorySpec.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { stores } from "../stores.ts"
 
 type Config = ConstructorParameters<typeof InstructionFilesConfig>[0]
 
@@ -271,7 +272,8 @@ describe("InstructionFiles.seed", () => {
         into?: MemoryStore.Service
       ) => Effect.Effect<ReadonlyArray<string>, unknown>
       readonly records: Effect.Effect<ReadonlyArray<MemoryRecord>, unknown>
-    }) => Effect.Effect<void, unknown>
+    }) => Effect.Effect<void, unknown>,
+    kept: Layer.Layer<MemoryStore.MemoryStore, unknown> = MemoryStore.layerInMemory
   ) =>
     onDisk(
       Effect.gen(function*() {
@@ -296,7 +298,7 @@ describe("InstructionFiles.seed", () => {
             ),
           records: Effect.map(store.list(ada, {}), ({ items }) => items)
         })
-      }).pipe(Effect.provide(MemoryStore.layerInMemory))
+      }).pipe(Effect.provide(kept))
     )
 
   it.effect("each file is a Global reference of the tenant: read-only, trusted, under the id of its path", () =>
@@ -322,24 +324,26 @@ describe("InstructionFiles.seed", () => {
       })
     ))
 
-  it.effect("again is as good as once, a changed file is its next revision, a vanished one is forgotten", () =>
-    seeded(({ at, fs, records, seed }) =>
-      Effect.gen(function*() {
-        yield* seed("a")
-        assert.deepStrictEqual(yield* seed("a"), ["duplicate", "duplicate"])
-        assert.isTrue((yield* records).every(({ revision }) => revision === 1))
-        yield* fs.writeFileString(at("AGENTS.md"), "root, changed")
-        assert.deepStrictEqual(yield* seed("a"), ["updated", "duplicate"])
-        yield* fs.remove(at("a/AGENTS.md"))
-        assert.deepStrictEqual(yield* seed("a"), ["duplicate", "forgotten"])
-        assert.deepStrictEqual((yield* records).map(({ body, revision }) => [body, revision]), [["root, changed", 2]])
-        yield* fs.writeFileString(at("AGENTS.md"), " ")
-        yield* seed("a")
-        assert.deepStrictEqual(yield* records, [])
-        yield* fs.writeFileString(at("AGENTS.md"), "back")
-        assert.deepStrictEqual(yield* seed("a"), ["created"])
-      })
-    ))
+  for (const [name, kept] of Object.entries(stores)) {
+    it.effect(`${name}: again is as good as once, a changed file is its next revision, a vanished one is forgotten`, () =>
+      seeded(({ at, fs, records, seed }) =>
+        Effect.gen(function*() {
+          yield* seed("a")
+          assert.deepStrictEqual(yield* seed("a"), ["duplicate", "duplicate"])
+          assert.isTrue((yield* records).every(({ revision }) => revision === 1))
+          yield* fs.writeFileString(at("AGENTS.md"), "root, changed")
+          assert.deepStrictEqual(yield* seed("a"), ["updated", "duplicate"])
+          yield* fs.remove(at("a/AGENTS.md"))
+          assert.deepStrictEqual(yield* seed("a"), ["duplicate", "forgotten"])
+          assert.deepStrictEqual((yield* records).map(({ body, revision }) => [body, revision]), [["root, changed", 2]])
+          yield* fs.writeFileString(at("AGENTS.md"), " ")
+          yield* seed("a")
+          assert.deepStrictEqual(yield* records, [])
+          yield* fs.writeFileString(at("AGENTS.md"), "back")
+          assert.deepStrictEqual(yield* seed("a"), ["created"])
+          assert.deepStrictEqual((yield* records).map(({ body, revision }) => [body, revision]), [["back", 4]])
+        }), kept))
+  }
 
   it.effect("a file beside the way is not gone, and one of another project is not ours", () =>
     seeded(({ at, fs, records, seed }) =>

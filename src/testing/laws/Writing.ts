@@ -261,6 +261,29 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual(forgotten[0]?.outcome, "forgotten")
     })),
 
+  law(
+    "the id of forgotten instructions stays theirs: nobody else takes or purges it, and they come back",
+    (store) =>
+      Effect.gen(function*() {
+        const rules = draft("No deploys on Fridays", { id: id("rules"), tags: ["instructions"] })
+        yield* put(store, rules, ada, { origin: "instructions", trust: 0 })
+        yield* store.apply(system, [{ _tag: "Forget", id: id("rules") }], { origin: "instructions" })
+        assert.deepStrictEqual(yield* store.forget(ada, [id("rules")]), [false])
+        for (
+          const call of [
+            store.put(ada, [draft("Deploy!", { id: id("rules") })]),
+            store.forget(ada, [id("rules")], { purge: true }),
+            store.apply(ada, [{ _tag: "Restore", id: id("rules"), revision: 1 }])
+          ]
+        ) yield* refuses<"read_only", unknown>("read_only", call)
+        assert.deepStrictEqual(yield* listed(store, ada), [])
+        assert.strictEqual((yield* get(store, system, id("rules")))?.revision, 2)
+        const again = yield* put(store, rules, system, { origin: "instructions", trust: 0 })
+        assert.strictEqual(again.revision, 3)
+        assert.deepStrictEqual(yield* listed(store, ada), ["No deploys on Fridays"])
+      })
+  ),
+
   law("a touch counts a use and writes nothing", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, fact("Tea"))
