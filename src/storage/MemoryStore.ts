@@ -20,6 +20,7 @@ import type { Message } from "../domain/Message.ts"
 import type { StoreChange } from "../domain/StoreChange.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
+import type { Embeddings } from "../ranking/Embeddings.ts"
 import type { Catalog } from "./Catalog.ts"
 import type { Event } from "./Changes.ts"
 import * as Derived from "./Derived.ts"
@@ -56,7 +57,7 @@ export interface Put {
   readonly outcome: "created" | "updated" | "duplicate"
 }
 
-/** A text that has no vector of this model yet. */
+/** A text that has no vector of this model yet. `hash` is `MemoryRecord.textHash`. */
 export interface Unembedded {
   readonly hash: string
   readonly text: string
@@ -69,11 +70,32 @@ export interface Uses {
 }
 
 export interface Vectors {
+  /** Of what is live or closed, of every tenant; each text once. Default: all. */
   readonly pending: (model: string, limit?: number) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
+  /** All or none: `invalid_draft` where one is not finite or has other dimensions than the model's first. */
   readonly attach: (
     model: string,
     vectors: Iterable<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
+  /** In the order asked for; `None` where there is none of this model. */
+  readonly read: (
+    model: string,
+    hashes: ReadonlyArray<string>
+  ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
+}
+
+/** Where a backend keeps its vectors: in memory, for its indexes, and wherever else they outlive the process. */
+export interface Sidecar {
+  readonly embeddings: Embeddings
+  /** Brings in what came by this model since it was last asked for: at first everything. */
+  readonly follow: (model: string) => Effect.Effect<void, MemoryError>
+  /** Keeps them, and puts them among the embeddings. */
+  readonly append: (
+    model: string,
+    vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
+  ) => Effect.Effect<void, MemoryError>
+  /** Erases every other, of every model; how many. */
+  readonly retain: (hashes: ReadonlySet<string>) => Effect.Effect<number, MemoryError>
 }
 
 /** Raw messages, `sequence` of the first; the same sequence again changes nothing. */

@@ -38,6 +38,8 @@ export interface Disk {
   readonly readLoose: (path: string) => Io<Option.Option<string>>
   /** From a byte on, and how far it goes. */
   readonly readFrom: (path: string, offset: number) => Io<string>
+  /** The same, as bytes; none where there is no file. */
+  readonly bytesFrom: (path: string, offset: number) => Io<Uint8Array>
   /**
    * The whole text or the old one, whatever happens: a file beside it, forced to disk and renamed, and the folder forced.
    * Folders are made on the way. `force: false` leaves the forcing to the system, for what can be made again; `guard` has
@@ -45,10 +47,10 @@ export interface Disk {
    */
   readonly write: (
     path: string,
-    text: string,
+    content: string | Uint8Array,
     options?: { readonly force?: boolean; readonly guard?: Io<void> }
   ) => Io<void>
-  readonly append: (path: string, text: string) => Io<void>
+  readonly append: (path: string, content: string | Uint8Array) => Io<void>
   /** Made by us and by nobody else; `None` where there is one. */
   readonly claim: (
     path: string,
@@ -83,6 +85,14 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       flag: FileSystem.OpenFlag,
       use: (file: FileSystem.File) => Effect.Effect<A, PlatformError, Scope.Scope>
     ) => Effect.scoped(Effect.flatMap(fs.open(at(relative), { flag, mode: 0o600 }), use))
+
+    const bytesFrom = (relative: string, offset: number) =>
+      opened(relative, "r", (file) =>
+        Effect.gen(function*() {
+          const size = Number((yield* file.stat).size)
+          yield* file.seek(BigInt(offset), "start")
+          return size > offset ? yield* file.readAlloc(BigInt(size - offset)) : Option.none()
+        })).pipe(Effect.map(Option.getOrElse(() => new Uint8Array())))
 
     const forceFolder = (relative: string) =>
       opened(relative, "r", (folder) => folder.sync).pipe(
@@ -147,15 +157,9 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       readLoose: (relative) =>
         Effect.map(found(fs.readFile(at(relative)), relative), Option.map((bytes) => decoder.decode(bytes))),
       readFrom: (relative, offset) =>
-        opened(relative, "r", (file) =>
-          Effect.gen(function*() {
-            const size = Number((yield* file.stat).size)
-            yield* file.seek(BigInt(offset), "start")
-            return size > offset ? yield* file.readAlloc(BigInt(size - offset)) : Option.none()
-          })).pipe(
-            Effect.map(Option.match({ onNone: () => "", onSome: (bytes) => decoder.decode(bytes) })),
-            (self) => io(self, relative)
-          ),
+        Effect.map(io(bytesFrom(relative, offset), relative), (bytes) => decoder.decode(bytes)),
+      bytesFrom: (relative, offset) =>
+        Effect.map(found(bytesFrom(relative, offset), relative), Option.getOrElse(() => new Uint8Array())),
       write: (relative, content, { force = true, guard = Effect.void } = {}) => {
         const folder = path.dirname(relative)
         const temporary = path.join(folder, `.${path.basename(relative)}.tmp`)
@@ -163,7 +167,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         const written = opened(
           temporary,
           "wx", // never through a link that lies there
-          (file) => Effect.zipRight(file.writeAll(encoder.encode(content)), force ? file.sync : Effect.void)
+          (file) => Effect.zipRight(file.writeAll(bytesOf(content)), force ? file.sync : Effect.void)
         )
         return io(Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, written)), relative).pipe(
           Effect.zipRight(guard),
@@ -172,8 +176,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           Effect.zipRight(force ? io(forceFolder(folder), relative) : Effect.void)
         )
       },
-      append: (relative, content) =>
-        io(opened(relative, "a", (file) => file.writeAll(encoder.encode(content))), relative),
+      append: (relative, content) => io(opened(relative, "a", (file) => file.writeAll(bytesOf(content))), relative),
       claim: (relative, content) => {
         const claimed = (file: FileSystem.File) =>
           Effect.gen(function*() {
@@ -202,6 +205,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
   })
 
 const encoder = new TextEncoder()
+const bytesOf = (content: string | Uint8Array) => typeof content === "string" ? encoder.encode(content) : content
 const decoder = new TextDecoder()
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 

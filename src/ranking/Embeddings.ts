@@ -1,0 +1,64 @@
+/** Vectors by model and by the hash of the text they are of: an edit invalidates itself, and models are never mixed. */
+import { type MemoryRecord, textHash } from "../domain/MemoryRecord.ts"
+
+const hashes = new WeakMap<MemoryRecord, string>()
+
+/** `textHash`, once for each record. */
+export const hashOf = (record: MemoryRecord): string => {
+  const known = hashes.get(record)
+  if (known !== undefined) return known
+  const hash = textHash(record)
+  hashes.set(record, hash)
+  return hash
+}
+
+interface Table {
+  /** Of every vector of the model; the first one says. */
+  readonly dimensions: number
+  readonly vectors: Map<string, Float32Array>
+  version: number
+}
+
+export class Embeddings {
+  readonly #tables = new Map<string, Table>()
+
+  /** `undefined`: there is no vector of this model. */
+  dimensions(model: string): number | undefined {
+    return this.#tables.get(model)?.dimensions
+  }
+
+  /** Grows with each vector that comes: what was not there may be there now. */
+  version(model: string): number {
+    return this.#tables.get(model)?.version ?? 0
+  }
+
+  get(model: string, hash: string): Float32Array | undefined {
+    return this.#tables.get(model)?.vectors.get(hash)
+  }
+
+  all(model: string): Iterable<readonly [hash: string, vector: Float32Array]> {
+    return this.#tables.get(model)?.vectors ?? []
+  }
+
+  /** Not copied. `false`, and nothing changed: it is empty, not finite, or has not the dimensions of the others. */
+  set(model: string, hash: string, vector: Float32Array): boolean {
+    const known = this.#tables.get(model)
+    if (vector.length === 0 || vector.length !== (known?.dimensions ?? vector.length)) return false
+    if (!vector.every(Number.isFinite)) return false
+    const table = known ?? { dimensions: vector.length, vectors: new Map(), version: 0 }
+    if (known === undefined) this.#tables.set(model, table)
+    table.vectors.set(hash, vector)
+    table.version++
+    return true
+  }
+
+  /** Of every model; how many vectors went. */
+  retain(keep: (hash: string) => boolean): number {
+    let count = 0
+    for (const [model, { vectors }] of this.#tables) {
+      for (const hash of vectors.keys()) if (!keep(hash) && vectors.delete(hash)) count++
+      if (vectors.size === 0) this.#tables.delete(model)
+    }
+    return count
+  }
+}
