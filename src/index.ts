@@ -25,6 +25,8 @@ export * as MemoryError from "./domain/MemoryError.ts"
 export * as Emotion from "./domain/Emotion.ts"
 /** One turn of a conversation, as the harness hands it over. */
 export * as Message from "./domain/Message.ts"
+/** Text that a prompt holds as data. */
+export * as PromptText from "./domain/PromptText.ts"
 /** Fingerprints. */
 export * as Digest from "./domain/Digest.ts"
 
