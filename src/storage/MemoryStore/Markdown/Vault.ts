@@ -87,13 +87,14 @@ export const open = (
         )
       })
     const follow = (locked: boolean) =>
-      Effect.flatMap(
-        log.news(locked),
-        (news) =>
-          heard(dirty || Option.isNone(news) ? mirror.look : mirror.lookAt(Array.from(new Set(news.value))), locked)
-      ).pipe(
-        Effect.tap(() => Effect.sync(() => dirty = false))
-      )
+      Effect.gen(function*() {
+        const { paths, seen } = yield* log.news(locked)
+        const wasDirty = dirty
+        const look = wasDirty || Option.isNone(paths) ? mirror.look : mirror.lookAt(Array.from(new Set(paths.value)))
+        yield* heard(look, locked)
+        yield* seen
+        if (wasDirty) dirty = false // and not where a commit has failed meanwhile
+      })
 
     const exclusive = <A>(self: Io<A>): Io<A> =>
       lock.withLock(Effect.gen(function*() {
@@ -217,9 +218,10 @@ export const open = (
 
     for (const entry of yield* Snapshot.load(disk, key)) mirror.set(entry.path, entry)
     const loaded = new Set(mirror.entries())
-    yield* log.news(false)
+    const { seen } = yield* log.news(false)
     if (yield* journal.isLeft) yield* exclusive(Effect.void)
     yield* mirror.look
+    yield* seen
 
     return {
       mirror,
@@ -241,7 +243,7 @@ export const open = (
         )),
       exclusive,
       commit,
-      refresh: Effect.zipRight(log.news(false), heard(mirror.look, false)),
+      refresh: Effect.flatMap(log.news(false), ({ seen }) => Effect.zipRight(heard(mirror.look, false), seen)),
       follow: follow(false),
       save: Effect.suspend(() => {
         const entries = mirror.entries()
