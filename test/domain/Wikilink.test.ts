@@ -1,0 +1,111 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import * as Wikilink from "../../src/domain/Wikilink.ts"
+
+const targets = (text: string) => Wikilink.parse(text).map(({ target }) => target)
+
+describe("Wikilink", () => {
+  it("a link has a target, and may have a place in it, an alias and an embedding", () => {
+    assert.deepEqual(Wikilink.parse("See [[Tea]], [[ Green tea |the green one]], [[Cups#Blue|b]] and ![[pot.png]]."), [
+      { target: "Tea", heading: undefined, alias: undefined, embed: false },
+      { target: "Green tea", heading: undefined, alias: "the green one", embed: false },
+      { target: "Cups", heading: "Blue", alias: "b", embed: false },
+      { target: "pot.png", heading: undefined, alias: undefined, embed: true }
+    ])
+    assert.deepStrictEqual(targets("| [[Tea\\|in a table]] | [[Note#^block]] |"), ["Tea", "Note"])
+  })
+
+  it("of several links to one target the first counts, in the order of the text", () => {
+    assert.deepStrictEqual(targets("[[b]] [[a|x]] [[b|y]] [[a]]"), ["b", "a"])
+    assert.strictEqual(Wikilink.parse("[[b|first]] [[b|second]]")[0]?.alias, "first")
+  })
+
+  it("what is no link is text: nothing in it, a line break in it, no end, one bracket, a backslash before it", () => {
+    for (
+      const text of ["[[]]", "[[ ]]", "[[#here]]", "[[|x]]", "[[a\nb]]", "[[a", "[[a]", "[a]", "[[a]b]]", "\\[[a]]"]
+    ) {
+      assert.deepStrictEqual(targets(text), [], text)
+    }
+    assert.deepStrictEqual(targets("[[[a]]] [[b[[c]] \\\\[[d]]"), ["a", "c", "d"])
+  })
+
+  it("code says nothing: spans, fences of either sort, in lists and quotations, and a fence that never ends", () => {
+    for (
+      const code of [
+        "`[[a]]`",
+        "``[[a]] ` ``",
+        "`x\n[[a]]`",
+        "```\n[[a]]\n```",
+        "~~~~ md\n[[a]]\n~~~\n[[a]]\n~~~~",
+        "```js\n\n[[a]]\n`````",
+        "- ```\n  [[a]]\n  ```",
+        "> ```\n> [[a]]\n> ```",
+        "```\r\n[[a]]\r\n```\r\n"
+      ]
+    ) {
+      assert.deepStrictEqual(targets(`[[x]]\n\n${code}\n\n[[y]]`), ["x", "y"], code)
+    }
+    assert.deepStrictEqual(targets("[[x]]\n```\n[[a]]\n\n[[b]]"), ["x"])
+  })
+
+  it("a backtick that closes nowhere in its paragraph is text, and so is one after a backslash", () => {
+    assert.deepStrictEqual(targets("a ` b [[x]]\n\n` [[y]]"), ["x", "y"])
+    assert.deepStrictEqual(targets("`` [[x]] ` [[y]]"), ["x", "y"])
+    assert.deepStrictEqual(targets("\\`[[x]]\\`"), ["x"])
+    assert.deepStrictEqual(targets("``` inline ` [[x]]"), ["x"])
+  })
+
+  it("names differ neither in case nor in white space nor in Unicode form", () => {
+    for (
+      const [a, b] of [["Café  Crème", " cafe\u0301 CRE\u0300ME "], ["STRASSE", "straße"], ["ΟΔΟΣ", "οδος"]] as const
+    ) {
+      assert.strictEqual(Wikilink.nameOf(a), Wikilink.nameOf(b))
+    }
+    assert.notStrictEqual(Wikilink.nameOf("Tea"), Wikilink.nameOf("Tee"))
+    assert.deepStrictEqual(Wikilink.namesOf("Garden/Green Tea.md"), ["garden/green tea", "green tea"])
+    assert.deepStrictEqual(Wikilink.namesOf("Tea"), ["tea"])
+  })
+
+  it("a thousand targets count, and no more", () => {
+    const text = Array.from({ length: 3_000 }, (_, n) => `[[${n}]]`).join(" ")
+    assert.lengthOf(Wikilink.parse(text), Wikilink.maxTargets)
+  })
+
+  it("any text is read, and each target that it says is in it", () => {
+    const text = FastCheck.array(
+      FastCheck.oneof(
+        FastCheck.constantFrom("[[", "]]", "`", "```", "\n", "\n\n", "|", "#", "!", "\\", "~~~", "> ", "- ", "\u2028"),
+        FastCheck.fullUnicodeString({ maxLength: 3 })
+      ),
+      { maxLength: 40 }
+    ).map((parts) => parts.join(""))
+    FastCheck.assert(
+      FastCheck.property(
+        text,
+        (text) =>
+          Wikilink.parse(text).every(({ target }) => target !== "" && text.includes(target) && !/[[\]\n]/.test(target))
+      ),
+      { seed: 2, numRuns: 2_000 }
+    )
+  })
+
+  // quadratic, each of these would outlast the test's own limit of time many times over
+  it("hostile text of two million characters is read in one pass", () => {
+    const size = 1_000_000
+    for (
+      const text of [
+        "[[".repeat(size),
+        "[".repeat(size) + "]".repeat(size),
+        "[[a".repeat(size / 2),
+        "[[x]] " + "`".repeat(size) + "\u2028",
+        "[[x]] " + Array.from({ length: 1_800 }, (_, n) => "`".repeat(n + 1)).join(" "),
+        "[[x]] " + "` `` ".repeat(size / 4),
+        "[[x]] " + "> ".repeat(size) + "\u2028",
+        "[[x]]\n" + "```\n".repeat(size / 4),
+        "[[" + "/".repeat(size) + "]]"
+      ]
+    ) {
+      for (const { target } of Wikilink.parse(text)) Wikilink.namesOf(target)
+    }
+  })
+})
