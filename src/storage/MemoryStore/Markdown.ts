@@ -12,6 +12,7 @@ import * as MemoryKind from "../../domain/MemoryKind.ts"
 import { maintain, make as makeStore, MemoryStore, type Primitives } from "../MemoryStore.ts"
 import * as Disk from "./Markdown/Disk.ts"
 import * as Folder from "./Markdown/Vault.ts"
+import * as Watch from "./Markdown/Watch.ts"
 
 /** A file that is not a record, and why. */
 export interface Issue {
@@ -34,7 +35,8 @@ export interface Options {
   readonly root: string
   /**
    * How long what another process or a hand wrote may go unseen; of a large folder ten times as long as a look at it
-   * takes, for hand edits. Default 1 second; infinite = only on demand.
+   * takes, for hand edits. Another process is seen at once where the folder can be watched. Default 1 second; infinite =
+   * only on demand, and not watched.
    */
   readonly poll?: Duration.DurationInput | undefined
   /** Without a heartbeat, until a lock is stolen. Default 3 seconds. */
@@ -51,7 +53,7 @@ export const layer = (
     yield* disk.makeFolder("")
     const vault = yield* Folder.open(disk, kinds, Duration.decode(options.lockTimeout ?? "3 seconds"))
     yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, (error) => Effect.logDebug("no snapshot", error)))
-    yield* watch(vault, Duration.decode(options.poll ?? "1 second"))
+    yield* keepCurrent(disk, vault, Duration.decode(options.poll ?? "1 second"))
     const store = yield* makeStore("markdown", primitives(vault))
     yield* maintain(store)
 
@@ -78,10 +80,11 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   outside: vault.changes.events
 })
 
-/** Follows other processes by their log; looks at every file as often as a tenth of the time allows. */
-const watch = (vault: Folder.Vault, poll: Duration.Duration) =>
+/** Follows other processes by their log, sooner where a watch hints at it; looks at every file as often as a tenth of the time allows. */
+const keepCurrent = (disk: Disk.Disk, vault: Folder.Vault, poll: Duration.Duration) =>
   Effect.gen(function*() {
     if (!Duration.isFinite(poll)) return
+    const told = Effect.catchAll((error: MemoryError) => Effect.logWarning("the vault could not be looked at", error))
     let due = 0
     const look = Effect.gen(function*() {
       const start = yield* Clock.currentTimeMillis
@@ -89,6 +92,7 @@ const watch = (vault: Folder.Vault, poll: Duration.Duration) =>
       yield* vault.refresh
       const end = yield* Clock.currentTimeMillis
       due = end + 10 * (end - start)
-    }).pipe(Effect.catchAll((error) => Effect.logWarning("the vault could not be looked at", error)))
-    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.sleep(poll), look)))
+    })
+    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.sleep(poll), told(look))))
+    yield* Watch.hinted(disk, told(vault.follow))
   })

@@ -5,6 +5,7 @@ import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 
 /** What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. */
@@ -62,6 +63,8 @@ export interface Disk {
   /** A second name for a file; `false` where the name is taken. */
   readonly link: (from: string, to: string) => Io<boolean>
   readonly makeFolder: (folder: string) => Io<void>
+  /** That something in the folder itself may have changed. */
+  readonly watch: (folder: string) => Stream.Stream<void, MemoryError.MemoryError>
 }
 
 export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSystem | Path.Path> =>
@@ -200,7 +203,8 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         ),
       move: (from, to) => Effect.map(found(fs.rename(at(from), at(to)), from), Option.isSome),
       link: (from, to) => unlessTaken(fs.link(at(from), at(to)), to, { taken: false, done: () => true }),
-      makeFolder: (folder) => io(makeFolder(folder), folder)
+      makeFolder: (folder) => io(makeFolder(folder), folder),
+      watch: (folder) => fs.watch(at(folder)).pipe(Stream.mapError(failure(folder)), Stream.map(() => undefined))
     }
   })
 
