@@ -15,6 +15,7 @@ import { deriveSummary, MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
 import { payloadIssues } from "../../Check.ts"
+import * as Deuz from "./Deuz.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
 
@@ -92,10 +93,14 @@ export const print = (
 export const parse = (context: Context, path: string, text: string, mtime: number): Either.Either<Parsed, string> =>
   Either.gen(function*() {
     const place = Layout.placeOf(path)
-    const [matter, body] = yield* Frontmatter.split(text)
+    const [matter, body] = yield* Deuz.split(path, text)
+    if (Deuz.isFile(path, matter)) {
+      const { extra, fields } = yield* Deuz.read(matter, body)
+      return yield* unsigned(context, "default", fields, extra)
+    }
     const tenant = yield* tenantOf(place, matter)
     const scope = yield* scopeOf(place, matter)
-    const id = place.id ?? MemoryId.foreign("file", path.normalize("NFC"))
+    const id = place.id ?? Layout.noteId(path)
     const { hash, id: said, scope: _, tenant: __, ...rest } = matter
     if (said !== undefined && said !== id && (place.id !== undefined || isId(said))) {
       return yield* Either.left("id: the file's name says another")
@@ -121,7 +126,7 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
       links: fields["links"] ?? [],
       data: fields["data"] ?? {},
       metadata: fields["metadata"] ?? {},
-      importance: fields["importance"] ?? MemoryKind.find(context.kinds, String(fields["kind"])).importance,
+      importance: importanceIn(context, fields),
       createdAt,
       updatedAt: yield* Frontmatter.timeOf(fields, "updatedAt", undefined),
       validAt: yield* Frontmatter.timeOf(fields, "validAt", createdAt),
@@ -142,11 +147,26 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
       sequence
     })
     const summary = written.summaryDerived === true ? deriveSummary(body) : written.summary
-    const record = yield* Either.mapLeft(decodeRecord({ ...written, summary, source, revision: 1 }), issuesOf)
+    return yield* unsigned(context, tenant, { ...written, summary, source, revision: 1 }, extra)
+  })
+
+/** A record of what a stranger's text says. */
+const unsigned = (
+  context: Context,
+  tenant: string,
+  fields: Readonly<Record<string, unknown>>,
+  extra: Extra
+): Either.Either<Parsed, string> =>
+  Either.gen(function*() {
+    const written = { ...fields, importance: importanceIn(context, fields) }
+    const record = yield* Either.mapLeft(decodeRecord(written), issuesOf)
     const issues = payloadIssues(MemoryKind.find(context.kinds, record.kind).schema, record.data)
     if (issues.length > 0) return yield* Either.left(issues.join("; "))
     return { tenant, record: frozen(record), signed: false, extra }
   })
+
+const importanceIn = ({ kinds }: Context, { importance, kind }: Readonly<Record<string, unknown>>): unknown =>
+  importance ?? MemoryKind.find(kinds, String(kind)).importance
 
 const own = new Set([
   ...Object.keys(MemoryRecord.fields).filter((key) => !["id", "scope", "source", "body"].includes(key)),

@@ -6,8 +6,13 @@ import * as Yaml from "yaml"
 /** UTF-16 units. */
 const maxMatter = 262_144
 
-/** Keys and values, and the body. Left: what is wrong with them. */
-export const split = (text: string): Either.Either<readonly [Readonly<Record<string, unknown>>, string], string> => {
+type Matter = Readonly<Record<string, unknown>>
+
+/** Keys and values, as `read` finds them between the rules, and the body. Left: what is wrong with them. */
+export const split = (
+  text: string,
+  read: (matter: string) => Either.Either<Matter, string> = yaml
+): Either.Either<readonly [Matter, string], string> => {
   const start = text.replace(/^\uFEFF/, "")
   const open = /^---[ \t]*\r?\n/.exec(start)
   const eol = /\r?\n/.exec(start)?.[0] ?? "\n"
@@ -18,7 +23,7 @@ export const split = (text: string): Either.Either<readonly [Readonly<Record<str
   if (close.index > maxMatter) return Either.left("the frontmatter is too large")
   const body = rest.slice(close.index + close[0].length)
   return Either.flatMap(
-    yaml(rest.slice(0, close.index)),
+    read(rest.slice(0, close.index)),
     (matter) => Either.right([matter, trimmed(body, eol)] as const)
   )
 }
@@ -29,7 +34,7 @@ const trimmed = (body: string, eol: string): string => {
   return rest.endsWith(eol) ? rest.slice(0, -eol.length) : rest
 }
 
-const yaml = (text: string): Either.Either<Readonly<Record<string, unknown>>, string> =>
+const yaml = (text: string): Either.Either<Matter, string> =>
   Either.try({
     try: (): unknown => Yaml.parse(text, { maxAliasCount: 20, schema: "core", logLevel: "error" }),
     catch: (error) => `frontmatter: ${firstLine(String(error))}`
@@ -40,7 +45,7 @@ const yaml = (text: string): Either.Either<Readonly<Record<string, unknown>>, st
         return Either.left("frontmatter: expected keys and values")
       }
       if (Object.hasOwn(matter, "__proto__")) return Either.left("frontmatter: __proto__ is no key")
-      return Either.right(matter as Readonly<Record<string, unknown>>) // an object that is no array
+      return Either.right(matter as Matter) // an object that is no array
     })
   )
 

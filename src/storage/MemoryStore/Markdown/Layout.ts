@@ -9,7 +9,7 @@
  * Windows. An upper-case letter is `+` and the lower one. Anything else is `~` and a hash, and the frontmatter has the id.
  */
 import { sha256 } from "../../../domain/Digest.ts"
-import { type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
+import { foreign, type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
 import { type Field, fields, Global, type MemoryScope } from "../../../domain/MemoryScope.ts"
 
 /** Sidecars: whatever is below is no record. */
@@ -43,6 +43,9 @@ export const stands = (segment: string, id: string): boolean =>
   segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
 
 export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
+
+/** Of a file whose name its owner chose. */
+export const noteId = (path: string): MemoryId => foreign("file", path.normalize("NFC"))
 
 /** The canonical path, with `/`. */
 export const pathOf = (tenant: string, scope: MemoryScope, id: MemoryId): string =>

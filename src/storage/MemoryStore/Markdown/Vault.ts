@@ -149,7 +149,7 @@ export const open = (
           row = next
         }
         const last = row && !row.forgotten ? row : undefined
-        const path = last && (current && Layout.placeOf(current.path).id === undefined && sameScope(current, last)
+        const path = last && (current && id === Layout.noteId(current.path) && sameScope(current, last)
           ? current.path // a note keeps the name that its owner gave it
           : Layout.pathOf(tenant, last.record.scope, id))
         if (path !== undefined && !paths.includes(path) && (yield* taken(path))) {
