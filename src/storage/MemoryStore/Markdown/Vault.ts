@@ -105,7 +105,7 @@ export const open = (
         }
         yield* follow(true)
         return yield* self
-      })).pipe(Effect.retry({ while: (error) => error === lost })) // and again, from the start
+      })).pipe(Effect.retry({ while: isLost })) // and again, from the start
 
     const commit = (tenant: string, writes: ReadonlyArray<Write>): Io<void> =>
       Effect.gen(function*() {
@@ -258,4 +258,10 @@ export const open = (
 const conflict = (message: string, expected: number, actual: number) =>
   MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })
 
-const lost = conflict("the lock was taken away", 0, 0)
+const lost = MemoryError.make("conflict", {
+  op: "lock",
+  message: "the lock was taken away",
+  detail: { expected: 0, actual: 0 }
+})
+/** In a span, what is failed with is another object. */
+const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op === lost.op && reason === lost.reason
