@@ -35,6 +35,10 @@ export * as Digest from "./domain/Digest.ts"
 export * as Tokenizer from "./ranking/Tokenizer.ts"
 /** Lexical relevance. */
 export * as Bm25 from "./ranking/Bm25.ts"
+/** Exact cosine. */
+export * as VectorIndex from "./ranking/VectorIndex.ts"
+/** Several rankings into one. */
+export * as Fusion from "./ranking/Fusion.ts"
 /** Relevance made worth. */
 export * as Scorer from "./ranking/Scorer.ts"
 /** One tenant's records, searchable: mutable and incremental. */

@@ -1,0 +1,183 @@
+/**
+ * Exact cosine over typed arrays. One model per index; mutable, incremental.
+ *
+ * ```text
+ * search = every id by cosineSimilarity(vector, its vector), best first, ties in order of arrival, cut to `limit`
+ * ```
+ *
+ * to the last bit, whatever the machine. Where the rows come to 256 KiB in 8 bits (682 of 384 dimensions) and the machine
+ * has SIMD in WebAssembly, a `Sieve` tells which cosines have to be computed: by bounds, so nothing is approximate.
+ */
+import type { Scored } from "./Bm25.ts"
+import { float64 } from "./Column.ts"
+import { Contenders } from "./Contenders.ts"
+import { Sieve, strideOf } from "./Sieve.ts"
+
+export interface VectorIndex<in out Id> {
+  readonly size: number
+  /**
+   * Replaces the vector of the same id, which keeps its place in the order of arrival. Not copied: it must stay as it is.
+   * A vector that is not finite, or has not as many numbers as the index has dimensions, is a RangeError, here and below.
+   */
+  readonly add: (id: Id, vector: Float32Array) => void
+  /** Whether it was there. */
+  readonly remove: (id: Id) => boolean
+  /**
+   * Best first, −1..1; `only` is asked before the cut to `limit`, and of few: not of those that cannot be among the best
+   * anyway. Cost at 384 dimensions: ~40 ns a vector with a sieve, ~400 ns without.
+   */
+  readonly search: (vector: Float32Array, limit: number, only?: (id: Id) => boolean) => ReadonlyArray<Scored<Id>>
+  /** As `search` with only these; ids that are not there are passed over. Cost: theirs, not that of the whole index. */
+  readonly searchAmong: (vector: Float32Array, ids: Iterable<Id>, limit: number) => ReadonlyArray<Scored<Id>>
+}
+
+export const make = <Id>(dimensions: number, options: {
+  /** Bytes from which on a sieve pays. Default 256 KiB; `Infinity`: never. */
+  readonly sieveFrom?: number | undefined
+} = {}): VectorIndex<Id> => {
+  const { sieveFrom = 262_144 } = options
+  const stride = strideOf(dimensions)
+  const slots = new Map<Id, number>()
+  // by slot; the last one fills the place of the one that goes
+  const ids: Array<Id> = []
+  const vectors: Array<Float32Array> = []
+  const squares = float64()
+  const arrivals = float64()
+  let arrived = 0
+  let sieve: Sieve | undefined
+  let mayHaveSieve = true
+
+  /** Of what fits: the square of its length. */
+  const squareOf = (vector: Float32Array): number => {
+    if (vector.length !== dimensions) throw new RangeError(`a vector of ${vector.length} among those of ${dimensions}`)
+    const square = dot(vector, vector)
+    if (!Number.isFinite(square)) throw new RangeError("a vector that is not finite")
+    return square
+  }
+
+  const sift = (slot: number) => {
+    if (sieve?.set(slot, vectors[slot]!, Math.sqrt(squares.data[slot]!)) !== false) return
+    sieve = undefined
+    mayHaveSieve = false
+  }
+
+  /** Anew where there is none yet, or one far too large. */
+  const fitSieve = () => {
+    const size = ids.length * stride
+    if (sieve === undefined ? !mayHaveSieve || size < sieveFrom : sieve.capacity < 4 * size + sieveFrom) return
+    sieve = size < sieveFrom ? undefined : Sieve.make(dimensions)
+    mayHaveSieve = size < sieveFrom || sieve !== undefined
+    for (let slot = 0; slot < ids.length && sieve !== undefined; slot++) sift(slot)
+  }
+
+  const search = (
+    vector: Float32Array,
+    limit: number,
+    among: Int32Array | undefined,
+    only?: (slot: number) => boolean
+  ): ReadonlyArray<Scored<Id>> => {
+    const square = squareOf(vector)
+    const cosine = (slot: number) => cosineOf(dot(vector, vectors[slot]!), square, squares.data[slot]!)
+    const count = among?.length ?? ids.length
+    if (count === 0 || !(limit >= 1)) return []
+    const contenders = new Contenders(limit)
+    if (sieve !== undefined && count > 32 + 2 * limit) {
+      sieve.sift(vector, Math.sqrt(square), among, count, contenders, only)
+    } else {
+      for (let i = 0; i < count; i++) {
+        const slot = among === undefined ? i : among[i]!
+        if (only !== undefined && !only(slot)) continue
+        const score = cosine(slot)
+        contenders.offer(slot, score, score)
+      }
+    }
+    return contenders.all
+      .map((slot) => ({ id: ids[slot]!, score: cosine(slot), arrival: arrivals.data[slot]! }))
+      .sort((a, b) => b.score - a.score || a.arrival - b.arrival)
+      .slice(0, limit)
+      .map(({ id, score }) => ({ id, score }))
+  }
+
+  return {
+    get size() {
+      return ids.length
+    },
+    add(id, vector) {
+      const square = squareOf(vector)
+      let slot = slots.get(id)
+      if (slot === undefined) {
+        slot = ids.push(id) - 1
+        slots.set(id, slot)
+        arrivals.set(slot, arrived++)
+      }
+      vectors[slot] = vector
+      squares.set(slot, square)
+      if (sieve !== undefined) sift(slot)
+      else fitSieve()
+    },
+    remove(id) {
+      const slot = slots.get(id)
+      if (slot === undefined) return false
+      const last = ids.length - 1
+      if (slot < last) {
+        ids[slot] = ids[last]!
+        vectors[slot] = vectors[last]!
+        squares.set(slot, squares.data[last]!)
+        arrivals.set(slot, arrivals.data[last]!)
+        sieve?.move(last, slot)
+        slots.set(ids[slot]!, slot)
+      }
+      slots.delete(id)
+      ids.pop()
+      vectors.pop()
+      if (sieve !== undefined) fitSieve()
+      return true
+    },
+    search(vector, limit, only) {
+      return search(vector, limit, undefined, only && ((slot) => only(ids[slot]!)))
+    },
+    searchAmong(vector, wanted, limit) {
+      const found: Array<number> = []
+      for (const id of new Set(wanted)) {
+        const slot = slots.get(id)
+        if (slot !== undefined) found.push(slot)
+      }
+      return search(vector, limit, Int32Array.from(found))
+    }
+  }
+}
+
+/** −1..1, and 1 of equals; 0 where either is all zeros or not finite, or lengths differ; never NaN. */
+export const cosineSimilarity = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
+  if (a.length !== b.length) return 0
+  const aa = dot(a, a)
+  const bb = dot(b, b)
+  if (aa * bb > 1e-290 && aa * bb < 1e290) return cosineOf(dot(a, b), aa, bb)
+  const [x, y] = [toUnit(a), toUnit(b)] // squares that a number cannot hold
+  return x === undefined || y === undefined ? 0 : cosineOf(dot(x, y), dot(x, x), dot(y, y))
+}
+
+/** Of finite squares: those of 32-bit numbers always are. */
+const cosineOf = (product: number, aa: number, bb: number): number =>
+  aa === 0 || bb === 0 ? 0 : Math.max(-1, Math.min(1, product / Math.sqrt(aa * bb)))
+
+/** The largest component 1. */
+const toUnit = (vector: ArrayLike<number>): ReadonlyArray<number> | undefined => {
+  const numbers = Array.from(vector)
+  const most = numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
+  return most > 0 && most < Infinity ? numbers.map((number) => number / most) : undefined
+}
+
+/** Four sums side by side, which the processor adds at a time. */
+const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
+  const end = a.length - a.length % 4
+  let [s0, s1, s2, s3] = [0, 0, 0, 0]
+  for (let i = 0; i < end; i += 4) {
+    s0 += a[i]! * b[i]!
+    s1 += a[i + 1]! * b[i + 1]!
+    s2 += a[i + 2]! * b[i + 2]!
+    s3 += a[i + 3]! * b[i + 3]!
+  }
+  for (let i = end; i < a.length; i++) s0 += a[i]! * b[i]!
+  return s0 + s1 + (s2 + s3)
+}

@@ -1,0 +1,107 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import { Contenders } from "../../src/ranking/Contenders.ts"
+import * as DotKernel from "../../src/ranking/DotKernel.ts"
+import { Sieve } from "../../src/ranking/Sieve.ts"
+import { cosineSimilarity } from "../../src/ranking/VectorIndex.ts"
+import { scattered, uniform } from "./vectors.ts"
+
+const lengthOf = (vector: Float32Array) => Math.hypot(...vector)
+
+describe("DotKernel", () => {
+  it("the bytes of every instruction are what the text beside them says", () => {
+    const codes: Record<string, ReadonlyArray<number>> = {
+      "loop": [0x03, 0x40],
+      "end": [0x0b],
+      "br_if": [0x0d],
+      "local.get": [0x20],
+      "local.set": [0x21],
+      "local.tee": [0x22],
+      "i32.load": [0x28, 2],
+      "i32.store": [0x36, 2],
+      "i32.const": [0x41],
+      "i32.lt_u": [0x49],
+      "i32.add": [0x6a],
+      "i32.mul": [0x6c],
+      "v128.load": [0xfd, 0x00, 4],
+      "v128.load8x8_s": [0xfd, 0x01, 3],
+      "v128.const": [0xfd, 0x0c, ...Array.from({ length: 15 }, () => 0)],
+      "i32x4.extract_lane": [0xfd, 0x1b],
+      "i32x4.add": [0xfd, 0xae, 0x01],
+      "i32x4.dot_i16x8_s": [0xfd, 0xba, 0x01]
+    }
+    const lines = DotKernel.listing.trim().split("\n").map((line) => line.split(";").map((part) => part.trim()))
+    const body = lines.slice(lines.findIndex(([, text]) => text === "loop"))
+    assert.lengthOf(body, 70)
+    for (const [bytes, text] of body) {
+      const [name = "", operand] = text!.split(" ")
+      const code = [...codes[name]!, ...(operand === undefined ? [] : [Number(operand)])]
+      assert.strictEqual(bytes, code.map((byte) => byte.toString(16).padStart(2, "0")).join(" "), text)
+    }
+  })
+
+  it("multiplies as integers are multiplied, to their ends", () => {
+    const next = uniform(1)
+    const pick = (range: number) => Math.round((next() * 2 - 1) * range)
+    for (const stride of [16, 32, 48, 400]) {
+      const { dots, memory } = DotKernel.make()!
+      const query = new Int16Array(memory.buffer, 0, stride).map(() => next() < 0.2 ? 32_767 : pick(32_767))
+      new Int16Array(memory.buffer).set(query)
+      const at = 2 * stride
+      const rows = at + 4 * 40
+      const bytes = new Int8Array(memory.buffer, rows, 40 * stride)
+      bytes.set(bytes.map(() => next() < 0.2 ? -127 : pick(127)))
+      const numbers = new Int32Array(memory.buffer, at, 40)
+      const wanted = Array.from({ length: 39 }, () => Math.floor(next() * 40))
+      numbers.set([...wanted, -5])
+      dots(at, at + 4 * 39, rows, stride)
+      const expected = wanted.map((row) => query.reduce<number>((sum, q, i) => sum + q * bytes[row * stride + i]!, 0))
+      assert.deepStrictEqual(Array.from(numbers), [...expected, -5])
+    }
+  })
+})
+
+describe("Sieve", () => {
+  it("every cosine lies within the bounds it gives, and they are narrow", () => {
+    for (const dimensions of [1, 2, 15, 16, 17, 100, 384, 3_072, 40_000]) {
+      const rows = scattered(30, dimensions, 0, dimensions)
+      rows.push(new Float32Array(dimensions), rows[0]!.map((number) => -1e35 * number))
+      rows.push(rows[0]!.map((number, i) => i === 0 ? 1e6 : number), rows[0]!.map((number) => 1e-35 * number))
+      const sieve = Sieve.make(dimensions)!
+      rows.forEach((row, slot) => assert.isTrue(sieve.set(slot, row, lengthOf(row))))
+      for (const query of rows) {
+        const offers = new Map<number, readonly [least: number, most: number]>()
+        const contenders = new Contenders(1_000)
+        contenders.offer = (slot, least, most) => void offers.set(slot, [least, most])
+        sieve.sift(query, lengthOf(query), undefined, rows.length, contenders, undefined)
+        assert.strictEqual(offers.size, rows.length)
+        for (const [slot, [least, most]] of offers) {
+          const cosine = cosineSimilarity(query, rows[slot]!)
+          assert.isTrue(least <= cosine && cosine <= most, `${dimensions}: ${least} ${cosine} ${most}`)
+          if (slot < 30) assert.isBelow(most - least, dimensions > 5_000 ? 0.2 : 0.05)
+        }
+      }
+    }
+  })
+
+  it("is not to be had for more dimensions than its integers bear", () => assert.isUndefined(Sieve.make(65_537)))
+})
+
+describe("Contenders", () => {
+  it("hold all whose best case reaches the limit-th best of the worst cases, and few others come", () => {
+    const bounds = FastCheck.tuple(FastCheck.integer({ min: 0, max: 30 }), FastCheck.integer({ min: 0, max: 4 }))
+    FastCheck.assert(
+      FastCheck.property(FastCheck.array(bounds), FastCheck.integer({ min: 1, max: 9 }), (all, limit) => {
+        const contenders = new Contenders(limit)
+        all.forEach(([least, width], slot) => contenders.offer(slot, least, least + width))
+        const bar = all.map(([least]) => least).sort((a, b) => b - a)[limit - 1] ?? -Infinity
+        assert.strictEqual(contenders.bar, bar)
+        assert.deepStrictEqual(
+          contenders.all,
+          all.flatMap(([least, width], slot) => least + width >= bar ? [slot] : [])
+        )
+      }),
+      { seed: 1, numRuns: 1_000 }
+    )
+  })
+})
