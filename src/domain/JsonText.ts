@@ -1,0 +1,156 @@
+/**
+ * JSON in what a model wrote: prose around it, fences, several blocks, an end that never came.
+ *
+ * ```text
+ * Sure [see below]: {"facts": ["a", "b",]}      → {"facts": ["a", "b"]}
+ * {"facts": ["a", "b"], "more": ["c", "d        → {"facts": ["a", "b"], "more": ["c"]}
+ * ```
+ *
+ * Law: never throws, reads each character a bounded number of times, and what `JSON.parse` reads as an object or an
+ * array is found as `JSON.parse` has it, down to 100 levels.
+ */
+
+/**
+ * The objects and arrays of the text in order, none that is within another. Commas before a closing bracket and bare line
+ * breaks in strings are allowed. Where the text, or its fence, ends too early, whole members and items are kept; one with
+ * nothing to keep is left out.
+ */
+export const values = (text: string): ReadonlyArray<unknown> => {
+  const found: Array<unknown> = []
+  const dead = new Set<number>()
+  const opening = /[[{]/g
+  for (let match = opening.exec(text); match; match = opening.exec(text)) {
+    if (dead.has(match.index)) continue
+    const read = readAt(text, match.index)
+    // what was open when one reading failed fails from there too: without this, time grows with the square
+    for (const start of read.open) dead.add(start)
+    if (read.end === undefined) continue
+    found.push(read.value)
+    opening.lastIndex = read.end
+  }
+  return found
+}
+
+interface Reading {
+  readonly value: unknown
+  /** `undefined`: no JSON starts here. */
+  readonly end: number | undefined
+  readonly open: ReadonlyArray<number>
+}
+
+interface Frame {
+  readonly start: number
+  readonly close: "]" | "}"
+  readonly items: Array<unknown>
+  /** Of an object: the names, each with the item of its place. */
+  readonly keys: Array<string>
+  expects: "key" | "colon" | "item" | "comma"
+}
+
+/** Deeper ones are no answer, and would overflow the stack of whoever walks them. */
+const deepest = 100
+
+const readAt = (text: string, from: number): Reading => {
+  const frames: Array<Frame> = []
+  let kept = 0
+  let at = from
+
+  const failed = (): Reading => ({ value: undefined, end: undefined, open: frames.map(({ start }) => start) })
+  const cutAt = (end: number): Reading => {
+    if (kept === 0) return failed()
+    for (let inner = frames.pop(); inner; inner = frames.pop()) {
+      const outer = frames.at(-1)
+      if (!outer) return { value: toValue(inner), end, open: [] }
+      if (inner.items.length > 0) outer.items.push(toValue(inner))
+    }
+    return failed()
+  }
+
+  for (;;) {
+    at = skip(text, at)
+    const frame = frames.at(-1)
+    const char = text.charAt(at)
+    if (frame && (char === "" || text.startsWith("```", at))) return cutAt(at)
+
+    if (frame && char === frame.close && frame.expects !== "colon") {
+      if (frame.expects === "item" && frame.close === "}") return failed()
+      at++
+      frames.pop()
+      const value = toValue(frame)
+      const outer = frames.at(-1)
+      if (!outer) return { value, end: at, open: [] }
+      outer.items.push(value)
+      outer.expects = "comma"
+      kept++
+    } else if (frame && (frame.expects === "comma" || frame.expects === "colon")) {
+      if (char !== (frame.expects === "comma" ? "," : ":")) return failed()
+      at++
+      frame.expects = frame.expects === "colon" || frame.close === "]" ? "item" : "key"
+    } else if (char === "\"") {
+      const end = endOfString(text, at)
+      if (end === undefined) return cutAt(text.length)
+      const string = unescaped(text.slice(at + 1, end))
+      at = end + 1
+      if (frame!.expects === "key") {
+        frame!.keys.push(string)
+        frame!.expects = "colon"
+      } else {
+        frame!.items.push(string)
+        frame!.expects = "comma"
+        kept++
+      }
+    } else if (frame?.expects === "key") {
+      return failed()
+    } else if (char === "[" || char === "{") {
+      if (frames.length === deepest) return failed()
+      const isArray = char === "["
+      frames.push({ start: at, close: isArray ? "]" : "}", items: [], keys: [], expects: isArray ? "item" : "key" })
+      at++
+    } else {
+      const word = wordAt(text, at)
+      if (word !== "" && at + word.length === text.length) return cutAt(text.length)
+      if (!scalar.test(word)) return failed()
+      frame!.items.push(JSON.parse(word))
+      frame!.expects = "comma"
+      at += word.length
+      kept++
+    }
+  }
+}
+
+/** A name whose item did not come is no member. From entries, so that `__proto__` is a name as any other. */
+const toValue = ({ close, items, keys }: Frame): unknown =>
+  close === "]" ? items : Object.fromEntries(items.map((item, n) => [keys[n], item]))
+
+const scalar = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
+
+const skip = (text: string, from: number): number => {
+  let at = from
+  while (at < text.length && " \t\n\r".includes(text.charAt(at))) at++
+  return at
+}
+
+const wordAt = (text: string, at: number): string => {
+  const word = /[\w.+-]*/y
+  word.lastIndex = at
+  return word.exec(text)?.[0] ?? ""
+}
+
+/** Where its closing quote is. */
+const endOfString = (text: string, start: number): number | undefined => {
+  for (let at = start + 1; at < text.length; at++) {
+    const char = text.charCodeAt(at)
+    if (char === 34) return at
+    if (char === 92) at++
+  }
+  return undefined
+}
+
+const escapes: { readonly [letter: string]: string } = { b: "\b", f: "\f", n: "\n", r: "\r", t: "\t" }
+
+/** An escape that JSON does not know stands for its character: `\'` is `'`. */
+const unescaped = (raw: string): string =>
+  raw.includes("\\")
+    ? raw.replace(/\\(u[0-9a-fA-F]{4}|[^])/g, (_, escape: string) =>
+      escape.length === 5 ? String.fromCharCode(parseInt(escape.slice(1), 16)) : escapes[escape] ?? escape)
+    : raw

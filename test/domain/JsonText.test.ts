@@ -1,0 +1,94 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import { values } from "../../src/domain/JsonText.ts"
+
+const finds = (title: string, text: string, ...expected: ReadonlyArray<unknown>) =>
+  it(title, () => assert.deepStrictEqual(values(text), expected))
+
+describe("JsonText.values", () => {
+  finds("a whole answer is one value", "{\"facts\":[\"a\"]}", { facts: ["a"] })
+  finds("prose and fences are passed over", "Sure!\n```json\n{\"facts\": [\"a\"]}\n```\nAnything else?", {
+    facts: ["a"]
+  })
+  finds("brackets in prose are no JSON", "Sure [note] {maybe} {\"facts\":[\"a\"]} trailing [x]", { facts: ["a"] })
+  finds("several blocks come in order", "[1] then {\"a\":{}} then []", [1], { a: {} }, [])
+  finds("a quote in prose hides nothing", "Use [\"] for quotes: {\"facts\":[\"a\"]}", { facts: ["a"] })
+  finds("what is well within something broken is found", "[{\"a\":1}, and more {\"b\":[2]}]", { a: 1 }, { b: [2] })
+  finds("commas before a bracket are allowed", "{\"a\":[1,2,],}", { a: [1, 2] })
+  finds("bare line breaks in strings are allowed", "{\"a\":\"x\ny\"}", { a: "x\ny" })
+  finds("escapes stand for what they stand for", String.raw`["\u00e9\n\"\\\/\'"]`, ["é\n\"\\/'"])
+  finds(
+    "a name is a name, whatever it is",
+    "{\"__proto__\":1,\"a\":2,\"a\":3}",
+    JSON.parse("{\"__proto__\":1,\"a\":3}")
+  )
+  finds("text without JSON has none", "no [idea], :-{ and nothing \"more\"")
+
+  describe("where the text ends too early", () => {
+    finds("a string that is cut off is dropped", "{\"facts\":[\"a\",\"b", { facts: ["a"] })
+    finds("a number that may go on is dropped", "{\"a\":1,\"b\":12", { a: 1 })
+    finds("a name without its item is dropped", "{\"a\":1,\"b\":", { a: 1 })
+    finds("whole members of a broken item stay", "{\"memory\":[{\"id\":\"0\",\"te", { memory: [{ id: "0" }] })
+    finds("what has nothing in it is dropped", "[{\"a\":1},{\"b\":[{", [{ a: 1 }])
+    finds("nothing is left of nothing", "{\"facts\":[")
+    finds("the end of the fence is an end", "```json\n{\"facts\":[\"a\",\n```\nSorry.", { facts: ["a"] })
+    finds("and a second attempt is found", "{\"facts\":[\"a\", \"b\n\nAgain:\n{\"facts\":[\"c\"]}", { facts: ["c"] })
+  })
+
+  const seed = 20_261
+  const container = FastCheck.jsonValue({ maxDepth: 4 }).filter((value) => typeof value === "object" && value !== null)
+
+  it("what JSON.parse reads is found as JSON.parse has it, in prose too", () =>
+    FastCheck.assert(
+      FastCheck.property(container, FastCheck.constantFrom(0, 2), (value, indent) => {
+        const text = JSON.stringify(value, null, indent)
+        assert.deepStrictEqual(values(`Here it is: ${text}\nDone.`), [JSON.parse(text)])
+      }),
+      { seed, numRuns: 2_000 }
+    ))
+
+  it("a value cut anywhere gives at most one, and never more than it held", () =>
+    FastCheck.assert(
+      FastCheck.property(FastCheck.array(FastCheck.integer(), { minLength: 1 }), FastCheck.nat(), (items, at) => {
+        const text = JSON.stringify(items)
+        const [found = [], ...more] = values(text.slice(0, at % text.length))
+        assert.deepStrictEqual(more, [])
+        assert.deepStrictEqual(found, items.slice(0, Array.isArray(found) ? found.length : -1))
+      }),
+      { seed, numRuns: 1_000 }
+    ))
+
+  it("any text is survived", () => {
+    const piece = FastCheck.constantFrom(..."[]{}\",:\\ \n`1ea-", "```", "null", "\"a\"", "\\u00", "\ud800", "\"k\":")
+    const text = FastCheck.array(piece, { maxLength: 60 }).map((pieces) => pieces.join(""))
+    FastCheck.assert(
+      FastCheck.property(text, (text) => {
+        for (const value of values(text)) assert.isObject(JSON.parse(JSON.stringify({ value })))
+      }),
+      { seed, numRuns: 10_000 }
+    )
+  })
+
+  // with time that grows with the square, one of these alone takes minutes
+  it.each([
+    "[",
+    "{",
+    "[\"",
+    "{\"a\":",
+    "{\"a\":[",
+    "[\"[\",",
+    "[1,",
+    "[[1],",
+    "[\"],[\",",
+    "[\"\\\"",
+    "[\\\"",
+    "\"[",
+    "[]",
+    "[x",
+    "{\"a\":1}x[",
+    "[[]"
+  ])("a megabyte of %j is read in linear time", (piece) => {
+    values(piece.repeat(1_000_000 / piece.length))
+    values(`${piece.repeat(1_000_000 / piece.length)} x ]}`)
+  })
+})
