@@ -1,0 +1,215 @@
+/**
+ * Texts that say the same but for how they are written: case, punctuation, accents, white space; in long ones, a few words.
+ *
+ * ```text
+ * words       runs of letters and digits, none dropped; what an analyzer drops ("to", "not", "b") is what matters here
+ * fewer than 64 words    64 bits that hash the words in order: near is equal
+ * 64 words or more       SimHash of their bigrams (Charikar, 2002): near is ≤ 3 bits apart (Manku, Jain & Das Sarma, 2007)
+ * strict                 32 bits that hash what may differ in none: numbers, signs, negations, single letters, in order
+ * ```
+ *
+ * So "room 12" and "room 13", "likes" and "does not like", "Paris to Rome" and "Rome to Paris" stay apart. In a long text a
+ * word more or less is no difference, whatever it means, unless it is strict. Pure and deterministic.
+ */
+
+/** Three whole numbers of 32 bits, fit for columns. */
+export interface Signature {
+  readonly high: number
+  readonly low: number
+  readonly strict: number
+}
+
+/** Cost: 1 µs for 20 words, about 20 ns for each more. */
+export const signature = (text: string): Signature => {
+  const lower = text.toLowerCase()
+  const { count, strict } = scan(beyondAscii.test(lower) ? plain(lower) : lower)
+  const [high, low] = count === 0 ? inOrder(wholly(text)) : count < few ? inOrder(count) : simHash(count)
+  return { high, low, strict: mix(strict ^ (count < few ? 1 : 0)) }
+}
+
+export const isNear = (a: Signature, b: Signature): boolean =>
+  a.strict === b.strict && bits(a.high ^ b.high) + bits(a.low ^ b.low) <= 3
+
+/** The first of each group stays; whatever is near one that stays is folded into it. Cost: each with all that stay. */
+export const foldBy = <A>(
+  items: ReadonlyArray<A>,
+  signatureOf: (item: A) => Signature
+): { readonly kept: ReadonlyArray<A>; readonly folded: number } => {
+  const kept: Array<A> = []
+  const signatures: Array<Signature> = []
+  for (const item of items) {
+    const own = signatureOf(item)
+    if (signatures.some((other) => isNear(own, other))) continue
+    kept.push(item)
+    signatures.push(own)
+  }
+  return { kept, folded: items.length - kept.length }
+}
+
+/** `foldBy` the signature of a text. */
+export const fold = <A>(items: ReadonlyArray<A>, text: (item: A) => string): ReturnType<typeof foldBy<A>> =>
+  foldBy(items, (item) => signature(text(item)))
+
+const few = 64
+
+/** What `scan` found, one hash a word. Only good until it is asked again. */
+let words = new Int32Array(1_024)
+
+const beyondAscii = /\P{ASCII}/u
+
+/** Letters without accents; other punctuation and white space as ASCII has them. */
+const plain = (lower: string): string =>
+  lower.normalize("NFKD").replace(accents, "").normalize("NFC").toLowerCase()
+    .replace(/[\u2018\u2019\u02bc]/g, "'")
+    .replace(/[\p{Pd}\u2212]/gu, "-")
+    .replace(/[^\p{L}\p{N}\p{M}\p{S}\p{ASCII}]/gu, " ")
+
+/** Not the voicing of kana, which makes another letter. */
+const accents = /(?=\p{Mn})(?![\u3099\u309a])[\p{sc=Inherited}\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Cyrillic}]/gu
+
+const letter = 1
+const digit = 2
+/** Belongs to a word that it follows: `c++`, `c#`, `50%`. */
+const suffix = 3
+/** A word by itself. */
+const sign = 4
+const sorts = Uint8Array.from({ length: 128 }, (_, code) => {
+  const character = String.fromCharCode(code)
+  return /[a-z$]/.test(character) ? letter : /\d/.test(character) ?
+    digit
+    : /[+#%]/.test(character)
+    ? suffix
+    : /[<>=]/.test(character)
+    ? sign
+    : 0
+})
+
+/** Scripts that write no spaces: each character is a word. */
+const isUnspaced = (code: number): boolean =>
+  code >= 0x2e80 || (code >= 0x0e00 && code < 0x0f00) || (code >= 0x1000 && code < 0x10a0) ||
+  (code >= 0x1780 && code < 0x1800)
+
+const seed = 0x811c9dc5
+
+const scan = (text: string): { readonly count: number; readonly strict: number } => {
+  if (words.length <= text.length) words = new Int32Array(2 * text.length)
+  let count = 0
+  let strict = seed
+  let hash = seed
+  let length = 0
+  let isStrict = false
+  let before = 0
+  for (let at = 0; at <= text.length; at++) {
+    const code = at < text.length ? text.charCodeAt(at) : 0
+    const sort = code < 128 ? sorts[code]! : letter
+    const isPart = sort === letter || sort === digit || (sort === suffix && length > 0)
+    if (isPart && !(code > 127 && isUnspaced(code))) {
+      hash = Math.imul(hash ^ code, 0x01000193)
+      length++
+      if (sort !== letter) isStrict = true
+      // a sign: −5
+      if (sort === digit && length === 1 && before === minus && !isWordEnd(text, at - 2)) strict = mix(strict ^ minus)
+    } else {
+      if (length > 0) {
+        if (isStrict || (length === 1 && isName(text, at - 1)) || negations.has(hash)) {
+          strict = mix(strict ^ hash)
+        }
+        words[count++] = mix(hash)
+        // 1.5 is not 15, and 1/2 is not 1.2
+        if (code > space && sorts[before] === digit && sorts[text.charCodeAt(at + 1)] === digit) {
+          strict = mix(strict ^ code)
+        }
+        // isn't
+        if (code === apostrophe && before === n && text.charCodeAt(at + 1) === t) strict = mix(strict ^ apostrophe)
+        hash = seed
+        length = 0
+        isStrict = false
+      }
+      if (isPart || sort === sign) {
+        words[count++] = mix(Math.imul(seed ^ code, 0x01000193))
+        if (sort === sign) strict = mix(strict ^ code)
+      }
+    }
+    before = code
+  }
+  return { count, strict }
+}
+
+const [apostrophe, minus, n, space, t] = [0x27, 0x2d, 0x6e, 0x20, 0x74]
+
+/** A letter that stands for something: `plan b`, but neither `a` and `i` nor what an apostrophe cuts off. */
+const isName = (text: string, at: number): boolean =>
+  text.charCodeAt(at - 1) !== apostrophe && !/[ai]/.test(text.charAt(at))
+
+const isWordEnd = (text: string, at: number): boolean => {
+  const code = at < 0 ? 0 : text.charCodeAt(at)
+  return code > 127 || sorts[code]! > 0
+}
+
+/** Of the characters, where there are no words. */
+const wholly = (text: string): number => {
+  for (let at = 0; at < text.length; at++) words[at] = mix(text.charCodeAt(at))
+  return text.length
+}
+
+const inOrder = (count: number): readonly [high: number, low: number] => {
+  let high = count
+  let low = ~count
+  for (let i = 0; i < count; i++) {
+    high = Math.imul((high << 5 | high >>> 27) ^ words[i]!, 0x9e3779b1)
+    low = Math.imul((low << 7 | low >>> 25) + words[i]!, 0x85ebca6b)
+  }
+  return [mix(high), mix(low)]
+}
+
+/** For each of the 64 bits, whether more bigrams have it than have not. Counted four to a number, up to 255. */
+const simHash = (count: number): readonly [high: number, low: number] => {
+  const totals = new Int32Array(64)
+  const lanes = new Int32Array(16)
+  for (let i = 1; i < count;) {
+    lanes.fill(0)
+    for (const end = Math.min(count, i + 255); i < end; i++) {
+      const high = mix(Math.imul(words[i - 1]!, 0x9e3779b1) + words[i]!)
+      const low = mix(high ^ 0x5bd1e995)
+      for (let bit = 0; bit < 8; bit++) {
+        lanes[bit]! += (high >>> bit) & 0x01010101
+        lanes[bit + 8]! += (low >>> bit) & 0x01010101
+      }
+    }
+    for (let bit = 0; bit < 64; bit++) totals[bit]! += (lanes[(bit >> 5) * 8 + bit % 8]! >>> (bit & 24)) & 255
+  }
+  const half = (count - 1) / 2
+  let high = 0
+  let low = 0
+  for (let bit = 0; bit < 32; bit++) {
+    if (totals[bit]! > half) high |= 1 << bit
+    if (totals[bit + 32]! > half) low |= 1 << bit
+  }
+  return [high, low]
+}
+
+/** Murmur3's last step: every bit of the number moves every bit of the result. */
+const mix = (number: number): number => {
+  let hash = number
+  hash = Math.imul(hash ^ hash >>> 16, 0x85ebca6b)
+  hash = Math.imul(hash ^ hash >>> 13, 0xc2b2ae35)
+  return hash ^ hash >>> 16
+}
+
+/** How many are set. */
+const bits = (number: number): number => {
+  let count = number - (number >>> 1 & 0x55555555)
+  count = (count & 0x33333333) + (count >>> 2 & 0x33333333)
+  return Math.imul((count + (count >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
+}
+
+/** Of some languages, without accents; `n't` is seen by its apostrophe. */
+const negations = new Set(
+  ("no not none never nobody nothing nowhere neither nor without cannot cant dont doesnt didnt isnt arent wasnt werent " +
+    "wont wouldnt couldnt shouldnt hasnt havent hadnt mustnt neednt aint " +
+    "nicht kein keine keinen keiner keinem nie niemals ohne pas ne jamais sans rien ni nunca sin nada nao sem non senza mai " +
+    "niet geen nooit zonder не нет ни без nie bez inte ingen aldrig ikke").split(" ")
+    .map((word) =>
+      Array.from(word).reduce((hash, character) => Math.imul(hash ^ character.charCodeAt(0), 0x01000193), seed)
+    )
+)

@@ -1,0 +1,150 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import { fold, isNear, signature } from "../../src/ranking/NearDuplicate.ts"
+import * as Scorer from "../../src/ranking/Scorer.ts"
+import { uniform } from "./vectors.ts"
+import { naughty } from "./world.ts"
+
+const near = (a: string, b: string) => isNear(signature(a), signature(b))
+
+/** Seeded prose: so many words of four hundred. */
+const prose = (count: number, seed: number): Array<string> => {
+  const next = uniform(seed)
+  const word = (n: number) =>
+    Array.from({ length: 3 + n % 5 }, (_, i) => "etaoinshrdlu"[(n * (i + 7) + i * i) % 12]).join("")
+  return Array.from({ length: count }, () => word(Math.floor(next() * next() * 400)))
+}
+
+describe("isNear", () => {
+  it("folds case, punctuation, accents, white space and width", () => {
+    for (
+      const [a, b] of [
+        ["Ada likes green tea.", "ada LIKES   green tea"],
+        ["Ada likes: green tea!", "“Ada” likes — green\ttea…\n"],
+        ["Zoë's café", "ZOE’S CAFE"],
+        ["Zoe\u0308 naïve", "zoe naive"],
+        ["- **Deploy** on `Friday`", "deploy on friday"],
+        ["ＡＤＡ likes tea", "ada likes tea"],
+        ["東京に住んでいる。", "東京に住んでいる"],
+        ["Йога по утрам", "йога, по утрам"]
+      ]
+    ) assert.isTrue(near(a!, b!), `${a} | ${b}`)
+  })
+
+  const apart: ReadonlyArray<readonly [string, string]> = [
+    ["The meeting is in room 12", "The meeting is in room 13"],
+    ["room 1", "room 2"],
+    ["Ada likes tea", "Ada does not like tea"],
+    ["Ada does like tea", "Ada doesn't like tea"],
+    ["Ada likes tea with milk", "Ada likes tea without milk"],
+    ["Fly from Paris to Rome", "Fly from Rome to Paris"],
+    ["Fly to Paris from Rome", "Fly from Paris to Rome"],
+    ["Ada's favourite colour is blue", "Ada's favourite colour is green"],
+    ["plan a", "plan b"],
+    ["version 1.2", "version 12"],
+    ["at 3.50", "at 3:50"],
+    ["it is -5 degrees", "it is 5 degrees"],
+    ["it costs $5", "it costs €5"],
+    ["it costs $5", "it costs 5"],
+    ["50% of it", "50 of it"],
+    ["knows C++", "knows C#"],
+    ["x > y", "x < y"],
+    ["I feel 👍", "I feel 👎"],
+    ["がく", "かく"],
+    ["東京", "京都"],
+    ["", "a"],
+    ["!!!", "???"]
+  ]
+
+  it("keeps apart numbers, negations, order, and any other word of a short text", () => {
+    for (const [a, b] of apart) assert.isFalse(near(a, b), `${a} | ${b}`)
+  })
+
+  it("in a long text, too, numbers, signs and negations keep apart, wherever they stand", () => {
+    const strict = [
+      ["12", "13"],
+      ["is", "isn't"],
+      ["is", "is not"],
+      ["can", "cannot"],
+      ["with", "without"],
+      ["b", "c"],
+      ["-5", "5"],
+      ["1.5", "1/5"],
+      ["$5", "€5"],
+      ["<", ">"],
+      ["ist", "ist nicht"],
+      ["est", "n'est pas"],
+      ["c++", "c#"]
+    ]
+    for (const length of [100, 1_000]) {
+      for (const [a, b] of strict) {
+        for (const at of [0, 37, length]) {
+          const words = prose(length, length + at)
+          const text = (word: string) => words.toSpliced(at, 0, word).join(" ")
+          assert.isTrue(near(text(a!), text(a!).toUpperCase()))
+          assert.isFalse(near(text(a!), text(b!)), `${a} | ${b} at ${at} of ${length}`)
+        }
+      }
+    }
+  })
+
+  it("in a long text a changed word does not count, nor does one more or less", () => {
+    let folded = 0
+    for (let seed = 0; seed < 100; seed++) {
+      const words = prose(600, seed)
+      const at = seed * 5
+      for (const other of [words.with(at, "another"), words.toSpliced(at, 1), words.toSpliced(at, 0, "another")]) {
+        if (near(words.join(" "), other.join(" "))) folded++
+      }
+    }
+    assert.isAbove(folded, 280)
+  })
+
+  it("other long texts are not near, though they are made of the same words", () => {
+    const signatures = Array.from({ length: 300 }, (_, seed) => signature(prose(100 + seed, seed).join(" ")))
+    const words = prose(200, 1)
+    signatures.push(signature(words.toReversed().join(" ")), signature(words.toSorted().join(" ")))
+    signatures.forEach((a, i) => signatures.slice(i + 1).forEach((b) => assert.isFalse(isNear(a, b))))
+  })
+
+  it("is true of itself and the same both ways, whatever the text; three whole numbers of 32 bits", () => {
+    const text = FastCheck.oneof(
+      FastCheck.fullUnicodeString(),
+      FastCheck.string16bits(),
+      FastCheck.constantFrom(...naughty)
+    )
+    FastCheck.assert(
+      FastCheck.property(text, text, (a, b) => {
+        assert.deepStrictEqual(signature(a), signature(a))
+        assert.isTrue(near(a, a))
+        assert.strictEqual(near(a, b), near(b, a))
+        for (const number of Object.values(signature(a))) assert.strictEqual(number, number | 0)
+        assert.isTrue(near(a, ` ${a}\n`) || !/\p{L}|\p{N}/u.test(a))
+      }),
+      { seed: 1, numRuns: 2_000 }
+    )
+  })
+
+  it("one word of a short text changed is never near: 20,000 of them", () => {
+    for (let seed = 0; seed < 20_000; seed++) {
+      const words = prose(3 + seed % 60, seed)
+      assert.isFalse(near(words.join(" "), words.with(seed % words.length, "another").join(" ")))
+    }
+  })
+})
+
+describe("fold", () => {
+  it("the first of each group stays, in order, and it says how many went", () => {
+    const items = ["Tea.", "coffee", "tea", "TEA!", "Coffee", "milk"].map((text, n) => ({ text, n }))
+    const { folded, kept } = fold(items, ({ text }) => text)
+    assert.deepStrictEqual(kept.map(({ n }) => n), [0, 1, 5])
+    assert.strictEqual(folded, 3)
+    assert.deepStrictEqual(fold([], String), { kept: [], folded: 0 })
+  })
+
+  it("texts without a word fold where they are equal", () => {
+    assert.deepStrictEqual(fold(["", "!!!", "", "???", "!!!"], String), { kept: ["", "!!!", "???"], folded: 2 })
+  })
+
+  it("is the scorer's, too", () => assert.strictEqual(Scorer.fold, fold))
+})
