@@ -8,18 +8,11 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import {
-  dedupeKey,
-  deriveSummary,
-  type Draft,
-  isExpired,
-  isValidAt,
-  MemoryRecord,
-  type Patch
-} from "../domain/MemoryRecord.ts"
+import { dedupeKey, deriveSummary, type Draft, isExpired, MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import { earlier, isLive } from "./Catalog.ts"
 import type { Change } from "./Changes.ts"
 import { invalid, payloadIssues } from "./Check.ts"
 import type { Provenance, Stored, Write } from "./MemoryStore.ts"
@@ -33,10 +26,10 @@ export interface Input {
   /** Epoch ms. */
   readonly now: number
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
-  /** Every row of `mutations`, and of the holders of what is put. */
+  /** Every row of `mutations`. */
   readonly rows: ReadonlyMap<MemoryId, Stored>
-  /** Who holds a dedupe key before the batch. */
-  readonly holder: (dedupeKey: string) => MemoryId | undefined
+  /** The first live record with the key, but for those `besides`. */
+  readonly holder: (dedupeKey: string, besides: ReadonlyMap<MemoryId, unknown>) => MemoryRecord | undefined
   /** An earlier revision; `undefined` where it is not kept. */
   readonly revision: (id: MemoryId, revision: number) => MemoryRecord | undefined
 }
@@ -56,7 +49,6 @@ export const plan = (input: Input): Result<Plan> =>
     const tenant = Viewer.tenantOf(viewer)
     const origin = provenance.origin ?? "user"
     const rows = new Map<MemoryId, Stored | undefined>(input.rows)
-    const held = new Map<string, MemoryId>()
     const applied: Array<Applied> = []
     const writes: Array<Write> = []
     const changes: Array<Change> = []
@@ -66,31 +58,24 @@ export const plan = (input: Input): Result<Plan> =>
     const there = (row: Stored | undefined): row is Stored =>
       visible(row) && !row.forgotten && (Viewer.isSystem(viewer) || !isExpired(row.record, now))
 
-    const write = (id: MemoryId, next: Stored | undefined) => {
+    const write = (id: MemoryId, next: Stored | undefined, unique = false) => {
       const current = rows.get(id)
-      writes.push({ id, revision: current?.record.revision ?? 0, next })
+      writes.push({ id, revision: current?.record.revision ?? 0, next, unique })
       changes.push({ id, before: live(current), after: live(next), by: "here" })
       rows.set(id, next)
-      if (next?.dedupeKey !== undefined && !next.forgotten) held.set(next.dedupeKey, id)
     }
 
-    /** Its key, unless an equal record is live already. */
-    const stored = (record: MemoryRecord): Stored => {
-      const key = MemoryKind.find(kinds, record.kind).dedupe ? dedupeKey(tenant, record) : undefined
-      const holder = key === undefined ? undefined : holderOf(key)
-      return {
-        record,
-        forgotten: false,
-        ...(key !== undefined && (holder === undefined || holder === record.id) && { dedupeKey: key })
+    const stored = (record: MemoryRecord): Stored => ({
+      record,
+      forgotten: false,
+      ...(MemoryKind.find(kinds, record.kind).dedupe && { dedupeKey: dedupeKey(tenant, record) })
+    })
+    const holderOf = (key: string): MemoryRecord | undefined => {
+      let first = input.holder(key, rows)
+      for (const row of rows.values()) {
+        if (row?.dedupeKey === key && isLive(row, now)) first = earlier(first, row.record)
       }
-    }
-    const holderOf = (key: string): MemoryId | undefined => {
-      const id = held.get(key) ?? input.holder(key)
-      if (id === undefined || !rows.has(id)) return id
-      const row = rows.get(id)
-      return row?.dedupeKey === key && !row.forgotten && !isExpired(row.record, now) && !isClosed(row.record, now)
-        ? id
-        : undefined
+      return first
     }
 
     const fail = (reason: "not_found" | "invalid_id" | "read_only", id: MemoryId, message: string) =>
@@ -138,13 +123,12 @@ export const plan = (input: Input): Result<Plan> =>
             if (mutation.ifRevision !== undefined) return yield* Either.left(invalid(op, "ifRevision: needs an id"))
             const record = yield* legal(created(id, draft, input, 1))
             const next = stored(record)
-            const holder = MemoryKind.find(kinds, record.kind).dedupe ? holderOf(dedupeKey(tenant, record)) : undefined
-            if (holder !== undefined) {
-              const equal = rows.get(holder)!.record
-              applied.push({ id: holder, outcome: "duplicate", before: equal.revision, record: equal })
+            const equal = next.dedupeKey === undefined ? undefined : holderOf(next.dedupeKey)
+            if (equal) {
+              applied.push({ id: equal.id, outcome: "duplicate", before: equal.revision, record: equal })
               break
             }
-            write(id, next)
+            write(id, next, true)
             applied.push({ id, outcome: "created", before: 0, record })
             break
           }
@@ -208,9 +192,6 @@ export const plan = (input: Input): Result<Plan> =>
   })
 
 const live = (row: Stored | undefined): MemoryRecord | undefined => row && !row.forgotten ? row.record : undefined
-
-const isClosed = (record: MemoryRecord, now: number): boolean =>
-  !isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)
 
 const tombstone = (row: Stored, now: number): Stored => ({
   record: record({ ...row.record, revision: row.record.revision + 1, updatedAt: now }),

@@ -12,21 +12,25 @@ export interface Catalog {
   readonly set: (id: MemoryId, row: Stored | undefined) => void
   /** Rows, tombstones not among them. */
   readonly size: () => number
-  /** Who holds the key, and is live at `now`: neither forgotten, expired nor closed. */
-  readonly holder: (dedupeKey: string, now: number) => MemoryId | undefined
+  /** Of those with the key that are live at `now`, the first to come; `besides` are known otherwise. Cost: those with the key. */
+  readonly holder: (
+    dedupeKey: string,
+    now: number,
+    besides: ReadonlyMap<MemoryId, unknown>
+  ) => Stored["record"] | undefined
 }
 
 export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
   const rows = new Map<MemoryId, Stored>()
-  const holders = new Map<string, ReadonlyArray<MemoryId>>()
+  const holders = new Map<string, Set<MemoryId>>()
   let index: MemoryIndex.MemoryIndex | undefined
 
   const release = (id: MemoryId) => {
     const key = rows.get(id)?.dedupeKey
     if (key === undefined) return
-    const rest = (holders.get(key) ?? []).filter((other) => other !== id)
-    if (rest.length > 0) holders.set(key, rest)
-    else holders.delete(key)
+    const all = holders.get(key)
+    all?.delete(id)
+    if (all?.size === 0) holders.delete(key)
   }
 
   return {
@@ -46,14 +50,27 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
       }
       rows.set(id, row)
       index?.add(row.record)
-      if (row.dedupeKey !== undefined) holders.set(row.dedupeKey, [...(holders.get(row.dedupeKey) ?? []), id])
+      if (row.dedupeKey === undefined) return
+      const all = holders.get(row.dedupeKey)
+      if (all) all.add(id)
+      else holders.set(row.dedupeKey, new Set([id]))
     },
     size: () => rows.size,
-    holder: (dedupeKey, now) =>
-      holders.get(dedupeKey)?.find((id) => {
-        const record = rows.get(id)?.record
-        return record !== undefined && !isExpired(record, now) &&
-          isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)
-      })
+    holder(dedupeKey, now, besides) {
+      let first: Stored["record"] | undefined
+      for (const id of holders.get(dedupeKey) ?? []) {
+        const row = rows.get(id)
+        if (row && !besides.has(id) && isLive(row, now)) first = earlier(first, row.record)
+      }
+      return first
+    }
   }
 }
+
+/** Neither forgotten, expired nor closed. */
+export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
+  !forgotten && !isExpired(record, now) && isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)
+
+/** Which of two came first: by time, then id. */
+export const earlier = (a: Stored["record"] | undefined, b: Stored["record"]): Stored["record"] =>
+  a === undefined || b.createdAt < a.createdAt || (b.createdAt === a.createdAt && b.id < a.id) ? b : a

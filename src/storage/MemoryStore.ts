@@ -174,12 +174,14 @@ export interface Write {
   readonly id: MemoryId
   /** `undefined`: erase it, with its revisions. */
   readonly next: Stored | undefined
+  /** Of a minted id: no other live row has the dedupe key of `next`. Default false. */
+  readonly unique?: boolean | undefined
 }
 export interface Stored {
   readonly record: MemoryRecord
   /** A tombstone: the record is what was forgotten. */
   readonly forgotten: boolean
-  /** Unique among live records of the tenant. */
+  /** Of kinds that deduplicate: what it says. Live rows share it where one has an id of its author's own. */
   readonly dedupeKey?: string | undefined
 }
 
@@ -196,7 +198,7 @@ export interface Primitives {
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError>
   /**
    * All or nothing. `make` calls it from one fiber at a time, with revisions just read; a `shared` store without
-   * `exclusive`, which is not alone, answers `conflict` where a revision or a dedupe key has moved on, and `make` reads again.
+   * `exclusive`, which is not alone, answers `conflict` where a revision has moved on or what is `unique` is not, and `make` reads again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Effect.Effect<void, MemoryError>
   /** Runs a read and its commit with every other process shut out; inside, `read` and `catalog` are current. */

@@ -8,7 +8,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as MemoryId from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { type Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { dedupeKey, isExpired, Origin, Trust } from "../domain/MemoryRecord.ts"
+import { isExpired, Origin, Trust } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { MemoryIndex } from "../ranking/MemoryIndex.ts"
 import * as Batch from "./Batch.ts"
@@ -141,11 +141,7 @@ export const make = (options: {
           const named = mutation._tag === "Put" ? mutation.draft.id : mutation.id
           return Effect.map(named === undefined ? mint(tenant) : Effect.succeed(named), (id) => [id, mutation] as const)
         })
-        const holders = mutations.flatMap((mutation) => {
-          const id = mutation._tag === "Put" ? catalog.holder(dedupeKey(tenant, mutation.draft), now) : undefined
-          return id === undefined ? [] : [id]
-        })
-        const rows = yield* read(tenant, Array.from(new Set([...about.map(([id]) => id), ...holders])))
+        const rows = yield* read(tenant, Array.from(new Set(about.map(([id]) => id))))
         const kept = new Map(
           yield* Effect.forEach(
             about.filter(([, mutation]) => mutation._tag === "Restore"),
@@ -160,7 +156,7 @@ export const make = (options: {
           now,
           kinds,
           rows,
-          holder: (key) => catalog.holder(key, now),
+          holder: (key, besides) => catalog.holder(key, now, besides),
           revision: (id, revision) =>
             kept.get(id)?.find((row) => row.record.revision === revision && !row.forgotten)?.record
         })

@@ -18,7 +18,7 @@ import type { Provenance } from "../storage/MemoryStore.ts"
 interface Row {
   readonly record: MemoryRecord
   readonly forgotten: boolean
-  /** The first live record to say a thing holds it: the next one of this text is its double. */
+  /** Of kinds that deduplicate: a minted one of this text is the double of the first live record to say so. */
   readonly says: string | undefined
 }
 /** Newest revision first. */
@@ -136,8 +136,7 @@ export const make = ({ history, kinds }: Options): Model => {
       origin !== "instructions"
     const late = mutation.ifRevision !== undefined && mutation.ifRevision !== before
     const write = (record: MemoryRecord, forgotten = false) => {
-      const text = kinds.get(record.kind)?.dedupe === true && !forgotten ? said(record) : undefined
-      const says = text !== undefined && speaker(rows, text, now, id) === undefined ? text : undefined
+      const says = kinds.get(record.kind)?.dedupe === true && !forgotten ? said(record) : undefined
       rows.set(id, [{ record, forgotten, says }, ...rows.get(id) ?? []])
     }
 
@@ -277,14 +276,13 @@ const said = (
   ])
 }
 
-const speaker = (rows: Rows, text: string, now: number, besides?: MemoryId): MemoryRecord | undefined => {
-  for (const [id, [row]] of rows) {
-    const { forgotten, record, says } = row!
-    const live = !forgotten && !isExpired(record, now) && (record.invalidAt ?? Infinity) > now
-    if (id !== besides && says === text && live) return record
-  }
-  return undefined
-}
+const speaker = (rows: Rows, text: string, now: number): MemoryRecord | undefined =>
+  Array.from(rows.values(), ([row]) => row!) // never empty
+    .filter(({ forgotten, record, says }) =>
+      says === text && !forgotten && !isExpired(record, now) && (record.invalidAt ?? Infinity) > now
+    )
+    .map(({ record }) => record)
+    .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))[0]
 
 const clean = <A extends object>(fields: A): A =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional fields only

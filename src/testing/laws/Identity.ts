@@ -117,6 +117,30 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual((yield* store.put(ada, [fact("Tea")]))[0]?.record.id, last?.record.id)
     })),
 
+  law("a double is of the one that came first and is live, whoever gave it its id", (store) =>
+    Effect.gen(function*() {
+      const minted = yield* put(store, fact("Tea"))
+      yield* TestClock.adjust("1 second")
+      for (const name of ["b", "a"]) yield* put(store, fact("Tea", { id: id(name) }))
+      const [b, a] = [id("a"), id("b")].sort().reverse()
+      const doubled = Effect.map(store.put(ada, [fact("Tea")]), ([put]) => [put?.outcome, put?.record.id])
+      assert.deepStrictEqual(yield* doubled, ["duplicate", minted.id])
+      yield* store.forget(ada, [minted.id])
+      assert.deepStrictEqual(yield* doubled, ["duplicate", a])
+      const applied = yield* store.apply(ada, [
+        { _tag: "Update", id: a!, patch: { body: "Coffee" } },
+        { _tag: "Put", draft: fact("Tea") },
+        { _tag: "Update", id: b!, patch: { invalidAt: 1_000 } },
+        { _tag: "Update", id: a!, patch: { body: "Tea" } },
+        { _tag: "Put", draft: fact("Tea") }
+      ])
+      assert.deepStrictEqual([applied[1]?.outcome, applied[1]?.id], ["duplicate", b])
+      assert.deepStrictEqual([applied[4]?.outcome, applied[4]?.id], ["duplicate", a])
+      yield* store.update(ada, a!, { expiresAt: 2_000 })
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual((yield* doubled)[0], "created")
+    })),
+
   law("a record is known by what it says now, not by what it said", (store) =>
     Effect.gen(function*() {
       const { id } = yield* put(store, fact("Tea"))
