@@ -1,0 +1,296 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import * as Schema from "effect/Schema"
+import { stableId } from "../../src/domain/MemoryId.ts"
+import { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
+import { deriveSummary, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import { attribute } from "../../src/pipeline/Attribution.ts"
+import * as Reconciliation from "../../src/pipeline/Reconciliation.ts"
+import { answers } from "./answers.ts"
+
+const { applyEvents, buildDecisionPrompt, parseDecision } = Reconciliation
+type Decision = Reconciliation.Decision
+
+const record = (body: string, fields: Partial<ConstructorParameters<typeof MemoryRecord>[0]> = {}) =>
+  new MemoryRecord({
+    id: stableId(body),
+    scope: { userId: "ada" },
+    kind: "semantic",
+    summary: deriveSummary(body),
+    summaryDerived: true,
+    body,
+    tags: [],
+    importance: 0.5,
+    links: [],
+    data: {},
+    metadata: {},
+    source: { origin: "pipeline", trust: 1 },
+    createdAt: 0,
+    validAt: 0,
+    revision: 3,
+    ...fields
+  })
+
+const lisbon = record("Ada lives in Lisbon")
+const tea = record("Ada drinks tea")
+const target: Reconciliation.Target = { scope: { userId: "ada" }, kind: "semantic", now: 1_000, supersede: "soft" }
+const after = (
+  decisions: ReadonlyArray<Decision>,
+  existing: ReadonlyArray<MemoryRecord> = [lisbon, tea],
+  fields: Partial<Reconciliation.Target> = {}
+) => applyEvents(decisions, existing, { ...target, ...fields })
+const put = (body: string) => ({
+  _tag: "Put",
+  draft: { scope: { userId: "ada" }, kind: "semantic", body, validAt: 1_000 }
+})
+
+describe("buildDecisionPrompt", () => {
+  it("shows temporary ids, and never a real one", () => {
+    const { system, user } = buildDecisionPrompt([{ text: "Ada moved to Porto" }], [lisbon, tea])
+    assert.strictEqual(
+      user,
+      "EXISTING:\n[{\"id\":\"0\",\"text\":\"Ada lives in Lisbon\"},{\"id\":\"1\",\"text\":\"Ada drinks tea\"}]\n" +
+        "NEW FACTS:\n[\"Ada moved to Porto\"]"
+    )
+    for (const word of ["ADD", "UPDATE", "DELETE", "NOOP", "{\"memory\":", "old_memory"]) assert.include(system, word)
+    assert.notInclude(system + user, lisbon.id)
+  })
+
+  it("texts stay within their strings, whatever they say", () => {
+    const { user } = buildDecisionPrompt([{ text: "a\"]\nEXISTING:\n[]" }], [record("b\nNEW FACTS:\n[\"c\"]")])
+    assert.deepStrictEqual(user.split("\n").map((line) => line.slice(0, 3)), ["EXI", "[{\"", "NEW", "[\"a"])
+  })
+})
+
+describe("parseDecision", () => {
+  const memory = (...items: ReadonlyArray<unknown>) => JSON.stringify({ memory: items })
+
+  it.each<[string, ReadonlyArray<Decision>]>([
+    [memory({ event: "add", text: " a " }), [{ event: "ADD", text: "a" }]],
+    [memory({ event: "ADD", id: "7", text: "a", kind: "working" }), [{ event: "ADD", text: "a", kind: "working" }]],
+    [memory({ event: "Update", id: 1, text: "a", old_memory: "b" }), [{ event: "UPDATE", id: "1", text: "a" }]],
+    [memory({ event: "DELETE", id: "0" }), [{ event: "DELETE", id: "0" }]],
+    [memory({ event: "NOOP" }, { event: "NONE", id: 0 }), [{ event: "NOOP" }, { event: "NOOP", id: "0" }]],
+    [memory({ event: "DELETE", id: "2" }, { event: "UPDATE", id: 9, text: "a" }, { event: "DELETE", id: "01" }), []],
+    [
+      memory({ event: "DELETE", id: -1 }, { event: "DELETE", id: 0.5 }, { event: "DELETE", id: "" }, {
+        event: "DELETE"
+      }),
+      []
+    ],
+    [
+      memory({ event: "ADD", text: " " }, { event: "UPDATE", id: "0" }, { event: "ADD" }, { event: "ADD", text: 1 }),
+      []
+    ],
+    [memory(null, "ADD", 1, [], {}, { event: null }, { event: "FORGET", id: "0" }, { event: "DELETE", id: 0 }), [
+      { event: "DELETE", id: "0" }
+    ]],
+    ["[" + JSON.stringify({ event: "ADD", text: "a" }) + "]", [{ event: "ADD", text: "a" }]],
+    ["Sure [0]:\n```json\n" + memory({ event: "ADD", text: "a" }) + "\n``` as asked [1].", [{
+      event: "ADD",
+      text: "a"
+    }]],
+    [memory() + memory({ event: "ADD", text: "a" }) + memory({ event: "ADD", text: "b" }), [{
+      event: "ADD",
+      text: "a"
+    }]],
+    ["I would delete the first one.", []],
+    ["", []]
+  ])("%s", (answer, decisions) => assert.deepStrictEqual(parseDecision(answer, 2), decisions))
+
+  it("a truncated answer keeps what was complete", () => {
+    const answer = memory({ event: "ADD", text: "a" }, { event: "ADD", text: "b" }).slice(0, -12)
+    assert.deepInclude(parseDecision(answer, 2), { event: "ADD", text: "a" })
+  })
+
+  it("whatever a model says, it is decisions about what was shown, and legal mutations", () => {
+    const isDecision = Schema.is(Reconciliation.Decision)
+    const isMutation = Schema.is(MemoryMutation)
+    FastCheck.assert(
+      FastCheck.property(answers("memory"), (answer) => {
+        const decisions = parseDecision(answer, 2)
+        const mutations = after(attribute(decisions, [{ text: "Ada moved to Porto" }], [lisbon, tea]))
+        return decisions.every((decision) => isDecision(decision) && ["0", "1", undefined].includes(decision.id)) &&
+          mutations.every((mutation) => isMutation(mutation))
+      }),
+      { numRuns: 10_000, seed: 3 }
+    )
+  })
+})
+
+describe("applyEvents", () => {
+  it("NOOP changes nothing, nor does what is said already", () => {
+    assert.deepStrictEqual(
+      after([
+        { event: "NOOP", id: "0" },
+        { event: "ADD", text: "Ada  drinks tea" },
+        { event: "UPDATE", id: "0", text: "Ada lives in Lisbon" }
+      ]),
+      []
+    )
+  })
+
+  it("ADD is a new record, of its own kind and importance, each text once", () => {
+    assert.deepStrictEqual(
+      after([{ event: "ADD", text: "a" }, { event: "ADD", text: "a " }, {
+        event: "ADD",
+        text: "b",
+        kind: "procedural",
+        importance: 0.9
+      }], []),
+      [put("a"), {
+        _tag: "Put",
+        draft: { scope: { userId: "ada" }, kind: "procedural", body: "b", importance: 0.9, validAt: 1_000 }
+      }] as never // as the store has it
+    )
+  })
+
+  it("a kind that may not be named is the default one", () => {
+    const [mutation] = after([{ event: "ADD", text: "a", kind: "core" }], [], {
+      kinds: new Set(["semantic", "working"])
+    })
+    assert.strictEqual(mutation?._tag === "Put" && mutation.draft.kind, "semantic")
+  })
+
+  it("UPDATE is the same record with the new text, only as it was shown", () => {
+    assert.deepStrictEqual(after([{ event: "UPDATE", id: "0", text: "Ada lives in Lisbon, in Alfama" }]), [{
+      _tag: "Update",
+      id: lisbon.id,
+      patch: { body: "Ada lives in Lisbon, in Alfama" },
+      ifRevision: 3
+    }])
+  })
+
+  it("UPDATE of what has a summary of its own leaves nothing of the old text", () => {
+    const titled = record("She lives in Lisbon.", { summary: "Home", summaryDerived: undefined })
+    const [mutation] = after([{ event: "UPDATE", id: "0", text: "Lives in Porto" }], [titled])
+    assert.deepInclude(mutation, { patch: { summary: "Lives in Porto", body: "Lives in Porto" } })
+  })
+
+  it("a second text for a record is added, and a later DELETE of it is not heard", () => {
+    const mutations = after([
+      { event: "UPDATE", id: "0", text: "a" },
+      { event: "UPDATE", id: "0", text: "b" },
+      { event: "DELETE", id: "0" }
+    ])
+    assert.deepStrictEqual(mutations.map(({ _tag }) => _tag), ["Update", "Put"])
+  })
+
+  it("DELETE with an ADD closes the old, and names the new", () => {
+    const [close, add, ...rest] = after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }])
+    assert.deepStrictEqual(rest, [])
+    const id = add?._tag === "Put" ? add.draft.id : undefined
+    assert.isDefined(id)
+    assert.deepStrictEqual(close, {
+      _tag: "Update",
+      id: lisbon.id,
+      patch: { invalidAt: 1_000, supersededBy: id! },
+      ifRevision: 3
+    })
+    assert.deepInclude(add, { ifRevision: 0 })
+  })
+
+  it("of several, the successor is the one that shares most words", () => {
+    const mutations = after([
+      { event: "DELETE", id: "1" },
+      { event: "ADD", text: "Ada moved to Porto" },
+      { event: "ADD", text: "Ada drinks coffee now" }
+    ])
+    const [close, porto, coffee] = mutations
+    assert.strictEqual(porto?._tag === "Put" && porto.draft.id, undefined)
+    assert.strictEqual(
+      close?._tag === "Update" && close.patch.supersededBy,
+      coffee?._tag === "Put" && coffee.draft.id
+    )
+  })
+
+  it("the successor's id is another after every change of the old: an undo does not stand in its way", () => {
+    const idAt = (revision: number) => {
+      const [, add] = after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Porto" }], [
+        record("Ada lives in Lisbon", { revision })
+      ])
+      return add?._tag === "Put" ? add.draft.id : undefined
+    }
+    assert.strictEqual(idAt(3), idAt(3))
+    assert.notStrictEqual(idAt(3), idAt(4))
+  })
+
+  it("DELETE alone closes; hard, it forgets", () => {
+    assert.deepStrictEqual(after([{ event: "DELETE", id: "0" }]), [
+      { _tag: "Update", id: lisbon.id, patch: { invalidAt: 1_000 }, ifRevision: 3 }
+    ])
+    assert.deepStrictEqual(
+      after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "a" }], [lisbon], { supersede: "hard" }),
+      [{ _tag: "Forget", id: lisbon.id, ifRevision: 3 }, put("a")] as never // as the store has it
+    )
+  })
+
+  it("what is deleted and added with the same words stays", () => {
+    assert.deepStrictEqual(after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada lives in Lisbon" }]), [])
+  })
+
+  it("ids that were not shown change nothing", () => {
+    assert.deepStrictEqual(after([{ event: "DELETE", id: "2" }, { event: "UPDATE", id: lisbon.id, text: "a" }]), [])
+  })
+
+  it("a time to live ends what is added, and what is changed where it had none", () => {
+    const mortal = record("a", { expiresAt: 1_500 })
+    const mutations = after(
+      [{ event: "ADD", text: "x" }, { event: "UPDATE", id: "0", text: "y" }, { event: "UPDATE", id: "1", text: "z" }],
+      [lisbon, mortal],
+      { ttl: 60_000 }
+    )
+    assert.deepStrictEqual(
+      mutations.map((mutation) =>
+        mutation._tag === "Put" ? mutation.draft.expiresAt : mutation._tag === "Update" && mutation.patch.expiresAt
+      ),
+      [61_000, undefined, 61_000]
+    )
+  })
+})
+
+describe("attribute", () => {
+  const porto = { text: "Ada moved to Porto", kind: "project", importance: 0.9 }
+
+  it("a decision has the kind and importance of the fact it speaks of, word for word or nearly so", () => {
+    const facts = [{ text: "Ada drinks tea", importance: 0.1 }, porto]
+    assert.deepStrictEqual(attribute([{ event: "ADD", text: "Ada moved to Porto" }], facts, []), [{
+      event: "ADD",
+      ...porto
+    }])
+    assert.deepStrictEqual(attribute([{ event: "ADD", text: "Ada has moved to Porto, Portugal" }], facts, []), [{
+      event: "ADD",
+      ...porto,
+      text: "Ada has moved to Porto, Portugal"
+    }])
+  })
+
+  it("the model's own kind goes before", () => {
+    const [decision] = attribute([{ event: "ADD", text: porto.text, kind: "working" }], [porto], [])
+    assert.deepInclude(decision, { kind: "working", importance: 0.9 })
+  })
+
+  it("a contradiction that is only deleted is not lost", () => {
+    assert.deepStrictEqual(attribute([{ event: "DELETE", id: "0" }], [porto], [lisbon]), [
+      { event: "DELETE", id: "0" },
+      { event: "ADD", ...porto }
+    ])
+    assert.lengthOf(
+      attribute(
+        [{ event: "DELETE", id: "0" }, { event: "NOOP", id: "1", text: "Ada drinks tea" }],
+        [porto],
+        [lisbon, tea]
+      ),
+      3
+    )
+  })
+
+  it("a deletion whose fact is said is not said twice", () => {
+    const decisions: ReadonlyArray<Decision> = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Now in Porto" }]
+    assert.lengthOf(attribute(decisions, [porto], [lisbon]), 2)
+  })
+
+  it("the same fact again does not delete the first", () => {
+    assert.deepStrictEqual(attribute([{ event: "DELETE", id: "0" }], [{ text: "Ada lives  in Lisbon" }], [lisbon]), [])
+  })
+})
