@@ -27,6 +27,8 @@ export * as Emotion from "./domain/Emotion.ts"
 export * as Message from "./domain/Message.ts"
 /** Text that a prompt holds as data. */
 export * as PromptText from "./domain/PromptText.ts"
+/** JSON in what a model wrote. */
+export * as JsonText from "./domain/JsonText.ts"
 /** Fingerprints. */
 export * as Digest from "./domain/Digest.ts"
 
@@ -45,6 +47,10 @@ export * as Scorer from "./ranking/Scorer.ts"
 export * as MemoryIndex from "./ranking/MemoryIndex.ts"
 
 // What we ask of the harness
+/** The harness's language model. */
+export * as Completion from "./host/Completion.ts"
+/** Text to vectors. */
+export * as Embedder from "./host/Embedder.ts"
 /** A tool as data. */
 export * as MemoryTool from "./host/MemoryTool.ts"
 /** Where a harness, or a rule of yours, listens and says no. */

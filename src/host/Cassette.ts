@@ -1,0 +1,69 @@
+/** What a model said, on file: a line of JSON for each answer. A last line without its end was never finished, and is none. */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../domain/MemoryError.ts"
+
+export const Entry = Schema.Struct({
+  model: Schema.String,
+  system: Schema.String,
+  user: Schema.String,
+  answer: Schema.String
+})
+export interface Entry extends Schema.Schema.Type<typeof Entry> {}
+
+/** Appends, one write a line and one at a time. The folder is made where it is missing; an unfinished line is cut off. */
+export const recorder = (file: string) =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    yield* fs.makeDirectory(path.dirname(file), { recursive: true })
+    if (yield* fs.exists(file)) {
+      const text = yield* fs.readFileString(file)
+      if (text !== finished(text)) yield* fs.writeFileString(file, finished(text))
+    }
+    const one = yield* Effect.makeSemaphore(1)
+    return (entry: Entry) =>
+      Effect.flatMap(encode(entry), (line) => fs.writeFileString(file, `${line}\n`, { flag: "a" })).pipe(
+        one.withPermits(1),
+        Effect.uninterruptible,
+        Effect.mapError((cause) => unwritable(cause)),
+        Effect.withSpan("Cassette.append")
+      )
+  }).pipe(Effect.mapError((cause) => unwritable(cause)))
+
+/** In the order of their recording. */
+export const read = (file: string) =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const text = yield* Effect.mapError(fs.readFileString(file), (cause) =>
+      cause._tag === "SystemError" && cause.reason === "NotFound"
+        ? MemoryError.make("not_found", {
+          op,
+          message: "there is no cassette: record one with Completion.layerRecord",
+          cause
+        })
+        : MemoryError.make("io", { op, message: "the cassette could not be read", cause }))
+    const lines = finished(text).split("\n").slice(0, -1)
+    return yield* Effect.forEach(lines, (line, n) =>
+      Effect.mapError(decode(line), (cause) => {
+        const location = `line ${n + 1}`
+        return MemoryError.make("corrupt", {
+          op,
+          message: `the cassette's ${location} is no answer`,
+          detail: { location },
+          cause
+        })
+      }))
+  }).pipe(Effect.withSpan("Cassette.read"))
+
+const op = "Cassette.read"
+const json = Schema.parseJson(Entry)
+const encode = Schema.encode(json)
+const decode = Schema.decode(json)
+
+const finished = (text: string): string => text.slice(0, text.lastIndexOf("\n") + 1)
+
+const unwritable = (cause: unknown) =>
+  MemoryError.make("io", { op: "Cassette.append", message: "the cassette could not be written", cause })
