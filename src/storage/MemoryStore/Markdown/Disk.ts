@@ -165,7 +165,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         Effect.map(found(bytesFrom(relative, offset), relative), Option.getOrElse(() => new Uint8Array())),
       write: (relative, content, { force = true, guard = Effect.void } = {}) => {
         const folder = path.dirname(relative)
-        const temporary = path.join(folder, `.${path.basename(relative)}.tmp`)
+        const temporary = path.join(folder, temporaryOf(path.basename(relative)))
         const discard = fs.remove(at(temporary), { force: true })
         const written = opened(
           temporary,
@@ -207,6 +207,11 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       watch: (folder) => fs.watch(at(folder)).pipe(Stream.mapError(failure(folder)), Stream.map(() => undefined))
     }
   })
+
+/** What a file is written as, before it is renamed. */
+const temporaryOf = (name: string): string => `.${name}.tmp`
+/** Of a record or its revisions. */
+export const isTemporary = (name: string): boolean => /^\..+\.(?:md|jsonl)\.tmp$/s.test(name)
 
 const encoder = new TextEncoder()
 const bytesOf = (content: string | Uint8Array) => typeof content === "string" ? encoder.encode(content) : content

@@ -15,6 +15,7 @@ import * as Document from "./Document.ts"
 import * as Header from "./Header.ts"
 import * as Journal from "./Journal.ts"
 import * as Layout from "./Layout.ts"
+import * as Leftovers from "./Leftovers.ts"
 import * as Lock from "./Lock.ts"
 import * as Log from "./Log.ts"
 import * as Mirror from "./Mirror.ts"
@@ -52,6 +53,7 @@ export const open = (
     const { key } = yield* Header.open(disk, lock)
     const journal = Journal.make(disk, key)
     const revisions = Revisions.make(disk)
+    const sweep = Leftovers.make(disk, lockTimeout)
     const context: Document.Context = { key, kinds }
     const mirror = Mirror.make(disk, revisions, context)
     const changes = Changes.make()
@@ -104,6 +106,7 @@ export const open = (
           yield* heard(mirror.lookAt(recovered), true)
         }
         yield* follow(true)
+        yield* sweep(guard)
         return yield* self
       })).pipe(Effect.retry({ while: isLost })) // and again, from the start
 

@@ -1,0 +1,98 @@
+import { NodeContext, NodeFileSystem } from "@effect/platform-node"
+import * as FileSystem from "@effect/platform/FileSystem"
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
+import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
+import { opened, place } from "./Place.ts"
+
+/** A file that was last written that long ago. */
+const plant = (file: string, { seconds }: { readonly seconds: number }) =>
+  Effect.clockWith((clock) =>
+    Effect.map(clock.currentTimeMillis, (now) => {
+      fs.mkdirSync(path.dirname(file), { recursive: true })
+      if (!fs.existsSync(file)) fs.writeFileSync(file, "half a rec")
+      fs.utimesSync(file, now / 1_000 - seconds, now / 1_000 - seconds)
+    })
+  )
+
+describe("what a killed writer left half written", () => {
+  it.scopedLive("goes with the next writer, if it is old and a writer's; nothing else does", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const at = (name: string) => path.join(root, name)
+      const dead = [
+        `users/ada/.${id("a")}.md.tmp`,
+        "agents/gone/runs/r/.note of mine.md.tmp",
+        `tenants/acme/global/.${id("b")}.md.tmp`,
+        `.effect-memory/revisions/default/.${id("c")}.jsonl.tmp`
+      ]
+      const kept = [
+        "users/ada/.draft.md",
+        "users/ada/picture.tmp",
+        `.git/.${id("a")}.md.tmp`,
+        `.effect-memory/revisions/default/${id("c")}.jsonl`
+      ]
+      const fresh = `users/ada/.${id("d")}.md.tmp`
+      const elsewhere = yield* place
+      for (const name of [...dead, ...kept]) yield* plant(at(name), { seconds: 60 })
+      yield* plant(path.join(elsewhere, `.${id("e")}.md.tmp`), { seconds: 60 })
+      fs.symlinkSync(elsewhere, at("linked"))
+      fs.symlinkSync(path.join(elsewhere, `.${id("e")}.md.tmp`), at(`users/ada/.${id("e")}.md.tmp`))
+      yield* plant(at(fresh), { seconds: 0 })
+
+      const { store } = yield* opened(root, { lockTimeout: "30 seconds" })
+      assert.isTrue(dead.every((name) => fs.existsSync(at(name))), "a reader erases nothing")
+      const tea = yield* put(store, draft("tea"))
+      assert.deepStrictEqual(dead.filter((name) => fs.existsSync(at(name))), [])
+      assert.deepStrictEqual(kept.filter((name) => !fs.existsSync(at(name))), [])
+      assert.isTrue(fs.existsSync(at(fresh)))
+      assert.isTrue(fs.existsSync(at(`linked/.${id("e")}.md.tmp`)))
+      assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
+    }))
+
+  it.scopedLive("is not what a writer that lives is writing, however long it takes", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
+      const file = path.join(root, pathOf("default", { userId: "ada" }, id("slow")))
+      const temporary = path.join(path.dirname(file), `.${path.basename(file)}.tmp`)
+      const slow = yield* opened(
+        root,
+        {},
+        Layer.merge(
+          NodeContext.layer,
+          Layer.effect(
+            FileSystem.FileSystem,
+            Effect.map(FileSystem.FileSystem, (fs): FileSystem.FileSystem => ({
+              ...fs,
+              rename: (from, to) =>
+                to === file
+                  ? Effect.zipRight(
+                    Effect.zipRight(Deferred.succeed(reached, undefined), Deferred.await(go)),
+                    fs.rename(from, to)
+                  )
+                  : fs.rename(from, to)
+            }))
+          ).pipe(Layer.provide(NodeFileSystem.layer))
+        )
+      )
+      const other = yield* opened(root)
+      const writing = yield* Effect.fork(put(slow.store, draft("slow", { id: id("slow") })))
+      yield* Deferred.await(reached)
+      yield* plant(temporary, { seconds: 3_600 })
+      const next = yield* Effect.fork(put(other.store, draft("quick")))
+      yield* other.vault.refresh
+      assert.isTrue(fs.existsSync(temporary))
+      yield* Deferred.succeed(go, undefined)
+      const record = yield* Fiber.join(writing)
+      yield* Fiber.join(next)
+      assert.deepStrictEqual(yield* get(slow.store, ada, record.id), record)
+      assert.isFalse(fs.existsSync(temporary))
+    }))
+})
