@@ -73,6 +73,8 @@ export interface Service {
   readonly turnStart: BestEffort<void>
   /** Tells the plugins. */
   readonly turnEnd: (messages: ReadonlyArray<Message>) => Operation<void>
+  /** Tells the plugins. For the harness to say, in a finalizer of its session: the layer outlives many. */
+  readonly sessionEnd: BestEffort<void>
 
   /** The tool behind the gate: plugins, write limit and events are those that the layer was built with, wherever it is called. */
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
@@ -172,6 +174,7 @@ const make = (
         (viewer) => Effect.zipRight(guard.signal({ _tag: "turn_start", viewer }), seed(viewer))
       ),
       turnEnd: () => operation("turnEnd", (viewer) => guard.signal({ _tag: "turn_end", viewer })),
+      sessionEnd: operation("sessionEnd", (viewer) => guard.signal({ _tag: "session_end", viewer })),
       guard: guard.tool,
       events: events.stream
     }

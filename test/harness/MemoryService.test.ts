@@ -487,12 +487,32 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* Effect.provide(calls, own), 3)
     }))
 
+  it.effect("the plugins are told of a turn's start and end and of a session's end, each of its viewer's", () =>
+    Effect.gen(function*() {
+      const told: Array<string> = []
+      const listener = {
+        id: "listener",
+        onEvent: ({ _tag, viewer }: HarnessPlugin.Signal) =>
+          Effect.sync(() => void told.push(`${_tag} ${viewer.agentId}`))
+      }
+      yield* Effect.gen(function*() {
+        const memory = yield* service
+        yield* memory.turnStart.pipe(MemoryService.as(pilot))
+        yield* memory.turnEnd([]).pipe(MemoryService.as(pilot))
+        yield* Effect.scoped(Effect.addFinalizer(() => memory.sessionEnd)).pipe(
+          MemoryService.as(Viewer.make({ agentId: "bot" }))
+        )
+      }).pipe(Effect.provide(withPlugins(listener)))
+      assert.deepStrictEqual(told, ["turn_start pilot", "turn_end pilot", "session_end bot"])
+    }))
+
   it.effect("a plugin that dies breaks neither turn nor fiber; when asked, it has not said yes", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const tool = yield* guarded
       yield* memory.turnStart.pipe(MemoryService.as(pilot))
       yield* memory.turnEnd([]).pipe(MemoryService.as(pilot))
+      yield* memory.sessionEnd.pipe(MemoryService.as(pilot))
       assert.deepStrictEqual(yield* Effect.flip(tool.call({ text: "x" })), {
         reason: "unsupported",
         message: "the call could not be checked"
