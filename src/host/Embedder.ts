@@ -57,60 +57,67 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
       )
 
     const embed = (texts: ReadonlyArray<string>, purpose: Purpose): ReturnType<Service["embed"]> =>
-      Effect.uninterruptibleMask((restore) =>
-        Effect.gen(function*() {
-          const vectors = new Map<string, Float32Array>()
-          const mine = new Map<string, Pending>()
-          const others = new Map<string, Pending>()
-          for (const text of new Set(texts)) {
-            const key = `${purpose}\n${text}`
-            const vector = kept.get(key)
-            const pending = underWay.get(key)
-            if (vector) vectors.set(text, vector)
-            else if (pending) others.set(text, pending)
-            else {
-              const claim: Pending = Deferred.unsafeMake(FiberId.none)
-              underWay.set(key, claim)
-              mine.set(text, claim)
-            }
+      Effect.suspend(() => {
+        const vectors = new Map<string, Float32Array>()
+        const mine = new Map<string, Pending>()
+        const others = new Map<string, Pending>()
+        for (const text of new Set(texts)) {
+          const key = `${purpose}\n${text}`
+          const vector = kept.get(key)
+          const pending = underWay.get(key)
+          if (vector) vectors.set(text, vector)
+          else if (pending) others.set(text, pending)
+          else {
+            const claim: Pending = Deferred.unsafeMake(FiberId.none)
+            underWay.set(key, claim)
+            mine.set(text, claim)
           }
+        }
 
-          const settle =
-            (texts: ReadonlyArray<string>) => (exit: Exit.Exit<ReadonlyArray<Float32Array>, MemoryError.MemoryError>) =>
-              Effect.sync(() => {
-                for (const [n, text] of texts.entries()) {
-                  const key = `${purpose}\n${text}`
-                  underWay.delete(key)
-                  if (Exit.isSuccess(exit)) {
-                    vectors.set(text, exit.value[n]!)
-                    kept.set(key, exit.value[n]!)
-                  }
-                  // whoever waits is not to be stopped by what stopped this fiber: it asks itself
-                  Deferred.unsafeDone(
-                    mine.get(text)!,
-                    Exit.isInterrupted(exit) ? Exit.succeed(undefined) : Exit.map(exit, (all) => all[n])
-                  )
-                }
-              })
-          yield* Effect.forEach(
-            Arr.chunksOf(Array.from(mine.keys()), batch),
-            (chunk) => restore(call(chunk, purpose)).pipe(Effect.onExit(settle(chunk))),
-            { concurrency: "unbounded", discard: true }
-          )
+        const settle = (text: string, exit: Exit.Exit<Float32Array | undefined, MemoryError.MemoryError>) => {
+          const claim = mine.get(text)
+          if (!claim) return
+          const key = `${purpose}\n${text}`
+          mine.delete(text)
+          underWay.delete(key)
+          Deferred.unsafeDone(claim, exit)
+          if (Exit.isFailure(exit) || !exit.value) return
+          vectors.set(text, exit.value)
+          kept.set(key, exit.value)
+        }
+        /** Without an exit: this fiber was stopped, and whoever waits for it is not to be stopped by that. */
+        const settleAll = (
+          texts: Iterable<string>,
+          exit: Exit.Exit<ReadonlyArray<Float32Array>, MemoryError.MemoryError>
+        ) =>
+          Effect.sync(() => {
+            for (const [n, text] of Array.from(texts).entries()) {
+              settle(text, Exit.isInterrupted(exit) ? Exit.succeed(undefined) : Exit.map(exit, (all) => all[n]))
+            }
+          })
 
+        const asked = Effect.forEach(
+          Arr.chunksOf(mine.keys(), batch),
+          (chunk) => Effect.onExit(call(chunk, purpose), (exit) => settleAll(chunk, exit)),
+          { concurrency: "unbounded", discard: true }
+        )
+        const awaited = Effect.gen(function*() {
           const left: Array<string> = []
           for (const [text, pending] of others) {
-            const vector = yield* restore(Deferred.await(pending))
+            const vector = yield* Deferred.await(pending)
             if (vector) vectors.set(text, vector)
             else left.push(text)
           }
-          if (left.length > 0) {
-            const again = yield* restore(embed(left, purpose))
-            for (const [n, text] of left.entries()) vectors.set(text, again[n]!)
-          }
-          return texts.map((text) => vectors.get(text)!)
+          if (left.length === 0) return
+          const again = yield* embed(left, purpose)
+          for (const [n, text] of left.entries()) vectors.set(text, again[n]!)
         })
-      )
+        return asked.pipe(
+          Effect.onExit(() => settleAll(mine.keys(), Exit.interrupt(FiberId.none))), // of those that never began
+          Effect.zipRight(awaited),
+          Effect.map(() => texts.map((text) => vectors.get(text)!))
+        )
+      })
 
     return {
       model,

@@ -1,0 +1,184 @@
+import { FileSystem } from "@effect/platform"
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import * as Completion from "../../src/host/Completion.ts"
+
+const prompt = (user: string): Completion.Prompt => ({ system: "You are terse.", user })
+const Facts = Schema.Struct({ facts: Schema.Array(Schema.String) })
+
+const complete = (user: string) => Effect.flatMap(Completion.Completion, (_) => _.complete(prompt(user)))
+const facts = Effect.flatMap(Completion.Completion, (_) => _.object(Facts, prompt("?")))
+const reason = <A, R>(self: Effect.Effect<A, MemoryError.MemoryError, R>) =>
+  Effect.map(Effect.flip(self), ({ reason }) => reason)
+
+describe("Completion.object", () => {
+  const gives = (title: string, answer: string, expected: ReadonlyArray<string>) =>
+    it.effect(title, () =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* facts, { facts: expected })
+      }).pipe(Effect.provide(Completion.layerScripted([answer]))))
+
+  gives("decodes the answer", "{\"facts\":[\"tea\"]}", ["tea"])
+  gives("survives prose and fences", "Sure [1]:\n```json\n{\"facts\":[\"tea\"]}\n```", ["tea"])
+  gives("takes the first that decodes", "{\"facts\":[1]} no: {\"facts\":[\"tea\"]} {\"facts\":[]}", ["tea"])
+  gives("survives an end that never came", "{\"facts\":[\"tea\",\"cof", ["tea"])
+
+  it.effect("none that decodes is a failure of the model, which may do better next time", () =>
+    Effect.gen(function*() {
+      const prose = yield* Effect.flip(facts)
+      assert.deepInclude({ ...prose }, { reason: "model" })
+      assert.include(prose.message, "no JSON")
+      assert.isTrue(prose.isRetryable)
+      assert.include((yield* Effect.flip(facts)).message, "facts")
+    }).pipe(Effect.provide(Completion.layerScripted(["I don't know.", { facts: [null] }]))))
+
+  it.effect("a failure of the call is the failure", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* reason(facts), "unavailable")
+    }).pipe(
+      Effect.provide(Completion.layerScripted([MemoryError.make("unavailable", { op: "test", message: "down" })]))
+    ))
+})
+
+describe("Completion.layerScripted", () => {
+  it.effect("answers in order: strings as they are, the rest as JSON; one call too many fails", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* complete("a"), "one")
+      assert.strictEqual(yield* complete("b"), "{\"two\":2}")
+      assert.strictEqual(yield* reason(complete("c")), "model")
+      assert.strictEqual(yield* reason(complete("d")), "model")
+    }).pipe(Effect.provide(Completion.layerScripted(["one", { two: 2 }]))))
+
+  it.effect("a function sees the prompt", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* complete("a"), "{\"said\":\"a\"}")
+    }).pipe(Effect.provide(Completion.layerScripted(({ user }) => ({ said: user })))))
+
+  it.effect("each building of the layer begins anew", () => {
+    const once = complete("a").pipe(Effect.provide(Completion.layerScripted(["one"])))
+    return Effect.gen(function*() {
+      assert.deepStrictEqual([yield* once, yield* once], ["one", "one"])
+    })
+  })
+})
+
+it.effect("Completion.layerNone says what to provide", () =>
+  Effect.gen(function*() {
+    const error = yield* Effect.flip(facts)
+    assert.strictEqual(error.reason, "unsupported")
+    assert.include(error.message, "provide a Completion")
+  }).pipe(Effect.provide(Completion.layerNone)))
+
+describe("a cassette", () => {
+  const law = (
+    title: string,
+    check: (
+      cassette: string,
+      fs: FileSystem.FileSystem
+    ) => Effect.Effect<void, unknown, FileSystem.FileSystem | NodeContext.NodeContext>
+  ) =>
+    it.scoped(title, () =>
+      Effect.gen(function*() {
+        const fs = yield* FileSystem.FileSystem
+        yield* check(`${yield* fs.makeTempDirectoryScoped()}/tapes/tea.jsonl`, fs)
+      }).pipe(Effect.provide(NodeContext.layer)))
+
+  const recording = (file: string, answers: ReadonlyArray<unknown>) =>
+    Completion.layerRecord(file).pipe(Layer.provide(Completion.layerScripted(answers)))
+
+  law("plays what was said, the same prompt's answers in the order of recording", (file) =>
+    Effect.gen(function*() {
+      const said = yield* Effect.forEach(["a", "b", "a"], complete).pipe(
+        Effect.provide(recording(file, ["one", "two\n\u2028 ”", "three"]))
+      )
+      const play = Effect.all([complete("b"), complete("a"), complete("a")]).pipe(
+        Effect.provide(Completion.layerReplay(file))
+      )
+      assert.deepStrictEqual(yield* play, [said[1], said[0], said[2]])
+      assert.deepStrictEqual(yield* play, [said[1], said[0], said[2]])
+      const model = yield* Effect.provide(Completion.Completion, Completion.layerReplay(file))
+      assert.strictEqual(model.model, "scripted")
+    }))
+
+  law(
+    "a prompt that is not on it, or asked once too often, fails and says what to do",
+    (file) =>
+      Effect.gen(function*() {
+        yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))
+        yield* Effect.gen(function*() {
+          const unknown = yield* Effect.flip(complete("b"))
+          assert.strictEqual(unknown.reason, "model")
+          assert.include(unknown.message, "\"b\"")
+          assert.include(unknown.message, "layerRecord")
+          yield* complete("a")
+          assert.include((yield* Effect.flip(complete("a"))).message, "only 1")
+          const { complete: other } = yield* Completion.Completion
+          assert.strictEqual(yield* reason(other({ system: "", user: "a" })), "model")
+        }).pipe(Effect.provide(Completion.layerReplay(file)))
+      })
+  )
+
+  law(
+    "the next recording goes on where the last one ended, even in the middle of a line",
+    (file, fs) =>
+      Effect.gen(function*() {
+        yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))
+        yield* fs.writeFileString(file, "{\"model\":\"scr", { flag: "a" })
+        assert.strictEqual(yield* complete("a").pipe(Effect.provide(Completion.layerReplay(file))), "one")
+        yield* complete("a").pipe(Effect.provide(recording(file, ["two"])))
+        const played = yield* Effect.all([complete("a"), complete("a")]).pipe(
+          Effect.provide(Completion.layerReplay(file))
+        )
+        assert.deepStrictEqual(played, ["one", "two"])
+      })
+  )
+
+  law("calls at the same time each get a line", (file, fs) =>
+    Effect.gen(function*() {
+      const users = Array.from({ length: 50 }, (_, n) => `${n} ${"x".repeat(10_000)}`)
+      yield* Effect.forEach(users, complete, { concurrency: "unbounded" }).pipe(
+        Effect.provide(recording(file, users))
+      )
+      assert.lengthOf((yield* fs.readFileString(file)).split("\n"), 51)
+      const played = yield* Effect.forEach(users, complete).pipe(Effect.provide(Completion.layerReplay(file)))
+      assert.deepStrictEqual(played, users)
+    }))
+
+  law("failures are not recorded", (file, fs) =>
+    Effect.gen(function*() {
+      const down = MemoryError.make("model", { op: "test", message: "down" })
+      yield* complete("a").pipe(Effect.retry({ times: 1 }), Effect.provide(recording(file, [down, "one"])))
+      assert.lengthOf((yield* fs.readFileString(file)).split("\n"), 2)
+    }))
+
+  law("an answer that is being written is written whole, whoever interrupts", (file) =>
+    Effect.gen(function*() {
+      const call = yield* Effect.fork(complete("a").pipe(Effect.provide(recording(file, ["one"]))))
+      yield* Effect.yieldNow()
+      yield* Fiber.interrupt(call)
+      const played = yield* Effect.either(complete("a").pipe(Effect.provide(Completion.layerReplay(file))))
+      if (played._tag === "Left") assert.include(["not_found", "model"], played.left.reason)
+      else assert.strictEqual(played.right, "one")
+    }))
+
+  law(
+    "a missing one is not_found, a broken one corrupt, one that cannot be written io",
+    (file, fs) =>
+      Effect.gen(function*() {
+        const play = reason(complete("a").pipe(Effect.provide(Completion.layerReplay(file))))
+        assert.strictEqual(yield* play, "not_found")
+        yield* complete("a").pipe(Effect.provide(recording(file, ["one"])))
+        yield* fs.writeFileString(file, "{}\n", { flag: "a" })
+        const broken = yield* Effect.flip(complete("a").pipe(Effect.provide(Completion.layerReplay(file))))
+        assert.strictEqual(broken.reason, "corrupt")
+        assert.deepStrictEqual(broken.detail, { location: "line 2" })
+        const inFile = recording(`${file}/b.jsonl`, ["one"])
+        assert.strictEqual(yield* reason(complete("a").pipe(Effect.provide(inFile))), "io")
+      })
+  )
+})

@@ -1,0 +1,189 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import * as Embedder from "../../src/host/Embedder.ts"
+
+/** Each text is the vector (its length, 1). Writes down what it was asked. */
+const backend = (during: Effect.Effect<void, MemoryError.MemoryError> = Effect.void) => {
+  const calls: Array<ReadonlyArray<string>> = []
+  const service: Embedder.Service = {
+    model: "length",
+    dimensions: 2,
+    embed: (texts) =>
+      Effect.suspend(() => {
+        calls.push(texts)
+        return Effect.as(during, texts.map((text) => Float32Array.of(text.length, 1)))
+      })
+  }
+  return { calls, service }
+}
+const texts = (count: number) => Array.from({ length: count }, (_, n) => "x".repeat(n))
+
+const answering = (vectors: ReadonlyArray<Float32Array>) =>
+  Embedder.make({ model: "", dimensions: 2, embed: () => Effect.succeed(vectors) })
+
+const cosine = (a: Float32Array, b: Float32Array) => a.reduce((sum, x, n) => sum + x * b[n]!, 0)
+const yields = Effect.repeatN(Effect.yieldNow(), 50)
+
+describe("Embedder.make", () => {
+  it.effect("asks in batches, and answers in order", () =>
+    Effect.gen(function*() {
+      const { calls, service } = backend()
+      const { embed } = yield* Embedder.make(service)
+      const vectors = yield* embed(texts(70), "add")
+      assert.deepStrictEqual(vectors.map(([length]) => length), texts(70).map(({ length }) => length))
+      assert.deepStrictEqual(calls.map(({ length }) => length), [32, 32, 6])
+    }))
+
+  it.effect("nothing is asked for nothing", () =>
+    Effect.gen(function*() {
+      const { calls, service } = backend()
+      const { embed } = yield* Embedder.make(service)
+      assert.deepStrictEqual(yield* embed([], "add"), [])
+      assert.deepStrictEqual(calls, [])
+    }))
+
+  it.effect("a text is asked once for each purpose, however often it stands there", () =>
+    Effect.gen(function*() {
+      const { calls, service } = backend()
+      const { embed } = yield* Embedder.make(service)
+      assert.lengthOf(yield* embed(["a", "b", "a"], "add"), 3)
+      yield* embed(["b", "a"], "add")
+      yield* embed(["a", "c"], "search")
+      assert.deepStrictEqual(calls, [["a", "b"], ["a", "c"]])
+    }))
+
+  it.effect("what was used last is kept, the rest is asked anew", () =>
+    Effect.gen(function*() {
+      const { calls, service } = backend()
+      const { embed } = yield* Embedder.make(service, { cache: 2 })
+      for (const text of ["a", "b", "a", "c", "a", "b"]) yield* embed([text], "add")
+      assert.deepStrictEqual(calls.flat(), ["a", "b", "c", "b"])
+      const none = backend()
+      const uncached = yield* Embedder.make(none.service, { cache: 0 })
+      for (const text of ["a", "a"]) yield* uncached.embed([text], "add")
+      assert.deepStrictEqual(none.calls.flat(), ["a", "a"])
+    }))
+
+  it.effect("no more calls at a time than allowed, of all callers together", () =>
+    Effect.gen(function*() {
+      let now = 0
+      let most = 0
+      const { calls, service } = backend(
+        Effect.acquireUseRelease(
+          Effect.sync(() => most = Math.max(most, ++now)),
+          () => yields,
+          () => Effect.sync(() => now--)
+        )
+      )
+      const { embed } = yield* Embedder.make(service, { batch: 1, concurrency: 3 })
+      yield* Effect.all([embed(texts(10), "add"), embed(texts(10), "search")], { concurrency: 2 })
+      assert.deepStrictEqual([calls.length, most], [20, 3])
+    }))
+
+  it.effect("a text that is being embedded is waited for, not asked again", () =>
+    Effect.gen(function*() {
+      const latch = yield* Deferred.make<void>()
+      const { calls, service } = backend(Deferred.await(latch))
+      const { embed } = yield* Embedder.make(service, { cache: 0 })
+      const first = yield* Effect.fork(embed(["a", "b"], "add"))
+      const second = yield* Effect.fork(embed(["c", "b"], "add"))
+      yield* yields
+      yield* Deferred.succeed(latch, undefined)
+      assert.lengthOf(yield* Fiber.join(first), 2)
+      assert.lengthOf(yield* Fiber.join(second), 2)
+      assert.deepStrictEqual(calls, [["a", "b"], ["c"]])
+    }))
+
+  it.effect("whoever waits asks itself when the one that asked is interrupted", () =>
+    Effect.gen(function*() {
+      const latch = yield* Deferred.make<void>()
+      const { calls, service } = backend(Deferred.await(latch))
+      const { embed } = yield* Embedder.make(service)
+      const first = yield* Effect.fork(embed(["a"], "add"))
+      yield* yields
+      const second = yield* Effect.fork(embed(["a"], "add"))
+      yield* yields
+      yield* Fiber.interrupt(first)
+      yield* Deferred.succeed(latch, undefined)
+      assert.deepStrictEqual(yield* Fiber.join(second), [Float32Array.of(1, 1)])
+      assert.deepStrictEqual(calls, [["a"], ["a"]])
+    }))
+
+  it.effect("a failure is the failure of all who wait, and nothing is kept of it", () =>
+    Effect.gen(function*() {
+      let down = true
+      const { calls, service } = backend(
+        Effect.zipRight(
+          yields,
+          Effect.suspend(() => down ? Effect.fail(MemoryError.make("model", { op: "test", message: "" })) : Effect.void)
+        )
+      )
+      const { embed } = yield* Embedder.make(service)
+      const errors = yield* Effect.all([Effect.flip(embed(["a"], "add")), Effect.flip(embed(["a"], "add"))], {
+        concurrency: 2
+      })
+      assert.deepStrictEqual(errors.map(({ reason }) => reason), ["model", "model"])
+      down = false
+      assert.lengthOf(yield* embed(["a"], "add"), 1)
+      assert.lengthOf(calls, 2)
+    }))
+
+  it.effect("an answer of the wrong shape is the model's failure", () =>
+    Effect.gen(function*() {
+      const wrong = [
+        [[], "0 vectors for 1 texts"],
+        [[Float32Array.of(1)], "1 dimensions, not 2"],
+        [[Float32Array.of(1, NaN)], "not finite"],
+        [[Float32Array.of(1, Infinity)], "not finite"]
+      ] as const
+      for (const [vectors, message] of wrong) {
+        const { embed } = yield* answering(vectors)
+        const error = yield* Effect.flip(embed(["a"], "add"))
+        assert.strictEqual(error.reason, "model")
+        assert.include(error.message, message)
+      }
+    }))
+})
+
+describe("Embedder.layerHash", () => {
+  const embed = (...texts: ReadonlyArray<string>) =>
+    Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add")).pipe(Effect.provide(Embedder.layerHash()))
+
+  it.effect("equal texts are equal vectors of length 1, and shared words bring texts closer", () =>
+    Effect.gen(function*() {
+      const [tea, again, teas, coffee] = yield* embed(
+        "Ada drinks green tea",
+        "Ada drinks green tea",
+        "green teas are drunk",
+        "Bob sails boats"
+      )
+      assert.deepStrictEqual(tea, again)
+      assert.closeTo(cosine(tea!, tea!), 1, 1e-6)
+      assert.isAbove(cosine(tea!, teas!), .3)
+      assert.isBelow(Math.abs(cosine(tea!, coffee!)), .3)
+    }))
+
+  it.effect("a text without words is the zero vector", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* embed("", "?!"), [new Float32Array(256), new Float32Array(256)])
+    }))
+
+  it.effect("its dimensions are in its name", () =>
+    Effect.gen(function*() {
+      const { dimensions, embed, model } = yield* Effect.provide(
+        Embedder.Embedder,
+        Embedder.layerHash({ dimensions: 64 })
+      )
+      assert.deepStrictEqual([model, dimensions, (yield* embed(["tea"], "add"))[0]!.length], ["hash-64", 64, 64])
+    }))
+})
+
+it.effect("Embedder.layerNone has no dimensions", () =>
+  Effect.gen(function*() {
+    const { dimensions, embed, model } = yield* Embedder.Embedder
+    assert.deepStrictEqual([model, dimensions], ["none", 0])
+    assert.deepStrictEqual(yield* embed(["a"], "add"), [new Float32Array(0)])
+  }).pipe(Effect.provide(Embedder.layerNone)))
