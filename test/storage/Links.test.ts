@@ -1,0 +1,153 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
+import { byRecency, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import * as MemoryScope from "../../src/domain/MemoryScope.ts"
+import * as Wikilink from "../../src/domain/Wikilink.ts"
+import * as Links from "../../src/storage/Links.ts"
+
+const id = (name: string) => MemoryId.stableId(name)
+const record = (name: string, fields: Partial<MemoryRecord> = {}): MemoryRecord =>
+  new MemoryRecord({
+    id: id(name),
+    scope: "global",
+    kind: "reference",
+    summary: name,
+    body: "",
+    tags: [],
+    importance: 0.5,
+    links: [],
+    data: {},
+    metadata: {},
+    source: { origin: "file", trust: 2 },
+    createdAt: 0,
+    validAt: 0,
+    revision: 1,
+    ...fields
+  })
+const ends = (links: Links.Links, name: string, sees: (record: MemoryRecord) => boolean = () => true) => {
+  const { from, to } = links.seen(sees)(id(name))
+  return { to: to.map(({ id }) => id), from: from.map(({ id }) => id) }
+}
+
+/** Said as plainly as it can be: every link of every record, each time. */
+const plainly = (all: ReadonlyArray<MemoryRecord>, self: MemoryId.MemoryId): Links.Neighbours => {
+  const sorted = all.slice().sort(byRecency)
+  const meant = (target: string, by: MemoryRecord) => {
+    const others = sorted.filter(({ id }) => id !== by.id)
+    const whole = Wikilink.nameOf(target)
+    const byName = [whole, whole.split("/").at(-1)!].map((name) =>
+      // of one at least
+      others.filter(({ source, summary }) => [summary, source.reference ?? ""].map(Wikilink.nameOf).includes(name))
+    )
+    const bearers = byName.find(({ length }) => length > 0) ?? []
+    const near = bearers.find(({ scope }) => MemoryScope.key(scope) === MemoryScope.key(by.scope))
+    return sorted.find(({ id }) => id === target) ?? near ?? bearers[0]
+  }
+  const edges = sorted.flatMap((by) => [
+    ...by.links.map((link) => ({ ...link, by: by.id })),
+    ...Wikilink.parse(by.body).map(({ target }) => ({
+      by: by.id,
+      to: meant(target, by)?.id,
+      type: "wikilink",
+      weight: 1
+    }))
+  ]).filter(({ by, to }) => by !== to && sorted.some(({ id }) => id === to))
+    .filter(({ by, to, type }, n, all) =>
+      n === all.findIndex((edge) => edge.by === by && edge.to === to && edge.type === type)
+    )
+  return {
+    to: edges.filter(({ by }) => by === self).map(({ to, type, weight }) => ({ id: to!, type, weight })), // it is there
+    from: edges.filter(({ to }) => to === self).map(({ by, type, weight }) => ({ id: by, type, weight }))
+  }
+}
+
+describe("Links", () => {
+  it("whatever is written, changed and removed, and whoever asks: the links are those of reading everything anew", () => {
+    const { array, boolean, constantFrom, integer, oneof, option, tuple } = FastCheck
+    const slot = integer({ min: 0, max: 7 })
+    const name = constantFrom("Tea", "tea", "Cup", "Garden/Tea", "a/Cup", "Straße")
+    const target = oneof(
+      name,
+      constantFrom("TEA#leaf", "x/tea", "garden/tea|t", "STRASSE"),
+      slot.map((n) => id(`${n}`))
+    )
+    const any = tuple(
+      slot,
+      FastCheck.record({
+        scope: constantFrom<MemoryScope.MemoryScope>("global", { userId: "ada" }, { userId: "bob" }),
+        summary: name,
+        body: array(target, { maxLength: 4 }).map((targets) => targets.map((target) => `[[${target}]]`).join(" ")),
+        links: array(
+          FastCheck.record({
+            to: slot.map((n) => id(`${n}`)),
+            type: constantFrom("x", "wikilink"),
+            weight: constantFrom(0.5, 1)
+          }),
+          { maxLength: 2 }
+        ),
+        source: option(name, { nil: undefined }).map((reference) => ({
+          origin: "file" as const,
+          trust: 2 as const,
+          ...(reference !== undefined && { reference })
+        })),
+        createdAt: integer({ min: 0, max: 3 })
+      }),
+      boolean()
+    )
+    const viewer = constantFrom<(record: MemoryRecord) => boolean>(
+      () => true,
+      ({ scope }) => scope === "global" || scope.userId === "ada",
+      ({ scope }) => scope !== "global"
+    )
+    let found = 0
+    FastCheck.assert(
+      FastCheck.property(array(any, { minLength: 4, maxLength: 24 }), viewer, (course, sees) => {
+        const links = Links.make()
+        const world = new Map<MemoryId.MemoryId, MemoryRecord>()
+        for (const [n, fields, isGone] of course) {
+          const next = isGone && world.has(id(`${n}`)) ? undefined : record(`${n}`, fields)
+          if (next) world.set(next.id, next)
+          else world.delete(id(`${n}`))
+          links.set(id(`${n}`), next)
+          const seen = Array.from(world.values()).filter(sees)
+          const ask = links.seen(sees)
+          for (let slot = 0; slot < 8; slot++) {
+            const at = id(`${slot}`)
+            const expected = seen.some((record) => record.id === at) ? plainly(seen, at) : { to: [], from: [] }
+            found += expected.from.length
+            assert.deepStrictEqual(ask(at), expected)
+          }
+        }
+      }),
+      { seed: 2, numRuns: 200 }
+    )
+    assert.isAbove(found, 5_000)
+  })
+
+  it("a file's record is meant by its path, too, and by the id it had elsewhere; its path is nearer than its title", () => {
+    const links = Links.make()
+    const file = (name: string, reference: string, fields: Partial<MemoryRecord> = {}) =>
+      links.set(id(name), record(name, { source: { origin: "file", trust: 2, reference }, ...fields }))
+    file("one", "Garden/Tea.md", { summary: "Tea" })
+    file("two", "Kitchen/Tea.md", { summary: "Tea", createdAt: 1 })
+    file("three", "f1c2", { metadata: { links: ["[[garden/tea]]", "tea", 7], other: "[[two]]" } })
+    links.set(id("user"), record("user", { source: { origin: "user", trust: 1, reference: "secret" } }))
+    file("four", "four.md", { body: "[[Garden/Tea]] [[Tea]] [[f1c2]] [[secret]] [[Cellar/Tea]]" })
+    assert.deepStrictEqual(ends(links, "four").to, [id("one"), id("two"), id("three")])
+    assert.deepStrictEqual(ends(links, "three"), { to: [id("one")], from: [id("four")] })
+  })
+
+  // with a walk for each mention, this would outlast the test's own limit of time many times over
+  it("a name that ten thousand bear and ten thousand say is looked at once for an answer", () => {
+    const links = Links.make()
+    for (let n = 0; n < 10_000; n++) {
+      links.set(
+        id(`${n}`),
+        record(`${n}`, { summary: "Hub", body: "[[hub]]", createdAt: n, scope: { userId: `${n % 3}` } })
+      )
+    }
+    assert.lengthOf(ends(links, "9999").from, 3_333)
+    assert.lengthOf(ends(links, "0").from, 0)
+  })
+})
