@@ -2,7 +2,6 @@
  * A hint that there may be something to look at, from the folder that every writer's log and lock lie in. No more than
  * that: what a poll would find is found sooner. One folder, not the tree: on Linux a recursive watch is a watch per entry.
  */
-import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
@@ -19,10 +18,8 @@ export const hinted = (disk: Disk, look: Effect.Effect<void>): Effect.Effect<voi
   Effect.gen(function*() {
     const hints = yield* Queue.sliding<void>(1)
     yield* Stream.runForEach(disk.watch(hidden), () => Queue.offer(hints, undefined)).pipe(
-      // the platform throws where there are no watches left, as well as it fails
-      Effect.catchAllCause((cause) =>
-        Cause.isInterruptedOnly(cause) ? Effect.void : Effect.logDebug("the vault is polled, not watched", cause)
-      ),
+      Effect.catchAll(unwatched),
+      Effect.catchAllDefect(unwatched), // what Node throws where there are no watches left
       Effect.forkScoped
     )
     yield* Queue.take(hints).pipe(
@@ -33,3 +30,5 @@ export const hinted = (disk: Disk, look: Effect.Effect<void>): Effect.Effect<voi
       Effect.forkScoped
     )
   })
+
+const unwatched = (why: unknown) => Effect.logDebug("the vault is polled, not watched", why)
