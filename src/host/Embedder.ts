@@ -1,4 +1,5 @@
 /** Text to vectors. */
+import type * as FileSystem from "@effect/platform/FileSystem"
 import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -8,6 +9,7 @@ import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
+import * as WordVectors from "./WordVectors.ts"
 
 /** Some models embed a question otherwise than what answers it. */
 export type Purpose = "add" | "search" | "update"
@@ -128,6 +130,26 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
         })
     }
   })
+
+/**
+ * Offline: 100-d GloVe of 20,000 English words, their weighted mean (smooth inverse frequency). Knows words, not
+ * sentences. Length 1; a text without a word that it knows is 0. The table, 2 MB, is read when the layer is built: `io`
+ * where it does not lie beside the code, as in a bundle.
+ */
+export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
+  Embedder,
+  Effect.map(WordVectors.load, (vectorOf) => {
+    const { dimensions, model } = WordVectors
+    return {
+      model,
+      dimensions,
+      embed: (texts, purpose) =>
+        Effect.forEach(texts, (text) => Effect.sync(() => vectorOf(text))).pipe(
+          Effect.withSpan("Embedder.embed", { attributes: { model, purpose, texts: texts.length } })
+        )
+    }
+  })
+)
 
 /** No vectors: searches are lexical. */
 export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {

@@ -1,7 +1,11 @@
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import { sha256 } from "../../src/domain/Digest.ts"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 
@@ -179,6 +183,52 @@ describe("Embedder.layerHash", () => {
       )
       assert.deepStrictEqual([model, dimensions, (yield* embed(["tea"], "add"))[0]!.length], ["hash-64", 64, 64])
     }))
+})
+
+describe("Embedder.layerWordVectors", () => {
+  const embed = (...texts: ReadonlyArray<string>) => Effect.flatMap(Embedder.Embedder, (_) => _.embed(texts, "add"))
+  const provided = Effect.provide(Layer.provide(Embedder.layerWordVectors, NodeFileSystem.layer))
+
+  it.effect("texts of kindred words are closer than others, and shared words closer still", () =>
+    Effect.gen(function*() {
+      const [home, city, moved, tea] = yield* embed(
+        "which city is home?",
+        "Ada's home is the city",
+        "Ada moved to Lisbon",
+        "Bob drinks coffee with milk"
+      )
+      assert.isAbove(cosine(home!, city!), cosine(home!, moved!))
+      assert.isAbove(cosine(home!, moved!), cosine(home!, tea!))
+    }).pipe(provided))
+
+  it.effect("every vector has length 1, but that of a text without a word it knows, which is 0", () =>
+    Effect.gen(function*() {
+      const [tea, long, ...zero] = yield* embed("tea", "tea ".repeat(10_000), "", "the of", "xqzzv 東京 \ud800")
+      assert.closeTo(cosine(tea!, tea!), 1, 1e-6)
+      assert.closeTo(cosine(tea!, long!), 1, 1e-5)
+      assert.deepStrictEqual(zero, zero.map(() => new Float32Array(100)))
+      assert.strictEqual(cosine(tea!, zero[0]!), 0)
+    }).pipe(provided))
+
+  it.effect("a model is its vectors: change its name when they change", () =>
+    Effect.gen(function*() {
+      const { dimensions, model } = yield* Embedder.Embedder
+      const [vector] = yield* embed("Caroline adopted a dog in the spring")
+      const digest = sha256(Array.from(vector!, (x) => x.toFixed(4)).join())
+      assert.deepStrictEqual([model, dimensions, digest.slice(0, 8)], ["glove-100d-20k-1", 100, "330ae325"])
+    }).pipe(provided))
+
+  it.effect("a table that is missing is io, one that is not whole corrupt", () =>
+    Effect.gen(function*() {
+      const build = (files: Partial<FileSystem.FileSystem>) =>
+        Effect.flip(Layer.build(Layer.provide(Embedder.layerWordVectors, FileSystem.layerNoop(files))))
+      assert.strictEqual((yield* build({})).reason, "io")
+      const short = {
+        readFileString: () => Effect.succeed("tea\n"),
+        readFile: () => Effect.succeed(new Uint8Array(99))
+      }
+      assert.strictEqual((yield* build(short)).reason, "corrupt")
+    }).pipe(Effect.scoped))
 })
 
 it.effect("Embedder.layerNone has no dimensions", () =>
