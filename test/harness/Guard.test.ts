@@ -1,0 +1,166 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemoryService from "../../src/harness/MemoryService.ts"
+import * as RateLimit from "../../src/harness/RateLimit.ts"
+import * as HarnessPlugin from "../../src/host/HarnessPlugin.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada, heard, note, pilot, reason, run, service, settled } from "./Service.ts"
+
+describe("MemoryService.guard", () => {
+  const noSecrets: HarnessPlugin.HarnessPlugin = {
+    id: "no-secrets",
+    beforeToolCall: ({ input }) =>
+      Effect.succeed(
+        JSON.stringify(input).includes("sk-") ? HarnessPlugin.deny("that looks like a key") : HarnessPlugin.allow
+      )
+  }
+  const withPlugins = (...plugins: ReadonlyArray<HarnessPlugin.HarnessPlugin>) =>
+    MemoryService.layer().pipe(Layer.provide(HarnessPlugin.layer(...plugins)), Layer.provide(MemoryStore.layerInMemory))
+  const guarded = Effect.map(service, (memory) => memory.guard(pilot, note))
+
+  it.effect("a denial is an answer to the model and an event, from whatever fiber the tool is called", () =>
+    Effect.gen(function*() {
+      const tool = yield* guarded
+      const elsewhere = <A, E>(self: Effect.Effect<A, E>) => Effect.provideService(self, HarnessPlugin.Plugins, [])
+      const { events } = yield* heard(Effect.gen(function*() {
+        const failure = yield* Effect.flip(Effect.flatten(Effect.forkDaemon(elsewhere(tool.call({ text: "sk-123" })))))
+        assert.deepStrictEqual(failure, { reason: "unsupported", message: "that looks like a key" })
+      }))
+      assert.deepStrictEqual(events, [
+        {
+          _tag: "memory_denied",
+          viewer: pilot,
+          at: 0,
+          tool: "note",
+          plugin: "no-secrets",
+          reason: "that looks like a key"
+        }
+      ])
+      assert.strictEqual((yield* tool.call({ text: "fine" })).data, "fine")
+    }).pipe(Effect.provide(withPlugins(noSecrets))))
+
+  it.effect("plugins are asked in order, before the input is decoded, and the first denial stands", () =>
+    Effect.gen(function*() {
+      const asked: Array<string> = []
+      const plugin = (id: string, verdict: HarnessPlugin.Verdict): HarnessPlugin.HarnessPlugin => ({
+        id,
+        beforeToolCall: ({ tool, viewer, writes }) =>
+          Effect.sync(() => {
+            asked.push(`${id} ${tool} ${writes} ${viewer.agentId}`)
+            return verdict
+          })
+      })
+      yield* Effect.gen(function*() {
+        const tool = yield* guarded
+        assert.strictEqual((yield* Effect.flip(tool.call(null))).message, "no")
+      }).pipe(
+        Effect.provide(
+          withPlugins(
+            plugin("a", HarnessPlugin.allow),
+            plugin("b", HarnessPlugin.deny("no")),
+            plugin("c", HarnessPlugin.allow)
+          )
+        )
+      )
+      assert.deepStrictEqual(asked, ["a note true pilot", "b note true pilot"])
+    }))
+
+  it.effect("the spec's limit holds: of concurrent calls one passes, until the turn starts anew", () =>
+    Effect.gen(function*() {
+      const tool = yield* guarded
+      const memory = yield* service
+      const burst = Effect.all(Array.from({ length: 20 }, () => Effect.either(tool.call({ text: "x" }))), {
+        concurrency: "unbounded"
+      })
+      const passed = Effect.map(burst, (all) => all.filter(({ _tag }) => _tag === "Right").length)
+      const { events, result } = yield* heard(passed)
+      assert.strictEqual(result, 1)
+      assert.lengthOf(events, 19)
+      assert.deepInclude(events[0], { _tag: "memory_denied", plugin: "memory-rate-limit", tool: "note" })
+      assert.deepStrictEqual(yield* Effect.flip(tool.call({ text: "x" })), {
+        reason: "rate_limited",
+        message: "memory write rate limit hit (1/turn). Combine into one entry or wait until next turn."
+      })
+      yield* memory.turnStart.pipe(MemoryService.as(pilot))
+      assert.strictEqual(yield* passed, 1)
+      yield* memory.turnEnd([]).pipe(MemoryService.as(pilot))
+      assert.strictEqual(yield* passed, 1)
+    }).pipe(Effect.provide(MemoryService.layerTest())))
+
+  it.effect("what failed validation is not counted; what was refused or denied for another reason is", () =>
+    Effect.gen(function*() {
+      const tool = yield* guarded
+      for (const input of [null, {}, { text: 1 }, { text: "x", more: 1 }, { text: "" }]) {
+        yield* Effect.flip(tool.call(input))
+      }
+      assert.strictEqual(yield* reason(tool.call({ text: "foreign" })), "not_owned")
+      assert.strictEqual(yield* reason(tool.call({ text: "x" })), "rate_limited")
+    }).pipe(Effect.provide(MemoryService.layerTest())))
+
+  it.effect("0 installs no limit, and a limit of one's own takes the place of the spec's", () =>
+    Effect.gen(function*() {
+      const calls = Effect.gen(function*() {
+        const tool = yield* guarded
+        const all = yield* Effect.replicateEffect(Effect.either(tool.call({ text: "x" })), 5)
+        return all.filter(({ _tag }) => _tag === "Right").length
+      })
+      const own = MemoryService.layer().pipe(
+        Layer.provide(RateLimit.layer({ writesPerTurn: 3 })),
+        Layer.provide(MemoryStore.layerInMemory)
+      )
+      assert.strictEqual(yield* Effect.provide(calls, MemoryService.layerTest({ spec: { writesPerTurn: 0 } })), 5)
+      assert.strictEqual(yield* Effect.provide(calls, MemoryService.layerTest({ spec: { writesPerTurn: 2 } })), 2)
+      assert.strictEqual(yield* Effect.provide(calls, own), 3)
+    }))
+
+  it.effect("the plugins are told of a turn's start and end and of a session's end, each of its viewer's", () =>
+    Effect.gen(function*() {
+      const told: Array<string> = []
+      const listener = {
+        id: "listener",
+        onEvent: ({ _tag, viewer }: HarnessPlugin.Signal) =>
+          Effect.sync(() => void told.push(`${_tag} ${viewer.agentId}`))
+      }
+      yield* Effect.gen(function*() {
+        const memory = yield* service
+        yield* memory.turnStart.pipe(MemoryService.as(pilot))
+        yield* memory.turnEnd([]).pipe(MemoryService.as(pilot))
+        yield* Effect.scoped(Effect.addFinalizer(() => memory.sessionEnd)).pipe(
+          MemoryService.as(Viewer.make({ agentId: "bot" }))
+        )
+      }).pipe(Effect.provide(withPlugins(listener)))
+      assert.deepStrictEqual(told, ["turn_start pilot", "turn_end pilot", "session_end bot"])
+    }))
+
+  it.effect("a plugin that dies breaks neither turn nor fiber; when asked, it has not said yes", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const tool = yield* guarded
+      yield* memory.turnStart.pipe(MemoryService.as(pilot))
+      yield* memory.turnEnd([]).pipe(MemoryService.as(pilot))
+      yield* memory.sessionEnd.pipe(MemoryService.as(pilot))
+      assert.deepStrictEqual(yield* Effect.flip(tool.call({ text: "x" })), {
+        reason: "unsupported",
+        message: "the call could not be checked"
+      })
+    }).pipe(Effect.provide(withPlugins({
+      id: "broken",
+      onEvent: () => Effect.die("boom"),
+      beforeToolCall: () => {
+        throw new Error("boom")
+      }
+    }))))
+
+  it.effect("a listener that never listens holds nobody up", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const fiber = yield* Effect.fork(Stream.runForEach(memory.events, () => Effect.never))
+      yield* settled
+      for (let n = 0; n < 3_000; n++) yield* memory.search({ text: "x" })
+      yield* Fiber.interrupt(fiber)
+    }).pipe(run(ada)))
+})

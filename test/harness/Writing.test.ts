@@ -1,0 +1,153 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemoryService from "../../src/harness/MemoryService.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada, draft, heard, reason, run, service } from "./Service.ts"
+
+describe("MemoryService, Global", () => {
+  const seed = Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
+    const [rule] = yield* store.put(Viewer.system(), [{ scope: "global", kind: "feedback", body: "Use tabs" }])
+    const [file] = yield* store.put(Viewer.system(), [{
+      scope: "global",
+      kind: "reference",
+      body: "AGENTS",
+      tags: ["instructions"]
+    }], {
+      origin: "instructions",
+      trust: 0
+    })
+    return { rule: rule!.record, file: file!.record }
+  })
+  const attempts = (id: MemoryId.MemoryId) =>
+    Effect.map(service, (memory): ReadonlyArray<MemoryService.Operation<unknown>> => [
+      memory.put(draft("x", { id })),
+      memory.update(id, { body: "x" }),
+      memory.forget(id),
+      memory.forget(id, { purge: true }),
+      memory.apply([{ _tag: "Put", draft: draft("fine") }, { _tag: "Update", id, patch: { body: "x" } }]),
+      memory.apply([{ _tag: "Forget", id }]),
+      memory.apply([{ _tag: "Restore", id, revision: 1 }]),
+      memory.apply([{ _tag: "Restore", id, revision: 0 }])
+    ])
+
+  it.effect("may be changed by default", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const { rule } = yield* seed
+      yield* memory.put(draft("Use spaces", { scope: "global" }))
+      yield* memory.update(rule.id, { body: "x" })
+      assert.isTrue(yield* memory.forget(rule.id))
+    }).pipe(run(ada)))
+
+  it.effect("under deny every change of it is not_owned, and nothing is written", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const { rule } = yield* seed
+      for (const attempt of yield* attempts(rule.id)) assert.strictEqual(yield* reason(attempt), "not_owned")
+      assert.strictEqual(yield* reason(memory.put(draft("x", { scope: "global" }))), "not_owned")
+      assert.strictEqual(
+        yield* reason(memory.apply([{ _tag: "Put", draft: draft("x", { scope: "global" }) }])),
+        "not_owned"
+      )
+      assert.deepStrictEqual((yield* memory.list({ kinds: ["feedback", "user"] })).items, [rule])
+    }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
+
+  it.effect("under deny what was Global does not come back as that", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const store = yield* MemoryStore.MemoryStore
+      const { rule } = yield* seed
+      yield* store.put(Viewer.system(), [draft("mine", { id: rule.id })])
+      assert.strictEqual(yield* reason(memory.apply([{ _tag: "Restore", id: rule.id, revision: 1 }])), "not_owned")
+      yield* store.put(Viewer.system(), [draft("Bob's now", { id: rule.id, scope: { userId: "bob" } })])
+      assert.strictEqual(yield* reason(memory.apply([{ _tag: "Restore", id: rule.id, revision: 1 }])), "not_found")
+      yield* store.put(Viewer.system(), [{ ...draft("back"), scope: "global", id: rule.id }])
+      yield* store.forget(Viewer.system(), [rule.id])
+      assert.strictEqual(yield* reason(memory.apply([{ _tag: "Restore", id: rule.id, revision: 1 }])), "not_owned")
+    }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
+
+  for (const globalWrites of ["allow", "deny"] as const) {
+    it.effect(`under ${globalWrites} instructions are read_only`, () =>
+      Effect.gen(function*() {
+        const { file } = yield* seed
+        for (const attempt of yield* attempts(file.id)) assert.strictEqual(yield* reason(attempt), "read_only")
+      }).pipe(run(ada, { spec: { globalWrites } })))
+  }
+})
+
+describe("MemoryService under globalWrites: deny", () => {
+  it.effect("what was Global and is forgotten is not purged either", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const store = yield* MemoryStore.MemoryStore
+      const system = Viewer.system()
+      const [all] = yield* store.put(system, [{ scope: "global", kind: "user", body: "all" }])
+      const { id } = all!.record
+      yield* store.forget(system, [id])
+      const error = yield* Effect.flip(memory.apply([{ _tag: "Forget", id, purge: true }]))
+      assert.strictEqual(error.reason, "not_owned")
+      assert.lengthOf(yield* store.history(system, id), 2)
+    }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
+})
+
+describe("MemoryService.forgetAll", () => {
+  it.effect("forgets all that the filter means, whatever its limit, and nobody else's", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      for (let n = 0; n < 25; n++) yield* memory.put(draft(`tea ${n}`, { tags: n < 5 ? ["keep"] : ["go"] }))
+      const bob = MemoryService.as(Viewer.make({ userId: "bob" }))
+      yield* memory.put(draft("Bob's", { scope: { userId: "bob" }, tags: ["go"] })).pipe(bob)
+      assert.strictEqual(yield* memory.forgetAll({ tags: ["go"], limit: 3 }), 20)
+      assert.strictEqual(yield* memory.forgetAll({ tags: ["go"] }), 0)
+      assert.lengthOf((yield* memory.list({})).items, 5)
+      assert.lengthOf((yield* memory.list({}).pipe(bob)).items, 1)
+    }).pipe(run(ada)))
+
+  it.effect("with purge leaves nothing: no revision, and no tombstone of what was forgotten before", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const store = yield* MemoryStore.MemoryStore
+      const { record: gone } = yield* memory.put(draft("long gone"))
+      yield* memory.forget(gone.id)
+      const { record } = yield* memory.put(draft("tea"))
+      yield* memory.update(record.id, { body: "green tea" })
+      const { events } = yield* heard(memory.forgetAll({}, { purge: true }))
+      assert.deepInclude(events[0], { _tag: "memory_forgotten", id: record.id, purged: true })
+      for (const { id } of [gone, record]) {
+        assert.deepStrictEqual(yield* store.get(Viewer.system(), [id]), [Option.none()])
+        assert.deepStrictEqual(yield* store.history(Viewer.system(), id), [])
+      }
+      assert.deepStrictEqual(yield* store.tenants, [])
+    }).pipe(run(ada)))
+
+  it.effect("with purge takes what is closed, not yet true or expired as well", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const store = yield* MemoryStore.MemoryStore
+      yield* TestClock.adjust("10 seconds")
+      yield* memory.put(draft("was", { validAt: 1_000, invalidAt: 5_000 }))
+      yield* memory.put(draft("will be", { validAt: 20_000 }))
+      yield* memory.put(draft("expires", { expiresAt: 11_000 }))
+      yield* TestClock.adjust("1 seconds")
+      assert.strictEqual(yield* memory.forgetAll({}, { purge: true }), 2)
+      assert.deepStrictEqual(yield* store.tenants, [])
+    }).pipe(run(ada)))
+
+  it.effect("leaves instructions, and under deny what is Global, where they are", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const store = yield* MemoryStore.MemoryStore
+      yield* store.put(Viewer.system(), [{ scope: "global", kind: "user", body: "all" }])
+      yield* store.put(Viewer.system(), [{ scope: "global", kind: "reference", body: "file" }], {
+        origin: "instructions"
+      })
+      yield* memory.put(draft("tea"))
+      assert.strictEqual(yield* memory.forgetAll({}), 1)
+      assert.lengthOf((yield* memory.list({})).items, 2)
+    }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
+})
