@@ -15,6 +15,7 @@ import { deriveSummary, MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
 import { payloadIssues } from "../../Check.ts"
+import * as Claims from "./Claims.ts"
 import * as Deuz from "./Deuz.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
@@ -98,8 +99,8 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
       const { extra, fields } = yield* Deuz.read(matter, body)
       return yield* unsigned(context, "default", fields, extra)
     }
-    const tenant = yield* tenantOf(place, matter)
-    const scope = yield* scopeOf(place, matter)
+    const tenant = yield* Claims.tenantOf(place, matter)
+    const scope = yield* Claims.scopeOf(place, matter)
     const id = place.id ?? Layout.noteId(path)
     const { hash, id: said, scope: _, tenant: __, ...rest } = matter
     if (said !== undefined && said !== id && (place.id !== undefined || isId(said))) {
@@ -174,70 +175,7 @@ const own = new Set([
   ...MemoryScope.fields
 ])
 
-/** Whether it says that we wrote it: then it says all of where it belongs, and a copy elsewhere gives itself away. */
-const isOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
-  typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
-
-const tenantOf = (place: Layout.Place, matter: Readonly<Record<string, unknown>>): Either.Either<string, string> => {
-  const { tenant } = matter
-  if (place.tenant === undefined) {
-    return tenant === undefined || tenant === "default"
-      ? Either.right("default")
-      : Either.left("tenant: the folder says default")
-  }
-  if (tenant === undefined && isOurs(matter)) return Either.left("tenant: the text says default")
-  if (tenant === undefined) {
-    return Either.fromNullable(Layout.idOf(place.tenant), () => "tenant: the folder's name is a hash; say it here")
-  }
-  return isScopeId(tenant) && Layout.stands(place.tenant, tenant)
-    ? Either.right(tenant.normalize("NFC"))
-    : Either.left("tenant: the folder says another")
-}
-
-const scopeOf = (
-  place: Layout.Place,
-  matter: Readonly<Record<string, unknown>>
-): Either.Either<MemoryScope.MemoryScope, string> =>
-  Either.gen(function*() {
-    const ids: Record<string, string> = {}
-    for (const field of MemoryScope.fields) {
-      const segment = place.scope === MemoryScope.Global ? undefined : place.scope.get(field)
-      const said = matter[field]
-      if (said !== undefined && !isScopeId(said)) return yield* Either.left(`${field}: not an id`)
-      if (segment !== undefined && said !== undefined && !Layout.stands(segment, said)) {
-        return yield* Either.left(`${field}: the folder says another`)
-      }
-      if (segment !== undefined && said === undefined && isOurs(matter)) {
-        return yield* Either.left(`${field}: the text says none`)
-      }
-      if (segment !== undefined && said === undefined && Layout.idOf(segment) === undefined) {
-        return yield* Either.left(`${field}: the folder's name is a hash; say it here`)
-      }
-      const id = said ?? (segment === undefined ? undefined : Layout.idOf(segment))
-      if (id !== undefined) ids[field] = id.normalize("NFC")
-    }
-    if (place.scope === MemoryScope.Global) {
-      return Object.keys(ids).length === 0
-        ? yield* agreed(MemoryScope.Global, matter)
-        : yield* Either.left("scope: the folder says global")
-    }
-    return yield* agreed(ids, matter)
-  })
-
-/** Drover's word for a scope, where there is one. */
-const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record<string, unknown>>) => {
-  const word = scope === MemoryScope.Global
-    ? "global"
-    : scope.runId !== undefined
-    ? "run"
-    : scope.agentId !== undefined
-    ? "agent"
-    : undefined
-  return said === undefined || said === word ? Either.right(scope) : Either.left("scope: the folder says another")
-}
-
 const isId = Schema.is(MemoryId.MemoryId)
-const isScopeId = Schema.is(MemoryScope.ScopeId)
 const isKind = Schema.is(MemoryKind.Name)
 
 /** A note of somebody's own is called what its file is called. */
