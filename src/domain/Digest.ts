@@ -8,7 +8,8 @@ export const sha256 = (text: string): string => createHash("sha256").update(text
 export const sha256Bytes = (text: string): Uint8Array => createHash("sha256").update(text, "utf8").digest()
 
 /** HMAC-SHA-256 (RFC 2104), hex: what only the holder of `key` can have written. */
-export const sign = (key: string, text: string): string => createHmac("sha256", key).update(text, "utf8").digest("hex")
+export const sign = (key: string, text: string | Uint8Array): string =>
+  createHmac("sha256", key).update(text).digest("hex")
 
 /** Keys sorted at every depth by UTF-16 unit, `undefined` dropped, numbers as JSON writes them. */
 export const canonicalJson = (json: unknown): string => JSON.stringify(sorted(json)) ?? "null"

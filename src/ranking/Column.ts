@@ -4,9 +4,9 @@ export class Column<A extends Int32Array | Float64Array> {
   data: A
   readonly #make: (length: number) => A
 
-  constructor(make: (length: number) => A) {
+  constructor(make: (length: number) => A, data = make(64)) {
     this.#make = make
-    this.data = make(64)
+    this.data = data
   }
 
   set(at: number, value: number): void {
@@ -19,5 +19,5 @@ export class Column<A extends Int32Array | Float64Array> {
   }
 }
 
-export const int32 = (): Column<Int32Array> => new Column((length) => new Int32Array(length))
+export const int32 = (data?: Int32Array): Column<Int32Array> => new Column((length) => new Int32Array(length), data)
 export const float64 = (): Column<Float64Array> => new Column((length) => new Float64Array(length))

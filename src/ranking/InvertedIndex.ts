@@ -3,12 +3,14 @@
  *
  * A document is seen while `until` lies beyond the view's `at`: it expires then, and one that was removed has −Infinity.
  * Where none of a scope's documents is dead or expired, its lists and totals are right as they stand; else they are
- * counted by walking. Removing leaves a tombstone; `compacted` makes a copy without.
+ * counted by walking. Removing leaves a tombstone; `compacted` makes a copy without. Longer than other files, since all of
+ * it looks into the same columns.
  */
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { idf, saturation, slopeOf, type Tokens } from "./Bm25.ts"
 import { float64, int32 } from "./Column.ts"
+import type { Packed } from "./Packed.ts"
 import { Postings } from "./Postings.ts"
 import { Scopes } from "./Scopes.ts"
 
@@ -191,6 +193,24 @@ export class InvertedIndex {
     }
     index.#postings = this.#postings.compacted(slots, scopes)
     return { index, kept }
+  }
+
+  /** Of an index without tombstones. */
+  encode(): Packed {
+    const { columns, terms } = this.#postings.encode()
+    const bySlot = [this.#scope, this.#length].map(({ data }) => data.subarray(0, this.slots))
+    return { head: { terms, scopes: this.#scopes.all }, columns: [...bySlot, ...columns] }
+  }
+
+  /** What `encode` gave; `untils` by slot. Totals are added up anew. */
+  static decode({ columns, head }: Packed, untils: ReadonlyArray<number>): InvertedIndex {
+    const { scopes, terms } = head as { scopes: ReadonlyArray<MemoryScope>; terms: ReadonlyArray<string> } // as encoded
+    const [scope, length, ...postings] = columns
+    const index = new InvertedIndex()
+    for (const one of scopes) index.#scopes.numberOf(one)
+    untils.forEach((until, slot) => index.#place(scope![slot]!, length![slot]!, until))
+    index.#postings = Postings.decode(terms, postings)
+    return index
   }
 
   #place(scope: number, length: number, until: number): number {

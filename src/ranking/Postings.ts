@@ -23,15 +23,15 @@ const stride = 5
 
 export class Postings {
   readonly #terms = new Map<string, number>()
-  readonly #firsts = int32()
-  heads = new Int32Array(64 * stride)
-  arena = new Int32Array(1_024)
+  #firsts = int32()
+  heads: Int32Array = new Int32Array(64 * stride)
+  arena: Int32Array = new Int32Array(1_024)
   #lists = 0
   #used = 0
   /** By the logarithm of a block's size: where a block lies idle, plus 1. An idle block holds the next one. */
-  readonly #idle = new Int32Array(32)
+  #idle: Int32Array = new Int32Array(32)
   /** Open addressing, by term and scope: lists but the first of each term, plus 1. */
-  #table = new Int32Array(256)
+  #table: Int32Array = new Int32Array(256)
   #entries = 0
 
   /** Numbers are dense, from 0. */
@@ -99,6 +99,36 @@ export class Postings {
   /** Where in the arena. */
   at(list: number): number {
     return this.heads[list + AT]!
+  }
+
+  /** All of it, as it stands: views of the columns, good until the next change. */
+  encode(): { readonly terms: ReadonlyArray<string>; readonly columns: ReadonlyArray<Int32Array> } {
+    return {
+      terms: Array.from(this.#terms.keys()),
+      columns: [
+        this.#firsts.data.subarray(0, 2 * this.#terms.size),
+        this.heads.subarray(0, this.#lists * stride),
+        this.arena.subarray(0, this.#used),
+        this.#idle,
+        this.#table
+      ]
+    }
+  }
+
+  /** What `encode` gave. The columns are its own from now on. */
+  static decode(terms: ReadonlyArray<string>, columns: ReadonlyArray<Int32Array>): Postings {
+    const [firsts, heads, arena, idle, table] = columns as [Int32Array, Int32Array, Int32Array, Int32Array, Int32Array] // as encoded
+    const postings = new Postings()
+    terms.forEach((term, number) => postings.#terms.set(term, number))
+    postings.#firsts = int32(firsts)
+    postings.heads = heads
+    postings.arena = arena
+    postings.#lists = heads.length / stride
+    postings.#used = arena.length
+    postings.#idle = idle
+    postings.#table = table
+    postings.#entries = postings.#lists - terms.length
+    return postings
   }
 
   /** A copy with slots and scopes renumbered, ascending; what has become −1 is left behind, and terms without postings. */
@@ -190,7 +220,7 @@ const hash = (term: number, scope: number): number => {
   return mixed ^ (mixed >>> 16)
 }
 
-const grown = (array: Int32Array, length: number): Int32Array<ArrayBuffer> => {
+const grown = (array: Int32Array, length: number): Int32Array => {
   const copy = new Int32Array(Math.max(length, Math.ceil(array.length * 1.5)))
   copy.set(array)
   return copy

@@ -12,7 +12,11 @@ const { array, constantFrom, integer, oneof, record, tuple } = FastCheck
 /** What is done to an index and to a plain map of records alike. */
 interface Act {
   readonly text: string
-  readonly run: (index: MemoryIndex.MemoryIndex, records: Map<MemoryId, MemoryRecord>) => void
+  /** What is returned takes the index's place. */
+  readonly run: (
+    index: MemoryIndex.MemoryIndex,
+    records: Map<MemoryId, MemoryRecord>
+  ) => MemoryIndex.MemoryIndex | void
 }
 
 const act = (name: string, about: unknown, run: Act["run"]): Act => ({ text: `${name} ${JSON.stringify(about)}`, run })
@@ -32,6 +36,13 @@ const remove = (names: number) =>
       assert.isUndefined(index.get(id))
     })
   )
+const reopen = constantFrom(
+  act("reopen", "", (index, records) => {
+    const restored = MemoryIndex.make()
+    assert.isTrue(restored.restore(index.encode(), (id) => records.get(id)))
+    return restored
+  })
+)
 const search = tuple(World.viewer, World.query, World.time).map(([viewer, query, now]) =>
   act("search", [viewer, query, now], (index, records) => {
     const { failures, hits, leftOut } = index.search(viewer, query, now)
@@ -72,9 +83,9 @@ const pages = (index: MemoryIndex.MemoryIndex, viewer: Viewer.Any, filter: Memor
 }
 
 const run = (acts: ReadonlyArray<Act>) => {
-  const index = MemoryIndex.make()
+  let index = MemoryIndex.make()
   const records = new Map<MemoryId, MemoryRecord>()
-  for (const act of acts) act.run(index, records)
+  for (const act of acts) index = act.run(index, records) ?? index
   assert.strictEqual(index.size, records.size)
 }
 
@@ -103,6 +114,40 @@ describe("MemoryIndex, whatever is done in whatever order", () => {
       numRuns: 2,
       endOnFailure: true
     })
+  })
+
+  it("and restored from what was encoded, again and again, with changes in between", () => {
+    const any = oneof(
+      { weight: 12, arbitrary: add(40) },
+      { weight: 4, arbitrary: remove(40) },
+      { weight: 2, arbitrary: reopen },
+      { weight: 6, arbitrary: search },
+      { weight: 1, arbitrary: list },
+      { weight: 1, arbitrary: whyNot(40) }
+    )
+    FastCheck.assert(FastCheck.property(array(any, { maxLength: 150 }), run), { seed: 5, numRuns: 400 })
+  })
+
+  it("restored, explains as one that was built from the same records", () => {
+    const records = array(World.anyRecord(30), { maxLength: 30 })
+    const ask = record({ viewer: World.viewer, query: World.query, now: World.time })
+    FastCheck.assert(
+      FastCheck.property(records, records, ask, (before, after, { now, query, viewer }) => {
+        const all = new Map(before.map((one) => [one.id, one]))
+        const first = MemoryIndex.make()
+        for (const one of all.values()) first.add(one)
+        const restored = MemoryIndex.make()
+        assert.isTrue(restored.restore(first.encode(), (id) => all.get(id)))
+        for (const one of after) all.set(one.id, one)
+        const built = MemoryIndex.make()
+        for (const one of after) restored.add(one)
+        for (const one of all.values()) built.add(one)
+        const asked = { ...query, explain: true }
+        assert.deepStrictEqual(restored.search(viewer, asked, now), built.search(viewer, asked, now))
+        assert.deepStrictEqual(restored.list(viewer, { limit: 3 }, now), built.list(viewer, { limit: 3 }, now))
+      }),
+      { seed: 6, numRuns: 300 }
+    )
   })
 
   it("a record that a viewer cannot see changes nothing of what he is answered", () => {

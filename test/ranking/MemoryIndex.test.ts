@@ -106,6 +106,29 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(system, id("tea"), {}, 10))
   })
 
+  it("takes nothing from bytes of another format or byte order, or tokenizer, nor where a record is missing", () => {
+    const records = [record("tea"), record("coffee")]
+    const encoded = () => indexOf(...records).encode().slice()
+    const refuses = (bytes: Uint8Array, index = MemoryIndex.make(), known = records) => {
+      assert.isFalse(index.restore(bytes, (id) => known.find((one) => one.id === id)))
+      assert.strictEqual(index.size, 0)
+      for (const one of records) index.add(one)
+      assert.deepStrictEqual(found(index, { text: "tea" }), ["tea"])
+    }
+    const other = encoded()
+    other[0]! += 1
+    const swapped = encoded()
+    swapped.subarray(0, 4).reverse()
+    for (const bytes of [other, swapped, new Uint8Array(), encoded().slice(0, 7)]) refuses(bytes)
+    for (const options of [{ stem: true }, { stopwords: "wide" }, { stopwords: "none" }] as const) {
+      refuses(encoded(), MemoryIndex.make({ tokenizer: tokenizer(options) }))
+    }
+    refuses(encoded(), MemoryIndex.make(), records.slice(1))
+    const restored = MemoryIndex.make()
+    assert.isTrue(restored.restore(encoded(), (id) => records.find((one) => one.id === id)))
+    assert.deepStrictEqual(found(restored, { text: "tea" }), ["tea"])
+  })
+
   it("a filter leaves statistics and places alone: the best of what passes come, however many are better", () => {
     const index = indexOf(
       ...Array.from({ length: 50 }, (_, n) => record(`tea ${n}`, { kind: "user" })),

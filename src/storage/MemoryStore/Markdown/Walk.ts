@@ -12,15 +12,14 @@ export const make = (
   unreadable: (folder: string, error: MemoryError) => ReadonlyArray<string>
 ): Effect.Effect<ReadonlyArray<string>, MemoryError> => {
   const within = (folder: string): Effect.Effect<ReadonlyArray<string>, MemoryError> =>
-    Effect.flatMap(disk.list(folder), (names) =>
-      Effect.map(
-        Effect.forEach(names, (name) => {
-          const path = folder === "" ? name : `${folder}/${name}`
-          if (name.startsWith(".")) return Effect.succeed([])
-          return name.endsWith(".md") ? Effect.succeed([path]) : below(path)
-        }, { concurrency }),
-        (all) => all.flat()
-      ))
+    Effect.flatMap(disk.list(folder), (names) => {
+      const paths = names.filter((name) => !name.startsWith(".")).map((name) =>
+        folder === "" ? name : `${folder}/${name}`
+      )
+      const notes = paths.filter((path) => path.endsWith(".md"))
+      const others = paths.filter((path) => !path.endsWith(".md")) // a fiber for each, and none for a note
+      return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => notes.concat(...all))
+    })
   const below = (path: string): Effect.Effect<ReadonlyArray<string>> =>
     Effect.gen(function*() {
       const stat = yield* disk.stat(path)
