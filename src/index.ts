@@ -70,6 +70,14 @@ export * as Faulty from "./storage/MemoryStore/Faulty.ts"
 /** A kind as a service. */
 export * as TypedMemory from "./kinds/TypedMemory.ts"
 
+// How memories change
+/** Conversation to facts. */
+export * as Extraction from "./pipeline/Extraction.ts"
+/** Facts against neighbours to mutations. */
+export * as Reconciliation from "./pipeline/Reconciliation.ts"
+/** Conversation to memories, and the way back. */
+export * as MemoryPipeline from "./pipeline/MemoryPipeline.ts"
+
 // Who remembers what, and when
 /** What a harness provides. */
 export * as MemoryService from "./harness/MemoryService.ts"

@@ -1,0 +1,81 @@
+/**
+ * Vectors for what is written. A store keeps them by model and text hash, so what could not be embedded is not lost: it
+ * is `pending`, found by its words, and made up for by `missing`.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { sha256 } from "../domain/Digest.ts"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import type { Embedding as Query } from "../domain/MemoryFilter.ts"
+import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import type * as Embedder from "../host/Embedder.ts"
+import type * as MemoryStore from "../storage/MemoryStore.ts"
+
+/** By text. */
+export type Vectors = ReadonlyMap<string, Float32Array>
+
+/** Active where both the embedder and the store have vectors: else it does nothing, and that is no failure. */
+export interface Embedding {
+  /** Each text once; empty where not active. */
+  readonly of: (texts: Iterable<string>, purpose: Embedder.Purpose) => Effect.Effect<Vectors, MemoryError>
+  /** To search by; `undefined` where not active. */
+  readonly query: (text: string) => Effect.Effect<Query | undefined, MemoryError>
+  /** Of these records, those that `known` has not are made; all are kept. How many were made. */
+  readonly keep: (
+    records: ReadonlyArray<MemoryRecord>,
+    purpose: Embedder.Purpose,
+    known?: Vectors
+  ) => Effect.Effect<number, MemoryError>
+  /** All that the store has none for, of whatever tenant; how many were made. */
+  readonly missing: Effect.Effect<number, MemoryError>
+}
+
+export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Embedding => {
+  const vectors = embedder.dimensions > 0 ? store.vectors : Option.none<MemoryStore.Vectors>()
+
+  const embed = (texts: ReadonlyArray<string>, purpose: Embedder.Purpose) =>
+    texts.length === 0
+      ? Effect.succeed<Vectors>(new Map())
+      : Effect.map(embedder.embed(texts, purpose), (made): Vectors => new Map(texts.map((text, i) => [text, made[i]!]))) // one each
+
+  if (Option.isNone(vectors)) {
+    const none = Effect.succeed(0)
+    return {
+      of: () => Effect.succeed(new Map()),
+      query: () => Effect.succeed(undefined),
+      keep: () => none,
+      missing: none
+    }
+  }
+  const { attach, pending } = vectors.value
+
+  return {
+    of: (texts, purpose) => embed(Array.from(new Set(texts)), purpose),
+    query: (text) =>
+      Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => ({
+        model: embedder.model,
+        vector: Array.from(vector!) // one each
+      })),
+    keep: (records, purpose, known = new Map()) =>
+      Effect.gen(function*() {
+        const texts = Array.from(new Set(records.map(embeddingText)))
+        const made = yield* embed(texts.filter((text) => !known.has(text)), purpose)
+        if (texts.length === 0) return 0
+        yield* attach(embedder.model, texts.map((text) => [sha256(text), known.get(text) ?? made.get(text)!]))
+        return made.size
+      }),
+    missing: Effect.gen(function*() {
+      const tried = new Set<string>()
+      for (;;) {
+        const left = (yield* pending(embedder.model, batch)).filter(({ hash }) => !tried.has(hash))
+        if (left.length === 0) return tried.size
+        const made = yield* embed(left.map(({ text }) => text), "add")
+        yield* attach(embedder.model, left.map(({ hash, text }) => [hash, made.get(text)!]))
+        for (const { hash } of left) tried.add(hash)
+      }
+    })
+  }
+}
+
+/** Texts at a time: what is embedded stays, if the next ones fail. */
+const batch = 256

@@ -1,0 +1,154 @@
+/** extract → embed and search → reconcile → apply, and the way back: recall. */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../domain/MemoryError.ts"
+import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
+import { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
+import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import type { MemoryScope } from "../domain/MemoryScope.ts"
+import type { Message } from "../domain/Message.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import { Completion } from "../host/Completion.ts"
+import { Embedder } from "../host/Embedder.ts"
+import * as MemoryStore from "../storage/MemoryStore.ts"
+import * as Application from "./Application.ts"
+import * as Embedding from "./Embedding.ts"
+import type { Fact } from "./Extraction.ts"
+
+/**
+ * `origin` is `pipeline` by default. `trust` is that of the worst turn that is read, a tool's 3 and any other 1, or what
+ * is said here where that is worse.
+ */
+export interface Options extends MemoryStore.Provenance {
+  /** Of all that is written, and of the neighbours compared with: exactly this. */
+  readonly scope: MemoryScope
+  /** `false`: each turn as it is, no model, no vectors yet. Default true. */
+  readonly infer?: boolean | undefined
+  /** Default `soft`: closed and kept. */
+  readonly supersede?: "soft" | "hard" | undefined
+  /** Default, and 0: for ever. */
+  readonly ttl?: Duration.DurationInput | undefined
+  /** Default `semantic`; `episodic` without `infer`. */
+  readonly kind?: string | undefined
+  readonly customInstructions?: string | undefined
+  /** Instead of the model; is given tools too, which the model is not. */
+  readonly customExtract?:
+    | ((messages: ReadonlyArray<Message>) => Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError>)
+    | undefined
+  readonly session?: string | undefined
+  /** Of the first turn, within the session. Without `infer`: the same turns again are nothing new. */
+  readonly sequence?: number | undefined
+}
+
+/** What gave no answer, where the work went on without it. */
+export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
+export interface Failure extends Schema.Schema.Type<typeof Failure> {}
+
+/** Encodable: what was planned, what became of it, and for whom. */
+export const Receipt = Schema.Struct({
+  viewer: Schema.Union(Viewer.Viewer, Viewer.System),
+  mutations: Schema.Array(MemoryMutation),
+  /** Empty for a plan. */
+  applied: Schema.Array(Applied),
+  /** Absent where there was none. */
+  failures: Schema.optional(Schema.Array(Failure))
+})
+export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
+
+export interface Service {
+  readonly remember: (
+    viewer: Viewer.Any,
+    messages: ReadonlyArray<Message>,
+    options: Options
+  ) => Effect.Effect<Receipt, MemoryError.MemoryError>
+  /** `remember` that changes nothing. */
+  readonly plan: (
+    viewer: Viewer.Any,
+    messages: ReadonlyArray<Message>,
+    options: Options
+  ) => Effect.Effect<Receipt, MemoryError.MemoryError>
+  /** `conflict` where a record has moved on since. Content, times and links are as before; revisions go on counting. */
+  readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
+  /** Embeds the text, searches, and says what was left out. Lexical where there is nothing to embed with. */
+  readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
+  /** Vectors for these now, and not only with `embedMissing`: how many were made. */
+  readonly embed: (records: ReadonlyArray<MemoryRecord>) => Effect.Effect<number, MemoryError.MemoryError>
+  /** How many vectors were made. */
+  readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
+}
+
+export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<MemoryPipeline, Service>() {}
+
+export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Completion | Embedder> = Effect.gen(
+  function*() {
+    const store = yield* MemoryStore.MemoryStore
+    const completion = yield* Completion
+    const embedder = yield* Embedder
+    const kinds = yield* MemoryKind.Kinds
+    const embedding = Embedding.make(store, embedder)
+    const run = Application.make({ store, completion, embedder, embedding, kinds })
+
+    const through = (op: string, write: boolean): Service["remember"] => (viewer, messages, options) =>
+      run(viewer, messages, options, write).pipe(
+        Effect.map(({ applied, failures, mutations }): Receipt => ({
+          viewer,
+          mutations,
+          applied,
+          ...(failures.length > 0 && { failures })
+        })),
+        Effect.withSpan(`MemoryPipeline.${op}`)
+      )
+
+    const recall = (viewer: Viewer.Any, query: MemoryQuery) =>
+      Effect.gen(function*() {
+        const { embedding: given, mode, text } = query
+        if (text === undefined || given !== undefined || mode === "lexical") return yield* store.search(viewer, query)
+        const made = yield* Effect.either(embedding.query(text))
+        if (made._tag === "Right") {
+          const vector = made.right
+          return yield* store.search(viewer, { ...query, ...(vector && { embedding: vector }) })
+        }
+        if (mode === "vector") return yield* made.left
+        const found = yield* store.search(viewer, { ...query, mode: "lexical" })
+        return { ...found, failures: [...found.failures, { leg: "vector", error: made.left }] }
+      })
+
+    return {
+      remember: through("remember", true),
+      plan: through("plan", false),
+      undo: (receipt) =>
+        Effect.gen(function*() {
+          const mutations = inverse(receipt, yield* Clock.currentTimeMillis)
+          if (mutations.length > 0) yield* store.apply(receipt.viewer, mutations)
+        }).pipe(Effect.withSpan("MemoryPipeline.undo")),
+      recall: (viewer, query) => Effect.withSpan(recall(viewer, query), "MemoryPipeline.recall"),
+      embed: (records) => Effect.withSpan(embedding.keep(records, "add"), "MemoryPipeline.embed"),
+      embedMissing: Effect.withSpan(embedding.missing, "MemoryPipeline.embedMissing")
+    }
+  }
+)
+
+export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore | Completion | Embedder> = Layer.effect(
+  MemoryPipeline,
+  make
+)
+
+/** What `undo` applies: each record as it was before the receipt, the last written first. What has expired is gone. */
+export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> => {
+  const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()
+  for (const one of applied) {
+    if (one.outcome === "duplicate" || one.outcome === "absent") continue
+    const { record } = one
+    const revision = record ? record.revision : one.before + 1 // a tombstone is a revision too
+    const gone = one.outcome === "created" && record !== undefined && isExpired(record, now)
+    ends.set(one.id, { first: ends.get(one.id)?.first ?? one, revision, gone })
+  }
+  return Array.from(ends.values()).reverse().flatMap(({ first: { before, id }, gone, revision }): ReadonlyArray<
+    MemoryMutation
+  > => gone ? [] : [{ _tag: "Restore", id, revision: before, ifRevision: revision }])
+}

@@ -1,0 +1,99 @@
+/**
+ * The memories that new facts are compared with: of exactly the scope that is written, none that the facts may not
+ * change. Those that match each fact best, then, while there is room, the newest: a contradiction need not share a word.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as MemoryError from "../domain/MemoryError.ts"
+import type { MemoryFilter, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import { isExpired, type MemoryRecord, type Trust } from "../domain/MemoryRecord.ts"
+import * as MemoryScope from "../domain/MemoryScope.ts"
+import type * as Viewer from "../domain/Viewer.ts"
+import type * as MemoryStore from "../storage/MemoryStore.ts"
+
+/** For each fact. */
+export const topK = 5
+
+export interface Wanted {
+  readonly scope: MemoryScope.MemoryScope
+  /** What each fact is searched by. */
+  readonly queries: ReadonlyArray<Pick<MemoryQuery, "text" | "embedding">>
+  /** Of the facts: what is more trusted is left alone. */
+  readonly trust: Trust
+  /** Epoch ms. */
+  readonly now: number
+}
+
+export interface Found {
+  readonly records: ReadonlyArray<MemoryRecord>
+  /** Legs of the search that gave no answer, each once. */
+  readonly failures: SearchResult["failures"]
+}
+
+export const find = (
+  store: MemoryStore.Service,
+  viewer: Viewer.Any,
+  { now, queries, scope, trust }: Wanted
+): Effect.Effect<Found, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const failures = new Map<string, SearchResult["failures"][number]>()
+    const filter = { ...exactly(scope), asOf: now }
+    const isOpen = (record: MemoryRecord) =>
+      record.source.trust >= trust && record.source.origin !== "instructions" && !isExpired(record, now)
+
+    /** What is left alone takes no place: the search is widened until there are enough, or no more. */
+    const best = (
+      query: MemoryQuery,
+      limit = topK
+    ): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError.MemoryError> =>
+      Effect.flatMap(store.search(viewer, { ...query, ...filter, limit }), ({ failures: failed, hits, leftOut }) => {
+        for (const failure of failed) failures.set(failure.leg, failure)
+        const open = hits.map(({ record }) => record).filter(isOpen).slice(0, topK)
+        return open.length === topK || leftOut.limit === 0 || limit === widest
+          ? Effect.succeed(open)
+          : best(query, Math.min(limit * 10, widest))
+      })
+
+    const found = new Map<MemoryId, MemoryRecord>()
+    for (const query of queries) {
+      for (const record of yield* best(query)) found.set(record.id, record)
+    }
+    if (found.size < topK) {
+      const { items } = yield* store.list(viewer, { ...filter, limit: 100 })
+      for (const record of items.filter(isOpen)) {
+        if (found.size < topK) found.set(record.id, record)
+      }
+    }
+    return { records: Array.from(found.values()), failures: Array.from(failures.values()) }
+  })
+
+/** `conflict` where one of them is not any more what it was. */
+export const unmoved = (
+  store: MemoryStore.Service,
+  viewer: Viewer.Any,
+  records: ReadonlyArray<MemoryRecord>
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const current = yield* store.get(viewer, records.map(({ id }) => id))
+    for (const [i, { id, revision: expected }] of records.entries()) {
+      const actual = Option.match(current[i]!, { onNone: () => 0, onSome: ({ revision }) => revision }) // one in, one out
+      if (actual !== expected) {
+        const message = `expected revision ${expected}, found ${actual}`
+        return yield* MemoryError.make("conflict", { op: "remember", id, message, detail: { expected, actual } })
+      }
+    }
+  })
+
+const widest = 1_000
+
+/** This scope, and nothing narrower. */
+const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> =>
+  scope === MemoryScope.Global ? { scope } : {
+    scope,
+    where: Object.fromEntries(
+      MemoryScope.fields.filter((field) => scope[field] === undefined).map((
+        field
+      ) => [`scope.${field}`, { exists: false }])
+    )
+  }

@@ -1,0 +1,958 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as TestClock from "effect/TestClock"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import type { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
+import type { MemoryId } from "../../src/domain/MemoryId.ts"
+import type { Draft } from "../../src/domain/MemoryRecord.ts"
+import { Global, type MemoryScope } from "../../src/domain/MemoryScope.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Completion from "../../src/host/Completion.ts"
+import * as Embedder from "../../src/host/Embedder.ts"
+import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+
+const ada = Viewer.make({ userId: "ada" })
+const scope: MemoryScope = { userId: "ada" }
+const turns = [Message.user("I moved to Porto last month."), Message.assistant("How do you like it?")]
+
+type Script = Parameters<typeof Completion.layerScripted>[0]
+
+interface Setup {
+  readonly script?: Script
+  readonly embedder?: Layer.Layer<Embedder.Embedder>
+  readonly completion?: Layer.Layer<Completion.Completion>
+  /** Beside the store that is there. */
+  readonly over?: (store: MemoryStore.Service) => Partial<MemoryStore.Service>
+}
+
+/** The whole of it in memory, seeded. */
+const within = (setup: Setup = {}) => {
+  const store = Layer.effect(
+    MemoryStore.MemoryStore,
+    Effect.map(MemoryStore.MemoryStore, (store) => ({ ...store, ...setup.over?.(store) }))
+  ).pipe(Layer.provide(MemoryStore.layerInMemory))
+  const layer = MemoryPipeline.layer.pipe(
+    Layer.provideMerge(Layer.mergeAll(
+      store,
+      setup.completion ?? Completion.layerScripted(setup.script ?? []),
+      setup.embedder ?? Embedder.layerNone
+    )),
+    Layer.provideMerge(Layer.setRandom(Random.make("pipeline")))
+  )
+  return <A, E>(self: Effect.Effect<A, E, MemoryPipeline.MemoryPipeline | MemoryStore.MemoryStore>) =>
+    Effect.provide(self, layer)
+}
+
+const both = Effect.all({ pipeline: MemoryPipeline.MemoryPipeline, store: MemoryStore.MemoryStore })
+
+/** What the store holds, tombstones apart, closed ones included. */
+const everything = Effect.flatMap(
+  MemoryStore.MemoryStore,
+  (store) => Effect.map(Stream.runCollect(store.stream(Viewer.system(), {})), (all) => Array.from(all))
+)
+
+const bodies = (viewer: Viewer.Any, query: MemoryQuery = {}) =>
+  Effect.flatMap(
+    MemoryStore.MemoryStore,
+    (store) => Effect.map(store.search(viewer, query), ({ hits }) => hits.map(({ record }) => record.body))
+  )
+
+const put = (body: string, fields: Partial<Draft> = {}, options?: MemoryStore.PutOptions) =>
+  Effect.flatMap(
+    MemoryStore.MemoryStore,
+    (store) =>
+      Effect.map(store.put(Viewer.system(), [{ scope, kind: "semantic", body, ...fields }], options), ([put]) =>
+        put!.record)
+  )
+
+const facts = (...facts: ReadonlyArray<unknown>) => ({ facts })
+const memory = (...memory: ReadonlyArray<unknown>) => ({ memory })
+const add = (text: string) => [facts(text), memory({ event: "ADD", text })]
+
+/** A model that answers by what it is asked: facts always, decisions by what exists. */
+const model =
+  (fact: string, decide: (existing: ReadonlyArray<{ id: string; text: string }>) => ReadonlyArray<unknown>) =>
+  ({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? memory(...decide(existingIn(user))) : facts(fact)
+const existingIn = (user: string) => JSON.parse(user.split("\n")[1]!)
+
+/** A model that waits in its decision until it is let go. */
+const latched = (script: Script) =>
+  Effect.gen(function*() {
+    const asked = yield* Deferred.make<void>()
+    const go = yield* Deferred.make<void>()
+    let decisions = 0
+    const completion = Layer.effect(
+      Completion.Completion,
+      Effect.map(Completion.Completion, (inner) =>
+        Completion.make({
+          model: "latched",
+          complete: (prompt) =>
+            prompt.user.startsWith("EXISTING:") && ++decisions === 1
+              ? Deferred.succeed(asked, undefined).pipe(
+                Effect.zipRight(Deferred.await(go)),
+                Effect.zipRight(inner.complete(prompt))
+              )
+              : inner.complete(prompt)
+        }))
+    ).pipe(Layer.provide(Completion.layerScripted(script)))
+    return { asked: Deferred.await(asked), go: Deferred.succeed(go, undefined), completion }
+  })
+
+/** An embedder that counts, and fails where it is told to. */
+const counted = (fails: (purpose: Embedder.Purpose) => boolean = () => false) => {
+  const calls: Array<{ readonly purpose: Embedder.Purpose; readonly texts: ReadonlyArray<string> }> = []
+  const layer = Layer.effect(
+    Embedder.Embedder,
+    Effect.map(Embedder.Embedder, (inner): Embedder.Service => ({
+      ...inner,
+      embed: (texts, purpose) =>
+        Effect.suspend(() => {
+          calls.push({ purpose, texts })
+          return fails(purpose)
+            ? MemoryError.make("model", { op: "embed", message: "no embedding today" })
+            : inner.embed(texts, purpose)
+        })
+    }))
+  ).pipe(Layer.provide(Embedder.layerHash()))
+  return { calls, layer }
+}
+
+const reason = <A, R>(self: Effect.Effect<A, MemoryError.MemoryError, R>) =>
+  Effect.map(Effect.flip(self), ({ reason }) => reason)
+
+describe("remember", () => {
+  it.effect("a new fact is a record of the scope, derived, and no more trusted than a turn", () =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(5_000)
+      const { pipeline } = yield* both
+      const receipt = yield* pipeline.remember(ada, turns, { scope, ttl: "90 days", session: "s", sequence: 4 })
+      const [record, ...rest] = yield* everything
+      assert.deepStrictEqual(rest, [])
+      assert.deepInclude(record, {
+        scope,
+        kind: "semantic",
+        body: "Ada moved to Porto",
+        importance: 0.9,
+        createdAt: 5_000,
+        validAt: 5_000,
+        expiresAt: 5_000 + 90 * 86_400_000,
+        source: { session: "s", sequence: 4, origin: "pipeline", trust: 1 }
+      })
+      assert.deepStrictEqual(receipt.applied.map(({ before, outcome }) => ({ before, outcome })), [
+        { before: 0, outcome: "created" }
+      ])
+      assert.isUndefined(receipt.failures)
+    }).pipe(within({
+      script: [
+        facts({ text: "Ada moved to Porto", importance: 0.9 }),
+        memory({ event: "ADD", text: "Ada moved to Porto" })
+      ]
+    })))
+
+  it.effect("a fact keeps its kind, unless a sentence is not enough for it", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* pipeline.remember(ada, turns, { scope, kind: "project" })
+      const records = yield* everything
+      assert.deepStrictEqual(
+        records.map(({ body, kind }) => [body, kind]).sort(),
+        [["Mara", "project"], ["Run the tests first", "procedural"], ["The city", "project"]]
+      )
+    }).pipe(within({
+      script: [
+        facts({ text: "Run the tests first", kind: "procedural" }, { text: "Mara", kind: "core" }, {
+          text: "The city",
+          kind: "unheard-of"
+        }),
+        memory({ event: "ADD", text: "Run the tests first" }, { event: "ADD", text: "Mara" }, {
+          event: "ADD",
+          text: "The city"
+        })
+      ]
+    })))
+
+  it.effect("the same fact again changes nothing, whether the model sees it or not", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* pipeline.remember(ada, turns, { scope })
+      const before = yield* everything
+      const noop = yield* pipeline.remember(ada, turns, { scope })
+      const added = yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual([noop.mutations, added.mutations], [[], []])
+      assert.deepStrictEqual(yield* everything, before)
+    }).pipe(within({
+      script: [
+        ...add("Ada moved to Porto"),
+        facts("Ada moved to Porto"),
+        memory({ event: "NOOP", id: "0" }),
+        ...add("Ada moved to Porto")
+      ]
+    })))
+
+  it.effect.each([3, 50])("%i identical ones at once make one record", (n) =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), n, { concurrency: "unbounded" })
+      assert.lengthOf(yield* everything, 1)
+    }).pipe(within({ script: model("Ada moved to Porto", () => [{ event: "ADD", text: "Ada moved to Porto" }]) })))
+
+  it.effect("50 identical contradictions at once make one successor", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* put("Ada lives in Lisbon", {}, { origin: "pipeline" })
+      yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), 50, { concurrency: "unbounded" })
+      assert.deepStrictEqual((yield* everything).map(({ body }) => body).sort(), [
+        "Ada lives in Lisbon",
+        "Ada moved to Porto"
+      ])
+      assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
+    }).pipe(within({
+      script: model("Ada moved to Porto", (existing) => [
+        ...existing.map(({ id }) => ({ event: "DELETE", id })),
+        { event: "ADD", text: "Ada moved to Porto" }
+      ])
+    })))
+
+  it.effect("an update is the same record, one revision on, found by its new words", () =>
+    Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      const old = yield* put("Ada lives in Lisbon")
+      yield* TestClock.adjust("1 day")
+      yield* pipeline.remember(ada, turns, { scope })
+      const [found] = yield* store.get(ada, [old.id])
+      assert.deepInclude(Option.getOrThrow(found!), { revision: 2, body: "Ada lives in Alfama, a part of the city" })
+      assert.deepStrictEqual(yield* bodies(ada, { text: "Alfama" }), ["Ada lives in Alfama, a part of the city"])
+      assert.deepStrictEqual(yield* bodies(ada, { text: "Lisbon" }), [])
+    }).pipe(within({
+      script: [
+        facts("Ada lives in Alfama"),
+        memory({ event: "UPDATE", id: "0", text: "Ada lives in Alfama, a part of the city" })
+      ]
+    })))
+
+  it.effect("a contradiction closes the old, which stays readable, and the new is current", () =>
+    Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      const old = yield* put("Ada lives in Lisbon")
+      yield* TestClock.adjust("1 day")
+      yield* pipeline.remember(ada, turns, { scope })
+      const now = 86_400_000
+      assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
+      assert.deepStrictEqual(yield* bodies(ada, { asOf: now - 1 }), ["Ada lives in Lisbon"])
+      const [found] = yield* store.get(ada, [old.id])
+      const closed = Option.getOrThrow(found!)
+      const [successor] = (yield* store.list(ada, {})).items
+      assert.deepInclude(closed, { body: "Ada lives in Lisbon", invalidAt: now, supersededBy: successor!.id })
+      assert.strictEqual(successor!.validAt, now)
+      assert.lengthOf(yield* store.history(ada, old.id), 2)
+    }).pipe(within({
+      script: [
+        facts("Ada moved to Porto"),
+        memory({ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" })
+      ]
+    })))
+
+  it.effect("a contradiction that shares no word is shown, for the newest fill what room there is", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* put("Drinks tea")
+      yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual(yield* bodies(ada), ["Coffee from now on"])
+    }).pipe(within({
+      script: [
+        facts("Coffee from now on"),
+        memory({ event: "DELETE", id: "0" }, { event: "ADD", text: "Coffee from now on" })
+      ]
+    })))
+
+  it.effect("a model that only deletes does not lose the fact", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* put("Ada lives in Lisbon")
+      yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
+    }).pipe(within({ script: [facts("Ada moved to Porto"), memory({ event: "DELETE", id: "0" })] })))
+
+  it.effect("hard, what is contradicted is forgotten", () =>
+    Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      const old = yield* put("Ada lives in Lisbon")
+      yield* pipeline.remember(ada, turns, { scope, supersede: "hard" })
+      assert.deepStrictEqual(yield* store.get(ada, [old.id]), [Option.none()])
+      assert.deepStrictEqual(yield* bodies(ada, { asOf: 0 }), ["Ada moved to Porto"])
+    }).pipe(within({
+      script: [
+        facts("Ada moved to Porto"),
+        memory({ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" })
+      ]
+    })))
+
+  it.effect("what a model makes up changes nothing", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const old = yield* put("Ada lives in Lisbon")
+      const before = yield* everything
+      for (let i = 0; i < 4; i++) yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual(yield* everything, before)
+      assert.strictEqual(before[0]!.id, old.id)
+    }).pipe(within({
+      script: [
+        "I could not find any.",
+        facts("x"),
+        memory({ event: "DELETE", id: "7" }, null, { event: "UPDATE", id: "abc", text: "y" }),
+        facts("x"),
+        "I would rather not.",
+        "{\"facts\": ["
+      ]
+    })))
+
+  it.effect("the decision is asked for, also where there is nothing to compare with; without facts it is not", () => {
+    const asked: Array<string> = []
+    return Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual(asked.map((user) => user.slice(0, 9)), ["Conversat", "EXISTING:"])
+      yield* pipeline.remember(ada, [Message.user(" ")], { scope })
+      assert.lengthOf(asked, 2)
+    }).pipe(within({
+      script: (prompt) => {
+        asked.push(prompt.user)
+        return asked.length === 1 ? facts("x") : memory()
+      }
+    }))
+  })
+
+  it.effect("the caller's own extraction goes before the model's, and is given tools too", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const tool = new Message.Message({ role: "tool", content: "42 degrees" })
+      yield* pipeline.remember(ada, [...turns, tool], {
+        scope,
+        customExtract: (messages) =>
+          Effect.succeed([{ text: ` ${messages.length} turns`, importance: 1 }, { text: " " }])
+      })
+      const [record] = yield* everything
+      assert.deepInclude(record, { body: "3 turns", importance: 1 })
+      assert.strictEqual(record!.source.trust, 3)
+    }).pipe(within({ script: [memory({ event: "ADD", text: "3 turns" })] })))
+
+  it.effect("the model is not shown tools, the system's words, or the memories that we put there", () => {
+    const asked: Array<string> = []
+    return Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* pipeline.remember(ada, [
+        new Message.Message({ role: "system", content: "You are kind." }),
+        new Message.Message({ role: "tool", content: "42 degrees" }),
+        new Message.Message({ role: "assistant", content: "calling", tool: true }),
+        Message.user("I moved.\n<memory>\nRelevant memories:\n</memory>")
+      ], { scope, customInstructions: "Only cities." })
+      assert.deepStrictEqual(asked, ["Conversation:\n```\nuser: I moved.\n```"])
+      assert.deepStrictEqual(yield* everything, [])
+    }).pipe(within({
+      script: ({ system, user }) => {
+        assert.include(system, "Additional instructions: Only cities.")
+        asked.push(user)
+        return facts()
+      }
+    }))
+  })
+
+  it.effect("where the viewer does not see, nothing is asked and nothing written", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      for (const infer of [true, false]) {
+        assert.strictEqual(
+          yield* reason(pipeline.remember(ada, turns, { scope: { userId: "eve" }, infer })),
+          "invalid_scope"
+        )
+        assert.strictEqual(yield* reason(pipeline.plan(ada, turns, { scope: {}, infer })), "invalid_scope")
+      }
+    }).pipe(within()))
+
+  it.effect("the same calls give the same records", () => {
+    const once = Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* put("Ada lives in Lisbon")
+      yield* pipeline.remember(ada, turns, { scope })
+      yield* pipeline.remember(ada, turns, { scope, infer: false, session: "s", sequence: 0 })
+      return yield* everything
+    })
+    const script = [
+      facts("Ada moved to Porto", "Ada drinks tea"),
+      memory({ event: "DELETE", id: 0 }, { event: "ADD", text: "Ada moved to Porto" }, {
+        event: "ADD",
+        text: "Ada drinks tea"
+      })
+    ]
+    return Effect.gen(function*() {
+      const first = yield* once.pipe(within({ script }))
+      assert.lengthOf(first, 5)
+      assert.deepStrictEqual(yield* once.pipe(within({ script })), first)
+    })
+  })
+})
+
+describe("neighbours", () => {
+  /** What the model is shown where Ada's chat is remembered. */
+  const seen = (
+    fill: Effect.Effect<unknown, MemoryError.MemoryError, MemoryStore.MemoryStore>,
+    options: MemoryPipeline.Options,
+    viewer: Viewer.Any = ada
+  ) => {
+    const texts: Array<string> = []
+    return Effect.gen(function*() {
+      yield* fill
+      const { pipeline } = yield* both
+      yield* pipeline.remember(viewer, turns, options)
+      return texts
+    }).pipe(within({
+      script: model("Ada lives in Porto", (existing) => {
+        texts.push(...existing.map(({ text }) => text))
+        return existing.map(({ id }) => ({ event: "DELETE", id }))
+      })
+    }))
+  }
+
+  it.effect("are of exactly the scope that is written", () =>
+    Effect.gen(function*() {
+      const fill = Effect.all([
+        put("Ada lives in Rome", { scope: Global }),
+        put("Ada lives in Paris", { scope: { userId: "ada", sessionId: "s" } }),
+        put("Ada lives in Bonn", { scope: { userId: "eve" } }),
+        put("Ada lives in Lisbon")
+      ])
+      assert.deepStrictEqual(yield* seen(fill, { scope }), ["Ada lives in Lisbon"])
+      assert.deepStrictEqual(yield* seen(fill, { scope }, Viewer.make({ userId: "ada", reach: "within" })), [
+        "Ada lives in Lisbon"
+      ])
+      assert.deepStrictEqual(yield* seen(fill, { scope }, Viewer.system()), ["Ada lives in Lisbon"])
+      assert.deepStrictEqual(yield* seen(fill, { scope: Global }), ["Ada lives in Rome"])
+    }))
+
+  it.effect("are not more trusted than the new fact, nor instructions, however many of those match", () =>
+    Effect.gen(function*() {
+      const fill = Effect.all([
+        Effect.forEach(Array.from({ length: 60 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`)),
+        put("Ada lives in a castle", {}, { origin: "instructions", trust: 3 }),
+        put("A guest lives in Porto too, they said, in the old town", {}, { trust: 3 })
+      ])
+      assert.deepStrictEqual(yield* seen(fill, { scope, trust: 3 }), [
+        "A guest lives in Porto too, they said, in the old town"
+      ])
+    }))
+
+  it.effect("are open and alive, also for the library itself", () =>
+    Effect.gen(function*() {
+      const fill = Effect.gen(function*() {
+        yield* put("Ada lives in Rome", { validAt: 0, invalidAt: 1 })
+        yield* put("Ada lives in Paris", { expiresAt: (yield* Clock.currentTimeMillis) + 2 })
+        const gone = yield* put("Ada lives in Bonn")
+        yield* Effect.flatMap(MemoryStore.MemoryStore, (store) => store.forget(ada, [gone.id]))
+        yield* TestClock.adjust("1 second")
+      })
+      assert.deepStrictEqual(yield* seen(fill, { scope }, Viewer.system()), [])
+      assert.deepStrictEqual(yield* seen(fill, { scope }), [])
+    }))
+
+  it.effect("a guest's or a tool's words close no more trusted record", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* put("Ada lives in Lisbon")
+      const tool = new Message.Message({ role: "tool", content: "Ada lives on the moon" })
+      yield* pipeline.remember(ada, [tool], {
+        scope,
+        customExtract: () => Effect.succeed([{ text: "Ada lives on the moon" }])
+      })
+      const records = yield* everything
+      assert.deepStrictEqual(records.map(({ body, invalidAt, source }) => [body, source.trust, invalidAt]).sort(), [
+        ["Ada lives in Lisbon", 1, undefined],
+        ["Ada lives on the moon", 3, undefined]
+      ])
+    }).pipe(within({
+      script: [memory({ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada lives on the moon" })]
+    })))
+})
+
+describe("without infer", () => {
+  const raw = { scope, infer: false, session: "s" } as const
+  const none = { completion: Completion.layerNone }
+
+  it.effect("each turn is a record, as it is, and neither model nor embedder is asked", () => {
+    const embedder = counted()
+    return Effect.gen(function*() {
+      yield* TestClock.setTime(9_000)
+      const { pipeline } = yield* both
+      const bob = new Message.Message({ role: "user", content: " hello ", actorId: "bob", id: "m-1", at: 4_000.5 })
+      const { applied } = yield* pipeline.remember(ada, [Message.assistant("  \n"), bob], {
+        ...raw,
+        sequence: 7,
+        ttl: "1 hour"
+      })
+      const [record, ...rest] = yield* everything
+      assert.deepStrictEqual([applied.length, rest.length, embedder.calls.length], [1, 0, 0])
+      assert.deepInclude(record, {
+        kind: "episodic",
+        body: "hello",
+        metadata: { role: "user", actorId: "bob" },
+        validAt: 4_000,
+        expiresAt: 9_000 + 3_600_000,
+        source: { reference: "m-1", session: "s", sequence: 8, origin: "pipeline", trust: 1 }
+      })
+    }).pipe(within({ ...none, embedder: embedder.layer }))
+  })
+
+  it.effect("the same turns again are nothing new, and do not write over an edit", () =>
+    Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      const first = yield* pipeline.remember(ada, turns, { ...raw, sequence: 0 })
+      yield* store.update(ada, first.applied[0]!.id, { body: "corrected" })
+      const again = yield* pipeline.remember(ada, [...turns, Message.user("And you?")], { ...raw, sequence: 0 })
+      assert.deepStrictEqual(again.applied.map(({ record }) => record?.source.sequence), [2])
+      assert.deepStrictEqual((yield* everything).map(({ body }) => body).sort(), [
+        "And you?",
+        "How do you like it?",
+        "corrected"
+      ])
+      const plan = yield* pipeline.plan(ada, turns, { ...raw, sequence: 0 })
+      assert.deepStrictEqual(plan.mutations, [])
+    }).pipe(within(none)))
+
+  it.effect("another session's, another scope's and unnumbered turns are others", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const narrow = Viewer.make({ userId: "ada", sessionId: "x" })
+      yield* pipeline.remember(narrow, turns, { ...raw, sequence: 0 })
+      yield* pipeline.remember(narrow, turns, { ...raw, sequence: 0, session: "t" })
+      yield* pipeline.remember(narrow, turns, { ...raw, sequence: 0, scope: { userId: "ada", sessionId: "x" } })
+      yield* pipeline.remember(narrow, turns, raw)
+      yield* pipeline.remember(narrow, turns, raw)
+      assert.lengthOf(yield* everything, 10)
+    }).pipe(within(none)))
+
+  it.effect("overlapping windows at once store each turn once", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const all = Array.from({ length: 12 }, (_, i) => Message.user(`turn ${i}`))
+      yield* Effect.forEach(
+        Array.from({ length: 30 }, (_, i) => i % 9),
+        (from) => pipeline.remember(ada, all.slice(from, from + 4), { ...raw, sequence: from }),
+        { concurrency: "unbounded" }
+      )
+      assert.lengthOf(yield* everything, 12)
+    }).pipe(within(none)))
+
+  it.effect("a tool's turn is not trusted", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* pipeline.remember(ada, [new Message.Message({ role: "tool", content: "42" })], raw)
+      assert.deepStrictEqual((yield* everything).map(({ source }) => source.trust), [3])
+    }).pipe(within(none)))
+})
+
+describe("a plan", () => {
+  it.effect("says what would change, and changes nothing", () =>
+    Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      yield* put("Ada lives in Lisbon")
+      const before = yield* everything
+      const plan = yield* pipeline.plan(ada, turns, { scope })
+      assert.deepStrictEqual(plan.mutations.map(({ _tag }) => _tag), ["Update", "Put"])
+      assert.deepStrictEqual(plan.applied, [])
+      assert.deepStrictEqual(yield* everything, before)
+      yield* store.apply(ada, plan.mutations)
+      assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
+    }).pipe(within({
+      script: [
+        facts("Ada moved to Porto"),
+        memory({ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" })
+      ]
+    })))
+})
+
+describe("a model call that", () => {
+  const down = MemoryError.make("model", { op: "complete", message: "no answer" })
+
+  it.effect.each<[string, ReadonlyArray<unknown>]>([
+    ["fails at once", [down]],
+    ["fails in the decision", [facts("x"), down]]
+  ])("%s leaves the store as it was", ([, script]) =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* put("Ada lives in Lisbon")
+      const before = yield* everything
+      assert.strictEqual(yield* reason(pipeline.remember(ada, turns, { scope })), "model")
+      assert.deepStrictEqual(yield* everything, before)
+    }).pipe(within({ script })))
+
+  it.effect("is interrupted, or takes too long, leaves the store as it was", () =>
+    Effect.gen(function*() {
+      const model = yield* latched(add("x"))
+      yield* Effect.gen(function*() {
+        const { pipeline } = yield* both
+        yield* put("Ada lives in Lisbon")
+        const before = yield* everything
+        const fiber = yield* Effect.fork(Effect.timeout(pipeline.remember(ada, turns, { scope }), "10 seconds"))
+        yield* model.asked
+        yield* TestClock.adjust("11 seconds")
+        assert.isTrue(Exit.isFailure(yield* Fiber.await(fiber)))
+        yield* model.go
+        assert.deepStrictEqual(yield* everything, before)
+      }).pipe(within({ completion: model.completion }))
+    }))
+
+  it.effect("is not there is unsupported, and says what to provide", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const error = yield* Effect.flip(pipeline.remember(ada, turns, { scope }))
+      assert.strictEqual(error.reason, "unsupported")
+      assert.include(error.message, "Completion")
+    }).pipe(within({ completion: Completion.layerNone })))
+})
+
+describe("a change between search and apply", () => {
+  /** `meanwhile` happens while the first decision is being made; then the script goes on. */
+  const raced = <A>(
+    script: Script,
+    meanwhile: (
+      id: MemoryId,
+      store: MemoryStore.Service
+    ) => Effect.Effect<A, MemoryError.MemoryError>
+  ) =>
+    Effect.gen(function*() {
+      const model = yield* latched(script)
+      return yield* Effect.gen(function*() {
+        const { pipeline, store } = yield* both
+        const old = yield* put("Ada lives in Lisbon")
+        const fiber = yield* Effect.fork(Effect.either(pipeline.remember(ada, turns, { scope })))
+        yield* model.asked
+        yield* meanwhile(old.id, store)
+        yield* model.go
+        return { result: yield* Fiber.join(fiber), all: yield* everything }
+      }).pipe(within({ completion: model.completion }))
+    })
+
+  const update = memory({ event: "UPDATE", id: "0", text: "Ada lives in Porto" })
+
+  it.effect("has the plan made once more, with what is there now", () =>
+    Effect.gen(function*() {
+      const script = (prompt: Completion.Prompt) =>
+        !prompt.user.startsWith("EXISTING:")
+          ? facts("Ada lives in Porto")
+          : prompt.user.includes("Alfama")
+          ? memory({ event: "UPDATE", id: "0", text: "Ada lived in Alfama, and lives in Porto" })
+          : update
+      const { all, result } = yield* raced(
+        script,
+        (id, store) => store.update(ada, id, { body: "Ada lives in Alfama" })
+      )
+      assert.strictEqual(result._tag, "Right")
+      assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [[
+        "Ada lived in Alfama, and lives in Porto",
+        3
+      ]])
+    }))
+
+  it.effect("a second time is a conflict, and what was written meanwhile stays", () => {
+    let n = 0
+    const moving = (store: MemoryStore.Service): Partial<MemoryStore.Service> => ({
+      get: (viewer, ids) =>
+        Effect.zipRight(
+          Effect.flatMap(
+            store.list(viewer, {}),
+            ({ items }) => store.update(viewer, items[0]!.id, { body: `edit ${++n}` })
+          ),
+          store.get(viewer, ids)
+        )
+    })
+    return Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* put("Ada lives in Lisbon")
+      const error = yield* Effect.flip(pipeline.remember(ada, turns, { scope }))
+      assert.deepInclude(error, { reason: "conflict", detail: { expected: 2, actual: 3 } })
+      assert.deepStrictEqual((yield* everything).map(({ body }) => body), ["edit 2"])
+    }).pipe(within({ script: [facts("Ada lives in Porto"), update, update], over: moving }))
+  })
+
+  it.effect("does not lose a fact to a memory that is no longer there", () =>
+    Effect.gen(function*() {
+      const script = model("Ada lives in Lisbon", (existing) =>
+        existing.length > 0 ? [{ event: "NOOP", id: "0" }] : [{ event: "ADD", text: "Ada lives in Lisbon" }])
+      const { all } = yield* raced(script, (id, store) =>
+        store.forget(ada, [id], { purge: true }))
+      assert.deepStrictEqual(all.map(({ body, revision }) => [body, revision]), [["Ada lives in Lisbon", 1]])
+    }))
+
+  it.effect("in the very last moment is seen by the store", () =>
+    Effect.gen(function*() {
+      const script = model("Ada lives in Porto", (existing) =>
+        existing[0]?.text === "edited" ? [] : [{ event: "UPDATE", id: "0", text: "Ada lives in Porto" }])
+      let edited = false
+      yield* Effect.gen(function*() {
+        const { pipeline } = yield* both
+        yield* put("Ada lives in Lisbon")
+        yield* pipeline.remember(ada, turns, { scope })
+        assert.deepStrictEqual(
+          (yield* everything).map(({ body }) =>
+            body
+          ),
+          ["edited"]
+        )
+      }).pipe(within({
+        script,
+        over: (store) => ({
+          apply: (viewer, mutations, provenance) =>
+            Effect.suspend(() => {
+              const [first] = mutations
+              if (edited || first?._tag !== "Update") return store.apply(viewer, mutations, provenance)
+              edited = true
+              return Effect.zipRight(
+                store.update(viewer, first.id, { body: "edited" }),
+                store.apply(viewer, mutations, provenance)
+              )
+            })
+        })
+      }))
+    }))
+})
+
+describe("vectors", () => {
+  const keep = (text: string) => ({ purpose: "add" as const, texts: [text] })
+
+  it.effect("a fact that is kept as it was said is embedded once, for its search and for itself", () => {
+    const { calls, layer } = counted()
+    return Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual(calls, [keep("Ada moved to Porto")])
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
+    }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
+  })
+
+  it.effect("an update in other words is found by them: by vector, and by word", () => {
+    const { calls, layer } = counted()
+    return Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      const old = yield* put("Ada lives in Lisbon")
+      yield* pipeline.embedMissing
+      yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual(calls.map(({ purpose }) => purpose), ["add", "add", "update"])
+      for (const mode of ["vector", "lexical", "hybrid"] as const) {
+        const { failures, hits } = yield* pipeline.recall(ada, { text: "quarter named Alfama", mode })
+        assert.deepStrictEqual(failures, [])
+        assert.deepStrictEqual(hits.map(({ record }) => record.id), [old.id], mode)
+      }
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
+    }).pipe(within({
+      script: [
+        facts("Ada lives in Alfama"),
+        memory({ event: "UPDATE", id: "0", text: "Her home: the Alfama quarter" })
+      ],
+      embedder: layer
+    }))
+  })
+
+  it.effect("neighbours are searched by them", () => {
+    const texts: Array<ReadonlyArray<string>> = []
+    return Effect.gen(function*() {
+      const { pipeline } = yield* both
+      for (let i = 0; i < 12; i++) yield* put(`filler number ${i}`)
+      yield* put("she moves to Porto", { kind: "user" })
+      for (let i = 12; i < 24; i++) yield* put(`filler number ${i}`)
+      yield* pipeline.embedMissing
+      yield* pipeline.remember(ada, turns, { scope })
+      assert.strictEqual(texts[0]![0], "she moves to Porto")
+    }).pipe(within({
+      script: model("moved", (existing) => {
+        texts.push(existing.map(({ text }) => text))
+        return []
+      }),
+      embedder: Embedder.layerHash()
+    }))
+  })
+
+  it.effect("that cannot be made leave the words, and are told", () => {
+    const { layer } = counted(() => true)
+    return Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const { failures } = yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual(failures?.map(({ error, leg }) => [leg, error.reason]), [["vector", "model"], [
+        "vector",
+        "model"
+      ]])
+      const found = yield* pipeline.recall(ada, { text: "Porto", mode: "hybrid" })
+      assert.deepStrictEqual(found.hits.map(({ record }) => record.body), ["Ada moved to Porto"])
+      assert.deepStrictEqual(found.failures.map(({ leg }) => leg), ["vector"])
+      assert.strictEqual(yield* reason(pipeline.recall(ada, { text: "Porto", mode: "vector" })), "model")
+      assert.strictEqual(yield* reason(pipeline.embedMissing), "model")
+    }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
+  })
+
+  it.effect("that were not made are made up for, once", () => {
+    let broken = true
+    const { calls, layer } = counted(() => broken)
+    return Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      yield* pipeline.remember(ada, turns, { scope })
+      yield* pipeline.remember(ada, turns, { scope, infer: false })
+      broken = false
+      calls.length = 0
+      assert.strictEqual(yield* pipeline.embedMissing, 3)
+      assert.strictEqual(yield* pipeline.embedMissing, 0)
+      assert.lengthOf(calls, 1)
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
+      assert.strictEqual(yield* pipeline.embed(yield* everything), 3)
+    }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
+  })
+
+  it.effect("are neither asked for nor missed where the store has none, or the embedder", () => {
+    const { calls, layer } = counted()
+    const program = Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* pipeline.remember(ada, turns, { scope })
+      assert.strictEqual(yield* pipeline.embedMissing, 0)
+      const { failures, hits } = yield* pipeline.recall(ada, { text: "Porto" })
+      assert.deepStrictEqual([failures.length, hits.length], [0, 1])
+      const told = yield* pipeline.recall(ada, { text: "Porto", mode: "hybrid" })
+      assert.deepStrictEqual([told.failures.map(({ leg }) => leg), told.hits.length], [["vector"], 1])
+    })
+    const script = add("Ada moved to Porto")
+    return Effect.gen(function*() {
+      yield* program.pipe(within({ script, embedder: layer, over: () => ({ vectors: Option.none() }) }))
+      assert.deepStrictEqual(calls, [])
+      yield* program.pipe(within({ script }))
+    })
+  })
+
+  it.effect("of the caller's own, and words alone, embed nothing", () => {
+    const { calls, layer } = counted()
+    return Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* put("Ada moved to Porto")
+      yield* pipeline.recall(ada, { text: "Porto", mode: "lexical" })
+      yield* pipeline.recall(ada, {
+        text: "Porto",
+        embedding: { model: "hash-256", vector: Array.from({ length: 256 }, () => 0.1) }
+      })
+      yield* pipeline.recall(ada, {})
+      assert.deepStrictEqual(calls, [])
+      yield* pipeline.recall(ada, { text: "Porto" })
+      assert.deepStrictEqual(calls, [{ purpose: "search", texts: ["Porto"] }])
+    }).pipe(within({ embedder: layer }))
+  })
+})
+
+describe("undo", () => {
+  const content = Effect.map(
+    everything,
+    (all) => all.map((record) => ({ ...record, revision: 0 })).sort((a, b) => (a.id < b.id ? -1 : 1))
+  )
+  const live = Effect.flatMap(
+    MemoryStore.MemoryStore,
+    (store) => Effect.map(store.list(ada, {}), ({ items }) => items.map((record) => ({ ...record, revision: 0 })))
+  )
+
+  const script = [
+    facts("Ada moved to Porto", "Ada drinks green tea", "Ada likes cats"),
+    memory(
+      { event: "DELETE", id: "0" },
+      { event: "UPDATE", id: "1", text: "Ada drinks green tea" },
+      { event: "ADD", text: "Ada moved to Porto" },
+      { event: "ADD", text: "Ada likes cats" }
+    )
+  ]
+  const world = Effect.zipRight(
+    put("Ada lives in Lisbon", { links: [], importance: 0.25, expiresAt: 10_000_000 }),
+    put("Ada drinks tea", { tags: ["drink"] })
+  )
+
+  it.effect.each(["soft", "hard"] as const)(
+    "%s: content, times and links are as before",
+    (supersede) =>
+      Effect.gen(function*() {
+        const { pipeline } = yield* both
+        yield* world
+        const before = yield* live
+        yield* TestClock.adjust("20 minutes")
+        const receipt = yield* pipeline.remember(ada, turns, { scope, supersede })
+        assert.notDeepEqual(yield* live, before)
+        yield* TestClock.adjust("20 minutes") // by the hour, tombstones are erased
+        yield* pipeline.undo(receipt)
+        assert.deepStrictEqual(yield* live, before)
+      }).pipe(within({ script }))
+  )
+
+  it.effect("from its JSON, as well", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* world
+      const before = yield* live
+      const receipt = yield* pipeline.remember(ada, turns, { scope })
+      const json = JSON.parse(JSON.stringify(yield* Schema.encode(MemoryPipeline.Receipt)(receipt)))
+      yield* pipeline.undo(yield* Schema.decodeUnknown(MemoryPipeline.Receipt)(json))
+      assert.deepStrictEqual(yield* live, before)
+    }).pipe(within({ script })))
+
+  it.effect("is a conflict where a record has moved on, and then nothing is undone", () =>
+    Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      yield* world
+      const receipt = yield* pipeline.remember(ada, turns, { scope })
+      const added = receipt.applied.at(-1)!
+      yield* store.update(ada, added.id, { importance: 1 })
+      const before = yield* content
+      assert.strictEqual(yield* reason(pipeline.undo(receipt)), "conflict")
+      assert.deepStrictEqual(yield* content, before)
+    }).pipe(within({ script })))
+
+  it.effect("twice is a conflict; of a plan, and of what changed nothing, it is nothing", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* pipeline.undo(yield* pipeline.plan(ada, turns, { scope }))
+      const receipt = yield* pipeline.remember(ada, turns, { scope })
+      yield* pipeline.undo(yield* pipeline.remember(ada, turns, { scope }))
+      assert.lengthOf(yield* live, 1)
+      yield* pipeline.undo(receipt)
+      assert.lengthOf(yield* live, 0)
+      assert.strictEqual(yield* reason(pipeline.undo(receipt)), "conflict")
+    }).pipe(within({ script: [...add("x"), ...add("x"), ...add("x")] })))
+
+  it.effect("what was undone can be remembered again", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* put("Ada lives in Lisbon")
+      for (let i = 0; i < 2; i++) {
+        const receipt = yield* pipeline.remember(ada, turns, { scope })
+        assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
+        yield* pipeline.undo(receipt)
+        assert.deepStrictEqual(yield* bodies(ada), ["Ada lives in Lisbon"])
+      }
+      const raw = { scope, infer: false, session: "s", sequence: 0 }
+      yield* pipeline.undo(yield* pipeline.remember(ada, turns, raw))
+      assert.lengthOf((yield* pipeline.remember(ada, turns, raw)).applied, 2)
+    }).pipe(within({
+      script: model(
+        "Ada moved to Porto",
+        () => [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }]
+      )
+    })))
+
+  it.effect("what has expired meanwhile is gone already", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const receipt = yield* pipeline.remember(ada, turns, { scope, ttl: "1 minute" })
+      yield* TestClock.adjust("2 minutes")
+      yield* pipeline.undo(receipt)
+      assert.lengthOf(yield* live, 0)
+    }).pipe(within({ script: add("x") })))
+})
