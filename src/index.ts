@@ -13,6 +13,8 @@ export * as MemoryKind from "./domain/MemoryKind.ts"
 export * as Payload from "./domain/Payload.ts"
 /** Every memory of every kind. */
 export * as MemoryRecord from "./domain/MemoryRecord.ts"
+/** `[[Name]]` in markdown. */
+export * as Wikilink from "./domain/Wikilink.ts"
 /** A change, as data. */
 export * as MemoryMutation from "./domain/MemoryMutation.ts"
 /** Which records are meant, and how they are asked for. */
