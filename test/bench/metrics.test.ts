@@ -1,0 +1,52 @@
+import { assert, describe, it } from "@effect/vitest"
+import { mean, measure, type Metrics } from "../../bench/metrics.mjs"
+
+const near = (actual: Metrics, expected: Partial<Metrics>) => {
+  for (const [name, value] of Object.entries(expected)) {
+    assert.closeTo(actual[name as keyof Metrics], value, 1e-9, name) // a key of Metrics, as `expected` is a part of one
+  }
+}
+const grades = (...all: ReadonlyArray<readonly [string, number]>) => new Map(all)
+const others = (count: number) => Array.from({ length: count }, (_, n) => `other ${n}`)
+
+describe("metrics", () => {
+  it("first and alone is 1 in everything", () =>
+    near(measure(["a"], grades(["a", 3])), { "recall@5": 1, "recall@10": 1, "recall@20": 1, "ndcg@10": 1, mrr: 1 }))
+
+  it("nothing found, or nothing relevant, is 0 and never NaN", () => {
+    const nothing = { "recall@5": 0, "recall@10": 0, "recall@20": 0, "ndcg@10": 0, mrr: 0 }
+    near(measure([], grades(["a", 1])), nothing)
+    near(measure(["b"], grades(["a", 1])), nothing)
+    near(measure(["a"], grades(["a", 0], ["b", -1])), nothing)
+    near(mean([]), nothing)
+  })
+
+  it("recall counts the first k, of all that are relevant", () => {
+    const ranking = ["a", ...others(4), "b", ...others(10).map((id) => `${id}'`), "c"]
+    near(measure(ranking, grades(["a", 1], ["b", 1], ["c", 1], ["lost", 1])), {
+      "recall@5": 1 / 4,
+      "recall@10": 2 / 4,
+      "recall@20": 3 / 4,
+      mrr: 1
+    })
+  })
+
+  it("gains are linear, discounted by log2(rank + 1), over the best order there could be", () => {
+    near(measure(["b", "x", "a"], grades(["a", 5], ["b", 2], ["c", 1])), {
+      "ndcg@10": (2 + 5 / Math.log2(4)) / (5 + 2 / Math.log2(3) + 1 / Math.log2(4)),
+      mrr: 1
+    })
+    near(measure([...others(10), "a"], grades(["a", 1])), { "ndcg@10": 0, mrr: 1 / 11 })
+  })
+
+  it("of more than ten relevant documents, the ideal has ten", () => {
+    const ids = others(12)
+    near(measure(ids, new Map(ids.map((id) => [id, 1]))), { "ndcg@10": 1, "recall@10": 10 / 12 })
+  })
+
+  it("what is ranked twice counts once", () =>
+    near(measure(["a", "a", "b"], grades(["a", 1], ["b", 1])), { "recall@5": 1, "ndcg@10": 1 }))
+
+  it("in the mean every question counts the same", () =>
+    near(mean([measure(["a"], grades(["a", 1])), measure(["b", "a"], grades(["a", 1]))]), { "recall@5": 1, mrr: 0.75 }))
+})

@@ -1,0 +1,91 @@
+/** `npm run eval` over a collection whose figures are worked out by hand. */
+import { assert, describe, it } from "@effect/vitest"
+import { cpSync, writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { elsewhere, root, run } from "./programs.ts"
+
+const collection = join(root, "test/fixtures/eval")
+const evaluate = (...args: ReadonlyArray<string>) => run(join(root, "bench/eval.mjs"), elsewhere(), ...args)
+
+/** Numbers to nine places, for the order of adding is not what is tested. */
+const result = (output: string): unknown =>
+  JSON.parse(
+    output.trimEnd().split("\n").at(-1) ?? "",
+    (_, value: unknown) => typeof value === "number" ? Number(value.toFixed(9)) : value
+  )
+const metrics = (recall: number, ndcg: number, mrr: number, queries: number) => ({
+  ...Object.fromEntries(["recall@5", "recall@10", "recall@20"].map((name) => [name, Number(recall.toFixed(9))])),
+  "ndcg@10": Number(ndcg.toFixed(9)),
+  mrr: Number(mrr.toFixed(9)),
+  queries
+})
+
+const half = 2 / (2 + 1 / Math.log2(3)) // grade 2 found first, grade 1 not at all
+const second = 1 / Math.log2(3)
+const expected = {
+  ...metrics(4.5 / 7, (1 + half + 1 + second + 1) / 7, 4.5 / 7, 7),
+  categories: {
+    "1": metrics(1.5 / 2, (1 + half) / 2, 1, 2),
+    "2": metrics(2 / 4, (1 + second) / 4, 1.5 / 4, 4)
+  }
+}
+
+/** The collection, with one file written anew. */
+const broken = (file: string, content: string): string => {
+  const folder = elsewhere()
+  cpSync(collection, folder, { recursive: true })
+  writeFileSync(join(folder, file), content)
+  return folder
+}
+
+describe("npm run eval", () => {
+  it("measures what was worked out by hand: by conversation, by grade, without what nobody can find", () => {
+    const { code, output } = evaluate(collection, "--exclude-category", "5", "--json")
+    assert.strictEqual(code, 0, output)
+    assert.deepStrictEqual(result(output), expected)
+    assert.match(output, /^category +recall@5 +recall@10 +recall@20 +ndcg@10 +mrr +queries$/m)
+    assert.match(output, /^2 +0\.5000 .* 4$/m)
+    assert.match(output, /^\d+ queries per second$/m)
+    assert.notInclude(output, "\u001b[") // no person looks on
+  })
+
+  it("a category that is not excluded counts", () => {
+    const { output } = evaluate(collection, "--json")
+    assert.deepInclude(result(output), { queries: 8, "recall@5": Number((5.5 / 8).toFixed(9)) })
+  })
+
+  it("a vault answers the same", () => {
+    const { output } = evaluate(collection, "--exclude-category", "5", "--store", "vault", "--json")
+    assert.deepStrictEqual(result(output), expected)
+  })
+
+  it.each<readonly [saying: string, args: ReadonlyArray<string>]>([
+    ["expected one folder", []],
+    ["expected one folder", [collection, collection]],
+    ["--store sql: expected memory, vault", [collection, "--store", "sql"]],
+    ["--mode hybrid needs an embedder", [collection, "--mode", "hybrid", "--embedder", "none"]],
+    ["Unknown option '--modes'", [collection, "--modes"]],
+    ["docs.jsonl: ENOENT", [join(collection, "nowhere")]],
+    ["docs.jsonl:2: not JSON", [broken("docs.jsonl", "{\"id\": 1, \"text\": \"\"}\n{")]],
+    ["docs.jsonl:2: 1 is there twice", [
+      broken("docs.jsonl", "{\"id\": 1, \"text\": \"\"}\n{\"id\": \"1\", \"text\": \"\"}")
+    ]],
+    ["queries.jsonl:1: no text", [broken("queries.jsonl", "{\"id\": 1}")]],
+    ["qrels.tsv:1: expected query id", [broken("qrels.tsv", "first a1 1")]],
+    ["no query that has a relevant document", [broken("qrels.tsv", "")]],
+    ["no document of conversation c", [
+      broken("queries.jsonl", "{\"id\": \"first\", \"conv\": \"c\", \"text\": \"x\"}")
+    ]]
+  ])("what is wrong is said, with exit code 2: %s", (saying, args) => {
+    const { code, output } = evaluate(...args)
+    assert.strictEqual(code, 2, output)
+    assert.include(output, saying)
+    assert.notMatch(output, /^ +at /m)
+  })
+
+  it("--help says how", () => {
+    const { code, output } = evaluate("--help")
+    assert.strictEqual(code, 0)
+    assert.include(output, "npm run eval -- DIR")
+  })
+})
