@@ -19,7 +19,7 @@ export interface Signature {
   readonly strict: number
 }
 
-/** Cost: 1 µs for 20 words, about 20 ns for each more. */
+/** Cost: 1.2 µs for 20 words, 8 µs for 100, about 100 ns for each more. */
 export const signature = (text: string): Signature => {
   const lower = text.toLowerCase()
   const { count, strict } = scan(beyondAscii.test(lower) ? plain(lower) : lower)

@@ -115,7 +115,7 @@ const page = 65_536
 
 export const strideOf = (dimensions: number): number => Math.ceil(dimensions / 16) * 16
 
-/** Whole numbers up to `range` and their scale; and how far off they are, as a length. */
+/** Whole numbers up to `range` and their scale; and how far off they are, as a length. What pads a row stays 0. */
 const quantise = (
   vector: Float32Array,
   norm: number,
@@ -128,9 +128,8 @@ const quantise = (
     const size = Math.abs(vector[i]!)
     if (size > most) most = size
   }
-  const end = at + strideOf(vector.length)
   if (most === 0) {
-    into.fill(0, at, end)
+    into.fill(0, at, at + vector.length)
     return { scale: 0, error: 0 }
   }
   const whole = range / most
@@ -143,6 +142,5 @@ const quantise = (
     const off = exact - rounded * scale
     squares += off * off
   }
-  into.fill(0, at + vector.length, end)
   return { scale: scale / norm, error: Math.sqrt(squares) / norm }
 }

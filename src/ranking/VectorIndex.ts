@@ -9,7 +9,7 @@
  * has SIMD in WebAssembly, a `Sieve` tells which cosines have to be computed: by bounds, so nothing is approximate.
  */
 import type { Scored } from "./Bm25.ts"
-import { float64 } from "./Column.ts"
+import { float64, int32 } from "./Column.ts"
 import { Contenders } from "./Contenders.ts"
 import { Sieve, strideOf } from "./Sieve.ts"
 
@@ -43,7 +43,10 @@ export const make = <Id>(dimensions: number, options: {
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
+  /** In which `searchAmong` it was last asked for. */
+  const askedIn = int32()
   let arrived = 0
+  let asking = 0
   let sieve: Sieve | undefined
   let mayHaveSieve = true
 
@@ -109,6 +112,7 @@ export const make = <Id>(dimensions: number, options: {
         slot = ids.push(id) - 1
         slots.set(id, slot)
         arrivals.set(slot, arrived++)
+        askedIn.set(slot, 0)
       }
       vectors[slot] = vector
       squares.set(slot, square)
@@ -138,9 +142,12 @@ export const make = <Id>(dimensions: number, options: {
     },
     searchAmong(vector, wanted, limit) {
       const found: Array<number> = []
-      for (const id of new Set(wanted)) {
+      asking++
+      for (const id of wanted) {
         const slot = slots.get(id)
-        if (slot !== undefined) found.push(slot)
+        if (slot === undefined || askedIn.data[slot] === asking) continue
+        askedIn.data[slot] = asking
+        found.push(slot)
       }
       return search(vector, limit, Int32Array.from(found))
     }

@@ -26,6 +26,7 @@ describe("isNear", () => {
         ["- **Deploy** on `Friday`", "deploy on friday"],
         ["ＡＤＡ likes tea", "ada likes tea"],
         ["東京に住んでいる。", "東京に住んでいる"],
+        ["at \u22125 degrees", "at -5 degrees"],
         ["Йога по утрам", "йога, по утрам"]
       ]
     ) assert.isTrue(near(a!, b!), `${a} | ${b}`)
@@ -98,6 +99,18 @@ describe("isNear", () => {
       }
     }
     assert.isAbove(folded, 280)
+  })
+
+  it("in a long text many changed words do count", () => {
+    for (let seed = 0; seed < 100; seed++) {
+      const words = prose(300, seed)
+      assert.isFalse(near(words.join(" "), words.map((word, n) => n % 10 === 0 ? `other${word}` : word).join(" ")))
+    }
+  })
+
+  it("how often a long text says it does not count", () => {
+    const said = signature("tea with milk ".repeat(100))
+    for (const times of [400, 4_000]) assert.deepStrictEqual(signature("tea with milk ".repeat(times)), said)
   })
 
   it("other long texts are not near, though they are made of the same words", () => {

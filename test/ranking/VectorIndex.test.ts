@@ -66,6 +66,17 @@ describe("cosineSimilarity", () => {
     assert.strictEqual(cosineSimilarity([5e-324, 0], [1e308, 0]), 1)
   })
 
+  it("is not more than 1 of vectors that differ in length alone", () => {
+    const next = gaussian(6)
+    for (let n = 0; n < 1_000; n++) {
+      const a = Array.from({ length: 7 }, next)
+      for (const scale of [0.1, -0.3]) {
+        const cosine = cosineSimilarity(a, a.map((number) => scale * number))
+        assert.isTrue(Math.abs(cosine) <= 1 && Math.abs(cosine) > 1 - 1e-12)
+      }
+    }
+  })
+
   it("is never NaN, lies in -1..1, and is the same both ways", () => {
     const numbers = FastCheck.array(FastCheck.double(), { maxLength: 9 })
     FastCheck.assert(
@@ -134,6 +145,17 @@ describe("VectorIndex", () => {
           }
         }
       }
+    })
+
+    it(`${sort}: what fills the place of what went is found as before`, () => {
+      const rows = scattered(1_000, 24, 0, 9)
+      const index = filled(rows, sieveFrom)
+      const left = new Map(rows.entries())
+      for (let id = 0; id < 300; id++) {
+        index.remove(id * 3)
+        left.delete(id * 3)
+      }
+      for (const query of rows.slice(950)) assert.deepStrictEqual(index.search(query, 3), naive(left, query, 3))
     })
 
     it(`${sort}: ties keep the order of arrival; what is replaced keeps its place, what comes back is last`, () => {
