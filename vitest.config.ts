@@ -11,6 +11,7 @@ export default defineConfig({
       {
         resolve: {
           alias: [
+            { find: /^effect-memory\/ai$/, replacement: src("agent/MemoryToolkit.ts") },
             { find: /^effect-memory\/testing$/, replacement: src("testing/index.ts") },
             { find: /^effect-memory$/, replacement: src("index.ts") }
           ]

@@ -89,6 +89,17 @@ describe("architecture", () => {
     }
   })
 
+  it("an optional peer is reached by its subpath alone: no other module imports the one that imports it", () => {
+    const subpaths: ReadonlyArray<readonly [peer: string, file: string]> = [["@effect/ai/", "agent/MemoryToolkit.ts"]]
+    for (const [peer, file] of subpaths) {
+      assert.deepStrictEqual(
+        files.filter((file) => specifiers(file).some((specifier) => specifier.startsWith(peer))),
+        [file]
+      )
+      assert.deepStrictEqual(files.filter((other) => importsOf(other).includes(file)), [])
+    }
+  })
+
   it("nothing in src runs an effect, swallows a failure or is a stub", () => {
     forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/)
     forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/Guard.ts"]) // a plugin that dies is logged, and takes nobody along

@@ -26,7 +26,7 @@ const example = (name: string) => readFileSync(join(root, "examples", name), "ut
 
 describe("the tarball", () => {
   it("holds the library and what belongs to it, and nothing else", () => {
-    const strays = files.filter((file) => !/^(?:dist|src)\//.test(file))
+    const strays = files.filter((file) => !/^(?:assets\/word-vectors|dist|src)\//.test(file))
     assert.deepStrictEqual(strays.toSorted(), ["CHANGELOG.md", "LICENSE", "README.md", "package.json"])
     const modules = files.filter((file) => file.startsWith("src/")).map((file) => file.slice(4, -3))
     for (const module of modules) assert.includeMembers([...files], [`dist/${module}.js`, `dist/${module}.d.ts`])

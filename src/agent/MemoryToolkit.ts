@@ -1,0 +1,97 @@
+/**
+ * `effect-memory/ai`: our tools as an @effect/ai Toolkit, its models as our host. A module by itself, for @effect/ai is an
+ * optional peer.
+ */
+import * as EmbeddingModel from "@effect/ai/EmbeddingModel"
+import * as LanguageModel from "@effect/ai/LanguageModel"
+import * as Model from "@effect/ai/Model"
+import type * as Prompt from "@effect/ai/Prompt"
+import * as Tool from "@effect/ai/Tool"
+import * as Toolkit from "@effect/ai/Toolkit"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../domain/MemoryError.ts"
+import * as Completion from "../host/Completion.ts"
+import * as Embedder from "../host/Embedder.ts"
+import * as MemoryTool from "../host/MemoryTool.ts"
+
+/** One of our tools: it takes whatever the model sends, and gives the text that the model is to read. */
+export type AiTool = Tool.Tool<string, {
+  readonly parameters: Schema.Struct<{}>
+  readonly success: typeof Schema.String
+  readonly failure: typeof MemoryTool.Failure
+  readonly failureMode: "return"
+}>
+
+/**
+ * A model reads what the tool tells (`text`). Failures go back to it as results, arguments that do not decode included:
+ * the turn goes on.
+ */
+export const make = (
+  tools: ReadonlyArray<MemoryTool.MemoryTool>
+): Effect.Effect<Toolkit.WithHandler<Readonly<Record<string, AiTool>>>> => {
+  const toolkit = Toolkit.make(...tools.map(toolOf))
+  const handlers = Object.fromEntries(tools.map(({ call, name }) => [
+    name,
+    (input: unknown) => Effect.map(call(input), ({ text }) => text)
+  ]))
+  return Effect.flatMap(toolkit.toContext(handlers), (context) => Effect.provide(toolkit, context))
+}
+
+/**
+ * The text of the model's answer; a failure of whatever kind is `model`, its cause kept for logs. Named after the
+ * provider, where the model tells it.
+ */
+export const layerCompletion: Layer.Layer<Completion.Completion, never, LanguageModel.LanguageModel> = Layer.effect(
+  Completion.Completion,
+  Effect.gen(function*() {
+    const { generateText } = yield* LanguageModel.LanguageModel
+    const provider = yield* Effect.serviceOption(Model.ProviderName)
+    return Completion.make({
+      model: Option.getOrElse(provider, () => "language-model"),
+      complete: (prompt) =>
+        generateText({ prompt: messages(prompt) }).pipe(
+          Effect.mapBoth({ onSuccess: ({ text }) => text, onFailure: failed("Completion.complete", "language") })
+        )
+    })
+  })
+)
+
+/** The name and the dimensions are part of what is stored: @effect/ai does not tell them. It knows no purposes either. */
+export const layerEmbedder = (
+  { dimensions, model }: { readonly model: string; readonly dimensions: number }
+): Layer.Layer<Embedder.Embedder, never, EmbeddingModel.EmbeddingModel> =>
+  Layer.effect(
+    Embedder.Embedder,
+    Effect.flatMap(EmbeddingModel.EmbeddingModel, ({ embedMany }) =>
+      Embedder.make({
+        model,
+        dimensions,
+        embed: (texts) =>
+          Effect.mapBoth(embedMany(texts), {
+            onSuccess: (vectors) => vectors.map((vector) => Float32Array.from(vector)),
+            onFailure: failed("Embedder.embed", "embedding")
+          })
+      }))
+  )
+
+/** A provider may refuse an empty system message. */
+const messages = ({ system, user }: Completion.Prompt): Prompt.RawInput => [
+  ...(system === "" ? [] : [{ role: "system" as const, content: system }]),
+  { role: "user", content: user }
+]
+
+const toolOf = ({ description, jsonSchema, name, writes }: MemoryTool.MemoryTool): AiTool =>
+  Tool.make(name, { description, success: Schema.String, failure: MemoryTool.Failure, failureMode: "return" })
+    .setParameters(anything(jsonSchema))
+    .annotate(Tool.Readonly, !writes)
+    .annotate(Tool.Destructive, writes)
+
+/** The tool decodes by itself: what @effect/ai refused would end the turn. A model is told what is wanted. */
+const anything = (jsonSchema: MemoryTool.MemoryTool["jsonSchema"]) =>
+  Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<{}> // whose fields nobody reads
+
+const failed = (op: string, kind: string) => (cause: { readonly _tag: string }) =>
+  MemoryError.make("model", { op, message: `the ${kind} model failed (${cause._tag})`, cause })
