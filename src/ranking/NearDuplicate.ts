@@ -62,6 +62,7 @@ const plain = (lower: string): string =>
   lower.normalize("NFKD").replace(accents, "").normalize("NFC").toLowerCase()
     .replace(/[\u2018\u2019\u02bc]/g, "'")
     .replace(/[\p{Pd}\u2212]/gu, "-")
+    .replace(/(?!\p{ASCII})\p{N}/gu, "0$&") // so that it is seen to be a number
     .replace(/[^\p{L}\p{N}\p{M}\p{S}\p{ASCII}]/gu, " ")
 
 /** Not the voicing of kana, which makes another letter. */
@@ -126,8 +127,9 @@ const scan = (text: string): { readonly count: number; readonly strict: number }
         isStrict = false
       }
       if (isPart || sort === sign) {
-        words[count++] = mix(Math.imul(seed ^ code, 0x01000193))
-        if (sort === sign) strict = mix(strict ^ code)
+        const whole = Math.imul(seed ^ code, 0x01000193)
+        words[count++] = mix(whole)
+        if (sort === sign || negations.has(whole)) strict = mix(strict ^ code)
       }
     }
     before = code
@@ -208,7 +210,8 @@ const negations = new Set(
   ("no not none never nobody nothing nowhere neither nor without cannot cant dont doesnt didnt isnt arent wasnt werent " +
     "wont wouldnt couldnt shouldnt hasnt havent hadnt mustnt neednt aint " +
     "nicht kein keine keinen keiner keinem nie niemals ohne pas ne jamais sans rien ni nunca sin nada nao sem non senza mai " +
-    "niet geen nooit zonder не нет ни без nie bez inte ingen aldrig ikke").split(" ")
+    "niet geen nooit zonder не нет ни без nie bez inte ingen aldrig ikke " +
+    "不 没 沒 無 无 未 非 안 못").split(" ")
     .map((word) =>
       Array.from(word).reduce((hash, character) => Math.imul(hash ^ character.charCodeAt(0), 0x01000193), seed)
     )

@@ -75,7 +75,9 @@ describe("isNear", () => {
       ["<", ">"],
       ["ist", "ist nicht"],
       ["est", "n'est pas"],
-      ["c++", "c#"]
+      ["c++", "c#"],
+      ["١٢", "١٣"],
+      ["去", "不去"]
     ]
     for (const length of [100, 1_000]) {
       for (const [a, b] of strict) {
