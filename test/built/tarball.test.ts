@@ -71,4 +71,46 @@ describe("the tarball", () => {
       output: "1.00 Drinks tea, never coffee.\n"
     })
   })
+
+  it("brings its word vectors, and its models and tools come by a subpath", () => {
+    const program = `import { EmbeddingModel, LanguageModel } from "@effect/ai"
+import { NodeContext } from "@effect/platform-node"
+import { Console, Effect, Layer, Stream } from "effect"
+import { Completion, Embedder, MemoryService, MemoryTools, Viewer } from "effect-memory"
+import * as MemoryToolkit from "effect-memory/ai"
+
+const Model = Layer.effect(LanguageModel.LanguageModel, LanguageModel.make({
+  generateText: () => Effect.succeed([{ type: "text", text: "[\\"tea\\"]" }]),
+  streamText: () => Stream.empty
+}))
+
+export const Vectors = Layer.provide(
+  MemoryToolkit.layerEmbedder({ model: "small", dimensions: 384 }),
+  Layer.effect(EmbeddingModel.EmbeddingModel, EmbeddingModel.make({ embedMany: () => Effect.succeed([]) }))
+)
+
+export const turn = Effect.gen(function*() {
+  const tools = yield* MemoryTools.make(Viewer.make({ agentId: "pilot" }))
+  return yield* LanguageModel.generateText({ prompt: "Hello", toolkit: yield* MemoryToolkit.make(tools) })
+})
+
+const program = Effect.gen(function*() {
+  const { complete } = yield* Completion.Completion
+  const { embed, model } = yield* Embedder.Embedder
+  const [tea, coffee, rocket] = yield* embed(["green tea", "black coffee", "orbital rocket"], "add")
+  const like = (other: Float32Array) => tea!.reduce((sum, x, n) => sum + x * other[n]!, 0)
+  yield* Console.log(yield* complete({ system: "", user: "?" }), model, like(coffee!) > like(rocket!))
+  yield* Console.log((yield* turn).text)
+})
+
+const Host = Layer.mergeAll(MemoryToolkit.layerCompletion, Embedder.layerWordVectors, MemoryService.layerTest())
+
+program.pipe(Effect.provide(Host), Effect.provide(Layer.merge(Model, NodeContext.layer)), Effect.runPromise)
+`
+    assert.deepStrictEqual(compile(path, { "ai.ts": program }), [])
+    assert.deepStrictEqual(run(join(path, "ai.js"), elsewhere()), {
+      code: 0,
+      output: "[\"tea\"] glove-100d-20k-1 true\n[\"tea\"]\n"
+    })
+  })
 })
