@@ -3,11 +3,14 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { isExpired, isValidAt } from "../domain/MemoryRecord.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
+import * as Links from "./Links.ts"
 import type { Stored } from "./MemoryStore.ts"
 
 export interface Catalog {
   /** Of what is live or expired; the first to ask waits for it to be built. */
   readonly index: () => MemoryIndex.MemoryIndex
+  /** Of the same; built in the same way. */
+  readonly links: () => Links.Links
   /** The row of an id is now this one; `undefined`: there is none. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
   /** Rows, tombstones not among them. */
@@ -24,6 +27,7 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
   const rows = new Map<MemoryId, Stored>()
   const holders = new Map<string, Set<MemoryId>>()
   let index: MemoryIndex.MemoryIndex | undefined
+  let links: Links.Links | undefined
 
   const release = (id: MemoryId) => {
     const key = rows.get(id)?.dedupeKey
@@ -41,15 +45,24 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
       }
       return index
     },
+    links() {
+      if (links === undefined) {
+        links = Links.make()
+        for (const { record } of rows.values()) links.set(record.id, record)
+      }
+      return links
+    },
     set(id, row) {
       release(id)
       if (row === undefined || row.forgotten) {
         rows.delete(id)
         index?.remove(id)
+        links?.set(id, undefined)
         return
       }
       rows.set(id, row)
       index?.add(row.record)
+      links?.set(id, row.record)
       if (row.dedupeKey === undefined) return
       const all = holders.get(row.dedupeKey)
       if (all) all.add(id)

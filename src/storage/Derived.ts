@@ -11,7 +11,7 @@ import { Limit, MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import * as MemoryId from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { isExpired, isValidAt, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Changes from "./Changes.ts"
 import { check, invalid } from "./Check.ts"
@@ -141,6 +141,18 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
             const checked = yield* check("whyNot", Query, query)
             const now = yield* Clock.currentTimeMillis
             return Option.fromNullable((yield* rows.index(viewer)).whyNot(viewer, id, checked, now))
+          })
+        ),
+      links: (viewer, id) =>
+        observed(
+          "links",
+          Effect.gen(function*() {
+            yield* check("links", Ids, { ids: [id] })
+            const links = yield* rows.links(viewer)
+            const now = yield* Clock.currentTimeMillis
+            return links.seen((record) =>
+              Viewer.sees(viewer, record.scope) && !isExpired(record, now) && isValidAt(record, now)
+            )(id)
           })
         ),
       touch: (viewer, ids) => observed("touch", usage.touch(viewer, ids)),

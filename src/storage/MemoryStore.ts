@@ -24,6 +24,7 @@ import type { Embeddings } from "../ranking/Embeddings.ts"
 import type { Catalog } from "./Catalog.ts"
 import type { Event } from "./Changes.ts"
 import * as Derived from "./Derived.ts"
+import type { Neighbours } from "./Links.ts"
 import * as Rows from "./Rows.ts"
 
 export interface Capabilities {
@@ -154,6 +155,8 @@ export interface Service {
     id: MemoryId,
     query: MemoryQuery
   ) => Effect.Effect<Option.Option<Absence>, MemoryError>
+  /** Who speaks of whom, by links and `[[names]]` in the text; both ends visible, live and true now. */
+  readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
   /** Used now: no revision, and lost at worst. */
   readonly touch: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<void, MemoryError>
   readonly uses: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
@@ -217,6 +220,8 @@ export interface Primitives {
   readonly ingest?: Ingest | undefined
   readonly tools?: ((viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>) | undefined
 }
+
+export type { Linked, Neighbours } from "./Links.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
 export const revisionsKept = Rows.revisionsKept

@@ -15,12 +15,14 @@ import * as Batch from "./Batch.ts"
 import * as Catalog from "./Catalog.ts"
 import type * as Changes from "./Changes.ts"
 import { check } from "./Check.ts"
+import type { Links } from "./Links.ts"
 import type { Capabilities, Primitives, Provenance, Stored, Write } from "./MemoryStore.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 export interface Rows {
   readonly index: (viewer: Viewer.Any) => Io<MemoryIndex>
+  readonly links: (viewer: Viewer.Any) => Io<Links>
   readonly read: (
     tenant: string,
     ids: ReadonlyArray<MemoryId.MemoryId>
@@ -86,13 +88,17 @@ export const make = (options: {
             if (catalog.size() > 0) catalogs.set(tenant, catalog) // else whoever asks could fill it with tenants
           }))
     }
-    const index = (viewer: Viewer.Any) =>
-      Effect.suspend(() => {
-        const tenant = Viewer.tenantOf(viewer)
-        return catalogs.has(tenant) || primitives.catalog || capabilities.shared
+    /** To be asked by a reader. */
+    const catalogBeside = (tenant: string) =>
+      Effect.suspend(() =>
+        catalogs.has(tenant) || primitives.catalog || capabilities.shared
           ? catalogOf(tenant)
           : writing.withPermits(1)(Effect.suspend(() => catalogOf(tenant)))
-      }).pipe(Effect.map((catalog) => catalog.index()))
+      )
+    const index = (viewer: Viewer.Any) =>
+      Effect.map(catalogBeside(Viewer.tenantOf(viewer)), (catalog) => catalog.index())
+    const links = (viewer: Viewer.Any) =>
+      Effect.map(catalogBeside(Viewer.tenantOf(viewer)), (catalog) => catalog.links())
 
     const read = (tenant: string, ids: ReadonlyArray<MemoryId.MemoryId>) =>
       Effect.map(
@@ -218,5 +224,5 @@ export const make = (options: {
       return count
     })
 
-    return { index, read, revisions, apply, compact }
+    return { index, links, read, revisions, apply, compact }
   })

@@ -13,7 +13,7 @@ import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import { byRecency, deriveSummary, type Draft, MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
 import type * as Viewer from "../domain/Viewer.ts"
-import type { Provenance } from "../storage/MemoryStore.ts"
+import type { Neighbours, Provenance } from "../storage/MemoryStore.ts"
 
 interface Row {
   readonly record: MemoryRecord
@@ -50,6 +50,7 @@ export interface Model {
   readonly history: (viewer: Viewer.Any, id: MemoryId, now: number) => ReadonlyArray<MemoryRecord>
   /** Of a query without text. */
   readonly whyNot: (viewer: Viewer.Any, id: MemoryId, filter: MemoryFilter, now: number) => Absence | "hit" | "filtered"
+  readonly links: (viewer: Viewer.Any, id: MemoryId, now: number) => Neighbours
   readonly touch: (viewer: Viewer.Any, id: MemoryId, now: number) => void
   readonly uses: (viewer: Viewer.Any, id: MemoryId, now: number) => number
   readonly compact: (now: number) => number
@@ -101,6 +102,16 @@ export const make = ({ history, kinds }: Options): Model => {
       if (!isSystem(viewer) && isExpired(row.record, now)) return "expired"
       const place = list(viewer, filter, now).findIndex((record) => record.id === id)
       return place < 0 ? "filtered" : place < (filter.limit ?? 20) ? "hit" : "beyond_limit"
+    },
+    links(viewer, id, now) {
+      const seen = Array.from(of(viewer).values(), ([row]) => row!) // never empty
+        .filter((row) => isThere(viewer, row, now) && !isExpired(row.record, now) && matches({}, now)(row.record))
+        .map(({ record }) => record)
+        .sort(byRecency)
+      const all = seen.flatMap((record) => linksOf(record, seen).map((link) => ({ ...link, by: record.id })))
+      const from = all.filter(({ to }) => to === id).map(({ by, type, weight }) => ({ id: by, type, weight }))
+      const to = all.filter(({ by }) => by === id).map(({ to, type, weight }) => ({ id: to, type, weight }))
+      return { to, from }
     },
     touch(viewer, id, now) {
       if (get(viewer, id, now)) used.set(`${viewer.tenant} ${id}`, (used.get(`${viewer.tenant} ${id}`) ?? 0) + 1)
@@ -283,6 +294,21 @@ const speaker = (rows: Rows, text: string, now: number): MemoryRecord | undefine
     )
     .map(({ record }) => record)
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))[0]
+
+/** Of each end and type the first; names as plain as the questions have them. */
+const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): MemoryRecord["links"] => {
+  const others = seen.filter(({ id }) => id !== record.id)
+  const isNear = ({ scope }: MemoryRecord) => canonicalJson(scope) === canonicalJson(record.scope)
+  const named = Array.from(record.body.matchAll(/\[\[(.*?)(?:\|.*?)?\]\]/g)).flatMap(([, target = ""]) => {
+    const name = target.split("/").at(-1)?.toLowerCase()
+    const bearers = others.filter(({ summary }) => summary.toLowerCase() === name)
+    const meant = others.find(({ id }) => id === target) ?? bearers.find(isNear) ?? bearers[0]
+    return meant === undefined ? [] : [{ to: meant.id, type: "wikilink", weight: 1 }]
+  })
+  return [...record.links, ...named]
+    .filter(({ to }) => others.some(({ id }) => id === to))
+    .filter(({ to, type }, n, all) => n === all.findIndex((link) => link.to === to && link.type === type))
+}
 
 const clean = <A extends object>(fields: A): A =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional fields only

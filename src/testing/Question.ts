@@ -52,7 +52,25 @@ const scope: FastCheck.Arbitrary<MemoryScope> = constantFrom<Array<MemoryScope>>
   { userId: "ada", agentId: "pilot" },
   { userId: "ada", sessionId: "s" }
 )
-const body = constantFrom("green tea", "tea, green tea", "black coffee", "water and tea", " ", "the sea")
+const body = constantFrom(
+  "green tea",
+  "tea, green tea",
+  "black coffee",
+  "water and tea",
+  " ",
+  "the sea",
+  "see [[Tea]]",
+  "[[the sea|sea]] and [[Hot/DRINKS]]",
+  `[[${id("a")}]] or [[green tea]]`
+)
+const links = array(
+  record({
+    to: constantFrom("a", "b", "c").map((name) => id(name)),
+    type: constantFrom("x", "y"),
+    weight: constant(1)
+  }),
+  { maxLength: 2 }
+)
 const tags = array(constantFrom("hot", "Cold", "drinks"), { maxLength: 2 })
 const kind = constantFrom("user", "user", "reference", "working")
 const importance = constantFrom(0, 0.2, 0.5, 1)
@@ -79,6 +97,7 @@ const draft: FastCheck.Arbitrary<Draft> = record({
   summary: rarely(constantFrom("Drinks", "Tea")),
   tags,
   importance: rarely(importance),
+  links: rarely(links),
   data: rarely(constantFrom({}, { n: 1 }, { n: 2 })),
   validAt: rarely(time),
   invalidAt: rarely(time),
@@ -91,6 +110,7 @@ const patch: FastCheck.Arbitrary<Patch> = record({
   tags: rarely(tags),
   importance: rarely(importance),
   confidence: rarely(constantFrom(null, 0.1)),
+  links: rarely(links),
   data: rarely(constantFrom({}, { n: 1 }, { n: 2 })),
   metadata: rarely(constantFrom({}, { m: 1 })),
   invalidAt: rarely(oneof(constant(null), time)),
@@ -216,6 +236,12 @@ export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Ar
           return { whole, gist: ["hit", "absent", "expired", "beyond_limit"].includes(whole) ? whole : "filtered" }
         }),
       expect: (model, resolve, now) => model.whyNot(viewer, resolve(name), filter, now)
+    })),
+    tuple(viewer, names).map(([viewer, name]): Question => ({
+      viewer,
+      text: `links ${name}`,
+      ask: (store, resolve) => Effect.map(store.links(viewer, resolve(name)), (whole) => ({ whole })),
+      expect: (model, resolve, now) => model.links(viewer, resolve(name), now)
     })),
     tuple(viewer, names).map(([viewer, name]): Question => ({
       viewer,

@@ -102,6 +102,36 @@ const mutants: Readonly<Record<string, Store>> = {
   "whyNot tells of foreign records": broken((store) => ({
     whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query)
   })),
+  "links skip the viewer check": broken((store) => ({ links: (viewer, id) => store.links(all(viewer), id) })),
+  "a name means who bears it out of sight": broken((store) => ({
+    links: (viewer, id) =>
+      Effect.gen(function*() {
+        const { from, to } = yield* store.links(all(viewer), id)
+        const visible = yield* store.get(viewer, [id, ...from.map(({ id }) => id), ...to.map(({ id }) => id)])
+        const ids = visible.flatMap((record) => Option.isSome(record) ? [record.value.id] : [])
+        const kept = ids.includes(id) ? ids : []
+        return { from: from.filter(({ id }) => kept.includes(id)), to: to.filter(({ id }) => kept.includes(id)) }
+      })
+  })),
+  "links stay as they were when they were first asked for": broken((store) => {
+    const known = new Map<string, MemoryStore.Neighbours>()
+    return {
+      links: (viewer, id) =>
+        Effect.gen(function*() {
+          const key = JSON.stringify([viewer, id])
+          const links = known.get(key) ?? (yield* store.links(viewer, id))
+          known.set(key, links)
+          return links
+        })
+    }
+  }),
+  "a name leads nowhere back": broken((store) => ({
+    links: (viewer, id) =>
+      Effect.map(store.links(viewer, id), ({ from, to }) => ({
+        to,
+        from: from.filter(({ type }) => type !== "wikilink")
+      }))
+  })),
   "changes are told to everybody": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
   "tenants are one": broken((store) => ({
     get: (viewer, ids) => store.get(Viewer.isSystem(viewer) ? Viewer.system() : { ...viewer, tenant: "default" }, ids)

@@ -1,9 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { get, system } from "../../src/testing/Sample.ts"
 import { copyOf, files, opened } from "./Place.ts"
 
@@ -115,6 +117,28 @@ describe("a folder of Obsidian's", () => {
         "See [[Reading list]].\n\n![[tomato.png]]"
       )
       assert.deepStrictEqual(files(root), before)
+    }))
+
+  it.scopedLive("has its links, by a note's name or behind its folder, and loses one to a new name", () =>
+    Effect.gen(function*() {
+      const root = yield* copyOf("obsidian")
+      fs.writeFileSync(path.join(root, "Map.md"), "[[garden/tomatoes|red]], `[[Reading list]]`, ![[Missing]]")
+      const { store, vault } = yield* opened(root)
+      const summaries = (ends: ReadonlyArray<MemoryStore.Linked>) =>
+        Effect.map(
+          store.get(system, ends.map(({ id }) => id)),
+          (found) => found.map((record) => Option.getOrThrow(record).summary)
+        )
+      const noteId = (file: string) => MemoryId.foreign("file", file)
+      const { from, to } = yield* store.links(system, noteId("Garden/Tomatoes.md"))
+      assert.deepStrictEqual(yield* summaries(to), ["Reading list"])
+      assert.deepStrictEqual((yield* summaries(from)).slice().sort(), ["Map", "Reading list"])
+      fs.renameSync(path.join(root, "Reading list.md"), path.join(root, "Books.md"))
+      yield* vault.refresh
+      assert.deepStrictEqual((yield* store.links(system, noteId("Garden/Tomatoes.md"))).to, [])
+      fs.writeFileSync(path.join(root, "Map.md"), "[[BOOKS]]")
+      yield* vault.refresh
+      assert.deepStrictEqual(yield* summaries((yield* store.links(system, noteId("Books.md"))).from), ["Map"])
     }))
 
   it.scopedLive("keeps its files' names and its owner's keys through an update, and its records through a reopening", () =>

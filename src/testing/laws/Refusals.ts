@@ -212,6 +212,7 @@ export const laws: ReadonlyArray<Law> = [
             store.forget(ada, [bad], { purge: true }),
             store.history(ada, bad),
             store.whyNot(ada, bad, {}),
+            store.links(ada, bad),
             store.touch(ada, [bad]),
             store.uses(ada, [bad]),
             store.apply(ada, [{ _tag: "Restore", id: bad, revision: 1 }])
