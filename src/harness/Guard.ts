@@ -10,6 +10,7 @@ import type { Viewer } from "../domain/Viewer.ts"
 import * as HarnessPlugin from "../host/HarnessPlugin.ts"
 import type { Failure, MemoryTool } from "../host/MemoryTool.ts"
 import type * as MemoryEvents from "./MemoryEvents.ts"
+import type { MemorySpec } from "./MemorySpec.ts"
 import * as RateLimit from "./RateLimit.ts"
 
 export interface Guard {
@@ -78,6 +79,15 @@ export const make = (
     signal: (signal) => tell(signal._tag, ({ onEvent }) => onEvent?.(signal))
   }
 }
+
+/** The plugins in force, and the write limit of the spec unless they hold one. */
+export const plugins = (spec: MemorySpec) =>
+  Effect.gen(function*() {
+    const plugins = yield* HarnessPlugin.Plugins
+    return spec.writesPerTurn === 0 || plugins.some(({ id }) => id === RateLimit.id)
+      ? plugins
+      : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
+  })
 
 /** What a model got wrong and can put right at once; not what it may not do, or what failed. */
 const isValidation = (reason: Failure["reason"]): boolean =>

@@ -2,9 +2,7 @@
  * What a harness provides: the one service an agent's code asks. Its operations require `CurrentViewer`, so code
  * that forgets for whom it acts does not compile. Everything below it is told the viewer as a first argument.
  */
-import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -19,16 +17,21 @@ import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
-import * as HarnessPlugin from "../host/HarnessPlugin.ts"
+import * as Completion from "../host/Completion.ts"
+import * as Embedder from "../host/Embedder.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
+import type * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
+import * as AheadClock from "./AheadClock.ts"
 import * as Guard from "./Guard.ts"
 import * as IndexBlock from "./IndexBlock.ts"
 import * as InstructionFiles from "./InstructionFiles.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
 import * as MemorySpec from "./MemorySpec.ts"
 import type { PromptBlock } from "./PromptBlock.ts"
-import * as RateLimit from "./RateLimit.ts"
+import * as Remembering from "./Remembering.ts"
+import * as Seeding from "./Seeding.ts"
+import * as Telling from "./Telling.ts"
 import * as Writing from "./Writing.ts"
 
 /** For whom this code acts. Provided by `as`, and by nothing else. */
@@ -43,14 +46,20 @@ export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryErr
 /** One that never fails: what went wrong is an event, and said in the text. */
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
+export interface Embed {
+  /** Its vector now, and not only with `embedMissing`. A failure is an event, and the record is there. Default false. */
+  readonly embed?: boolean | undefined
+}
+export interface PutOptions extends MemoryStore.PutOptions, Embed {}
+
 export interface Service {
   readonly spec: MemorySpec.MemorySpec
 
-  readonly put: (draft: Draft, options?: MemoryStore.PutOptions) => Operation<MemoryStore.Put>
+  readonly put: (draft: Draft, options?: PutOptions) => Operation<MemoryStore.Put>
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
-  readonly update: (id: MemoryId, patch: Patch, options?: MemoryStore.IfRevision) => Operation<MemoryRecord>
+  readonly update: (id: MemoryId, patch: Patch, options?: MemoryStore.IfRevision & Embed) => Operation<MemoryRecord>
   /** `false` where there was nothing to forget. `purge` leaves nothing of it. */
   readonly forget: (id: MemoryId, options?: { readonly purge?: boolean | undefined }) => Operation<boolean>
   /**
@@ -63,6 +72,22 @@ export interface Service {
   readonly history: (id: MemoryId, limit?: number) => Operation<ReadonlyArray<MemoryRecord>>
   /** All or nothing. */
   readonly apply: (mutations: ReadonlyArray<MemoryMutation>) => Operation<ReadonlyArray<Applied>>
+
+  /** `unsupported` without a `Completion`, unless `infer: false`. */
+  readonly remember: (
+    messages: ReadonlyArray<Message>,
+    options: MemoryPipeline.Options
+  ) => Operation<MemoryPipeline.Receipt>
+  readonly plan: (
+    messages: ReadonlyArray<Message>,
+    options: MemoryPipeline.Options
+  ) => Operation<MemoryPipeline.Receipt>
+  /** Lexical without an `Embedder`. */
+  readonly recall: (query: MemoryQuery) => Operation<SearchResult>
+  /** `not_owned` where the receipt is another viewer's. */
+  readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
+  /** Of every viewer: vectors for what has none, and how many were made. 0 without an `Embedder`. */
+  readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 
   /** The memory index: summaries and ids, 30 by default, for the system prompt. */
   readonly index: BestEffort<PromptBlock>
@@ -95,67 +120,60 @@ const make = (
     const files = yield* Effect.serviceOption(InstructionFiles.InstructionFiles)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const events = yield* Option.match(listeners, { onNone: () => MemoryEvents.make(), onSome: Effect.succeed })
-    const plugins = yield* limited(spec)
+    const plugins = yield* Guard.plugins(spec)
+    const writing = Writing.make(store, spec, events.publish)
+    const telling = Telling.make(events.publish)
+    const { degraded, recalled } = telling
+    const remembering = yield* Remembering.make(writing, telling)
     yield* Effect.logDebug("memory service", {
       store: store.name,
+      ...remembering.found,
       instructionFiles: Option.isSome(files),
       events: Option.isSome(listeners),
       plugins: plugins.map(({ id }) => id)
     })
 
-    const writing = Writing.make(store, spec, events.publish)
     const guard = Guard.make(plugins, events.publish)
-    const degraded = (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) =>
-      Effect.zipRight(
-        Effect.logWarning(`memory: no ${part}`, error),
-        Effect.flatMap(
-          Clock.currentTimeMillis,
-          (at) => events.publish({ _tag: "memory_degraded", viewer, at, part, error })
-        )
-      )
     const operation = <A, E>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A, E>) =>
       Effect.flatMap(CurrentViewer, f).pipe(Effect.withSpan(`MemoryService.${name}`))
 
-    const seeded = new Set<string>()
-    const seeding = yield* Effect.makeSemaphore(1)
-    /** Once for a tenant, by whoever comes first; what failed is tried again with the next turn. */
-    const seed = (viewer: Viewer.Viewer) =>
-      Effect.suspend(() => {
-        const tenant = Viewer.tenantOf(viewer)
-        if (!spec.enabled || Option.isNone(files) || seeded.has(tenant)) return Effect.void
-        return files.value.seed(Viewer.system(tenant)).pipe(
-          Effect.tap(() => Effect.sync(() => seeded.add(tenant))),
-          Effect.catchAll(degraded(viewer, "instructions"))
-        )
-      }).pipe(seeding.withPermits(1))
+    const seed = spec.enabled && Option.isSome(files)
+      ? yield* Seeding.make(files.value, (viewer) => degraded(viewer, "instructions"))
+      : () => Effect.void
+
+    const embedded = (viewer: Viewer.Viewer, wanted: boolean, record: MemoryRecord) =>
+      wanted ? remembering.embed(viewer, [record]) : Effect.void
 
     return {
       spec,
-      put: (draft, options) => operation("put", (viewer) => writing.put(viewer, draft, options)),
-      update: (id, patch, options) => operation("update", (viewer) => writing.update(viewer, id, patch, options)),
-      forget: (id, options) => operation("forget", (viewer) => writing.forget(viewer, id, options)),
-      forgetAll: (filter, options) => operation("forgetAll", (viewer) => writing.forgetAll(viewer, filter, options)),
+      put: (draft, { embed = false, ...options } = {}) =>
+        operation("put", (viewer) =>
+          Effect.tap(writing.put(viewer, draft, options), ({ outcome, record }) =>
+            embedded(viewer, embed && outcome !== "duplicate", record))),
+      update: (id, patch, { embed = false, ...options } = {}) =>
+        operation("update", (viewer) =>
+          Effect.tap(writing.update(viewer, id, patch, options), (record) =>
+            embedded(viewer, embed, record))),
+      forget: (id, options) =>
+        operation("forget", (viewer) =>
+          writing.forget(viewer, id, options)),
+      forgetAll: (filter, options) =>
+        operation("forgetAll", (viewer) => writing.forgetAll(viewer, filter, options)),
       apply: (mutations) => operation("apply", (viewer) => writing.apply(viewer, mutations)),
       get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one in, one out
       list: (filter) => operation("list", (viewer) => store.list(viewer, filter)),
       history: (id, limit) => operation("history", (viewer) => store.history(viewer, id, limit)),
       search: (query) =>
-        operation("search", (viewer) =>
-          Effect.tap(store.search(viewer, query), ({ hits }) =>
-            Effect.flatMap(Clock.currentTimeMillis, (at) =>
-              events.publish({
-                _tag: "memory_recalled",
-                viewer,
-                at,
-                query: query.text ?? null,
-                hits: hits.map(({ record: { id, scope }, score }) => ({ id, scope, score }))
-              })))),
+        operation("search", (viewer) => Effect.tap(store.search(viewer, query), recalled(viewer, query))),
+      remember: (turns, options) => operation("remember", (viewer) => remembering.remember(viewer, turns, options)),
+      plan: (turns, options) => operation("plan", (viewer) => remembering.plan(viewer, turns, options)),
+      recall: (query) => operation("recall", (viewer) => remembering.recall(viewer, query)),
+      undo: (receipt) => operation("undo", (viewer) => remembering.undo(viewer, receipt)),
+      embedMissing: Effect.withSpan(remembering.embedMissing, "MemoryService.embedMissing"),
       index: operation("index", (viewer) =>
         spec.enabled && spec.includeIndex
           ? IndexBlock.read(store, viewer, kinds, spec.maxIndexEntries).pipe(
-            Effect.catchAll((error) =>
-              Effect.as(degraded(viewer, "index")(error), IndexBlock.unavailable)
-            )
+            Effect.catchAll((error) => Effect.as(degraded(viewer, "index")(error), IndexBlock.unavailable))
           )
           : Effect.succeed({ text: "", ids: [], leftOut: 0 })),
       instructions: operation("instructions", (viewer) =>
@@ -181,7 +199,8 @@ const make = (
   })
 
 /**
- * Requires a store. Used where they are provided: `InstructionFiles`, `MemoryEvents`, `Plugins`. Fails with
+ * Requires a store. Used where they are provided: `Completion`, `Embedder`, `InstructionFiles`, `MemoryEvents`,
+ * `Plugins`. Fails with
  * `invalid_draft` where the spec is none.
  */
 export const layer = (
@@ -197,17 +216,20 @@ export interface TestOptions {
   readonly now?: string | number | undefined
   /** Default `"memory"`. */
   readonly seed?: string | number | undefined
+  /** The model's answers, in order; a string as it is, anything else as its JSON. Default none. */
+  readonly script?: Iterable<unknown> | undefined
   readonly spec?: MemorySpec.Input | undefined
 }
 
-/** All of it in memory, and seeded: the same calls give the same ids and times. */
-export const layerTest = ({ now, seed = "memory", spec }: TestOptions = {}): Layer.Layer<
+/** All of it in memory, seeded and scripted, with hashed vectors: the same calls give the same ids and times. */
+export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptions = {}): Layer.Layer<
   MemoryService | MemoryStore.MemoryStore | MemoryEvents.MemoryEvents
 > =>
   layer(spec).pipe(
+    Layer.provide([Completion.layerScripted(script), Embedder.layerHash()]),
     Layer.provideMerge(Layer.merge(MemoryStore.layerInMemory, MemoryEvents.layer())),
     Layer.provideMerge(Layer.unwrapEffect(Effect.sync(() => Layer.setRandom(Random.make(seed))))),
-    Layer.provideMerge(now === undefined ? Layer.empty : clockFrom(now)),
+    Layer.provideMerge(now === undefined ? Layer.empty : AheadClock.layer(now)),
     Layer.orDie // a spec that is none is a mistake in the test
   )
 
@@ -217,34 +239,7 @@ export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | Cur
   ({ index }) => Effect.map(index, ({ text }) => text)
 )
 
-/** The plugins in force, and the write limit of the spec unless they hold one. */
-const limited = (spec: MemorySpec.MemorySpec) =>
-  Effect.gen(function*() {
-    const plugins = yield* HarnessPlugin.Plugins
-    return spec.writesPerTurn === 0 || plugins.some(({ id }) => id === RateLimit.id)
-      ? plugins
-      : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
-  })
-
 const unspecified = (cause: unknown) => {
   const message = cause instanceof Error ? cause.message : "not a MemorySpec"
   return MemoryError.make("invalid_draft", { op: "layer", message, detail: { issues: [message] } })
 }
-
-/** The clock that is there, ahead of itself. It stays what it was besides: a TestClock is adjusted as ever. */
-const clockFrom = (now: string | number) =>
-  Layer.unwrapEffect(
-    Effect.clockWith((clock) =>
-      Effect.sync(() => {
-        const ahead = DateTime.unsafeMake(now).epochMillis - clock.unsafeCurrentTimeMillis()
-        const nanos = BigInt(ahead) * 1_000_000n
-        const shifted: Partial<Clock.Clock> = {
-          unsafeCurrentTimeMillis: () => clock.unsafeCurrentTimeMillis() + ahead,
-          unsafeCurrentTimeNanos: () => clock.unsafeCurrentTimeNanos() + nanos,
-          currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + ahead),
-          currentTimeNanos: Effect.map(clock.currentTimeNanos, (at) => at + nanos)
-        }
-        return Layer.setClock<Clock.Clock>(Object.assign(Object.create(clock), shifted))
-      })
-    )
-  )

@@ -11,7 +11,7 @@ import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
-import { Global } from "../domain/MemoryScope.ts"
+import { Global, type MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
 import type * as MemoryEvents from "./MemoryEvents.ts"
@@ -24,20 +24,26 @@ interface Purge {
 /** What changed, for the event. */
 type Changed = Pick<Applied, "id" | "outcome" | "record">
 
+export type Writing = ReturnType<typeof make>
+
 export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: MemoryEvents.Service["publish"]) => {
   const denied = spec.globalWrites === "deny"
+  const notOwned = (op: string) =>
+    MemoryError.make("not_owned", { op, message: "Global memory is not to be changed here" })
+
+  const mayWrite = (op: string, scope: MemoryScope): Effect.Effect<void, MemoryError.MemoryError> =>
+    denied && scope === Global ? notOwned(op) : Effect.void
 
   /** The rest is the store's to refuse: what is invisible, read-only, or not where the viewer sees. */
   const own = (op: string, viewer: Viewer.Viewer, mutations: ReadonlyArray<MemoryMutation>) =>
     Effect.gen(function*() {
       if (!denied) return
-      const notOwned = MemoryError.make("not_owned", { op, message: "Global memory is not to be changed here" })
       if (mutations.some((mutation) => mutation._tag === "Put" && mutation.draft.scope === Global)) {
-        return yield* notOwned
+        return yield* notOwned(op)
       }
       const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : mutation.id)
       const records = Array.from(yield* store.get(viewer, ids), Option.toArray).flat()
-      if (records.some(isGlobal)) return yield* notOwned
+      if (records.some(isGlobal)) return yield* notOwned(op)
       for (const mutation of mutations) {
         const isOfThePast = mutation._tag === "Restore" || (mutation._tag === "Forget" && mutation.purge === true)
         if (!isOfThePast || !Viewer.sees(viewer, Global)) continue
@@ -46,18 +52,17 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
         const meant = mutation._tag === "Restore"
           ? revisions.find(({ revision }) => revision === mutation.revision)
           : revisions[0]
-        if (visible && meant && isGlobal(meant)) return yield* notOwned
+        if (visible && meant && isGlobal(meant)) return yield* notOwned(op)
       }
     })
 
-  const change = <A>(
-    op: string,
+  const told = <A>(
     viewer: Viewer.Viewer,
-    mutations: ReadonlyArray<MemoryMutation>,
     write: Effect.Effect<A, MemoryError.MemoryError>,
-    changed: (result: A) => ReadonlyArray<Changed>
+    changed: (result: A) => ReadonlyArray<Changed>,
+    mutations: ReadonlyArray<MemoryMutation> = []
   ): Effect.Effect<A, MemoryError.MemoryError> =>
-    Effect.zipRight(own(op, viewer, mutations), write).pipe(
+    write.pipe(
       Effect.tapError((error) =>
         Effect.flatMap(Clock.currentTimeMillis, (at) => publish({ _tag: "memory_write_failed", viewer, at, error }))
       ),
@@ -78,6 +83,15 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
       )
     )
 
+  const change = <A>(
+    op: string,
+    viewer: Viewer.Viewer,
+    mutations: ReadonlyArray<MemoryMutation>,
+    write: Effect.Effect<A, MemoryError.MemoryError>,
+    changed: (result: A) => ReadonlyArray<Changed>
+  ): Effect.Effect<A, MemoryError.MemoryError> =>
+    told(viewer, Effect.zipRight(own(op, viewer, mutations), write), changed, mutations)
+
   const forget = (op: string, viewer: Viewer.Viewer, ids: ReadonlyArray<MemoryId>, options: Purge | undefined) =>
     change(
       op,
@@ -88,6 +102,10 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
     )
 
   return {
+    /** `not_owned` where nothing of this scope may be changed. */
+    mayWrite,
+    /** An event for each change, or for the failure. With `mutations`, one for each change, it says what was purged. */
+    told,
     put: (viewer: Viewer.Viewer, draft: Draft, options?: MemoryStore.PutOptions) =>
       change(
         "put",
@@ -106,8 +124,8 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
           { id, outcome: "updated", record }
         ]
       ),
-    apply: (viewer: Viewer.Viewer, mutations: ReadonlyArray<MemoryMutation>) =>
-      change("apply", viewer, mutations, store.apply(viewer, mutations), (applied) => applied),
+    apply: (viewer: Viewer.Viewer, mutations: ReadonlyArray<MemoryMutation>, op = "apply") =>
+      change(op, viewer, mutations, store.apply(viewer, mutations), (applied) => applied),
     forget: (viewer: Viewer.Viewer, id: MemoryId, options?: Purge) =>
       Effect.map(forget("forget", viewer, [id], options), ([there]) => there === true),
     forgetAll: (viewer: Viewer.Viewer, filter: MemoryFilter, options?: Purge) =>

@@ -1,0 +1,89 @@
+/**
+ * The pipeline behind `MemoryService`: with the model and the embedder that are provided, or without. What it writes and
+ * finds is told as any other write and search.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as MemoryError from "../domain/MemoryError.ts"
+import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
+import type { MemoryRecord } from "../domain/MemoryRecord.ts"
+import type { Message } from "../domain/Message.ts"
+import type { Viewer } from "../domain/Viewer.ts"
+import * as Completion from "../host/Completion.ts"
+import * as Embedder from "../host/Embedder.ts"
+import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
+import type * as MemoryStore from "../storage/MemoryStore.ts"
+import type { Telling } from "./Telling.ts"
+import type { Writing } from "./Writing.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+export interface Remembering {
+  readonly remember: (
+    viewer: Viewer,
+    turns: ReadonlyArray<Message>,
+    options: MemoryPipeline.Options
+  ) => Io<MemoryPipeline.Receipt>
+  readonly plan: (
+    viewer: Viewer,
+    turns: ReadonlyArray<Message>,
+    options: MemoryPipeline.Options
+  ) => Io<MemoryPipeline.Receipt>
+  readonly undo: (viewer: Viewer, receipt: MemoryPipeline.Receipt) => Io<void>
+  readonly recall: (viewer: Viewer, query: MemoryQuery) => Io<SearchResult>
+  /** Best effort: what has no vector is pending. */
+  readonly embed: (viewer: Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
+  readonly embedMissing: Io<number>
+  /** What was there as it was made. */
+  readonly found: { readonly completion: string | null; readonly embedder: string | null }
+}
+
+export const make = (
+  writing: Writing,
+  { degraded, recalled }: Telling
+): Effect.Effect<Remembering, never, MemoryStore.MemoryStore> =>
+  Effect.gen(function*() {
+    const completion = yield* Effect.serviceOption(Completion.Completion)
+    const embedder = yield* Effect.serviceOption(Embedder.Embedder)
+    const pipeline = yield* Effect.provide(
+      MemoryPipeline.make,
+      Layer.merge(
+        Option.match(completion, { onNone: () => Completion.layerNone, onSome: Layer.succeed(Completion.Completion) }),
+        Option.match(embedder, { onNone: () => Embedder.layerNone, onSome: Layer.succeed(Embedder.Embedder) })
+      )
+    )
+    const legs = (viewer: Viewer, failures: MemoryPipeline.Receipt["failures"] = []) =>
+      Effect.forEach(failures, ({ error, leg }) => degraded(viewer, leg)(error), { discard: true })
+
+    return {
+      remember: (viewer, turns, options) =>
+        writing.told(
+          viewer,
+          Effect.zipRight(writing.mayWrite("remember", options.scope), pipeline.remember(viewer, turns, options)),
+          ({ applied }) => applied
+        ).pipe(Effect.tap(({ failures }) => legs(viewer, failures))),
+      plan: (viewer, turns, options) =>
+        Effect.zipRight(writing.mayWrite("plan", options.scope), pipeline.plan(viewer, turns, options)),
+      undo: (viewer, receipt) =>
+        Equal.equals(viewer, receipt.viewer)
+          ? Effect.flatMap(Clock.currentTimeMillis, (now) => {
+            const mutations = MemoryPipeline.inverse(receipt, now)
+            return mutations.length > 0 ? Effect.asVoid(writing.apply(viewer, mutations, "undo")) : Effect.void
+          })
+          : MemoryError.make("not_owned", { op: "undo", message: "a receipt is undone by the viewer it was made for" }),
+      recall: (viewer, query) =>
+        pipeline.recall(viewer, query).pipe(
+          Effect.tap(recalled(viewer, query)),
+          Effect.tap(({ failures }) => legs(viewer, failures))
+        ),
+      embed: (viewer, records) => Effect.catchAll(pipeline.embed(records), degraded(viewer, "vector")),
+      embedMissing: pipeline.embedMissing,
+      found: {
+        completion: Option.match(completion, { onNone: () => null, onSome: ({ model }) => model }),
+        embedder: Option.match(embedder, { onNone: () => null, onSome: ({ model }) => model })
+      }
+    }
+  })

@@ -1,0 +1,184 @@
+/** The pipeline as the service has it: who may, what is told, and what is there without a model. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import { Global } from "../../src/domain/MemoryScope.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import type * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
+import * as MemoryService from "../../src/harness/MemoryService.ts"
+import * as Embedder from "../../src/host/Embedder.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+
+const ada = Viewer.make({ userId: "ada" })
+const eve = Viewer.make({ userId: "eve" })
+const scope = { userId: "ada" }
+const turns = [Message.user("I moved to Porto.")]
+const add = (text: string) => [{ facts: [text] }, { memory: [{ event: "ADD", text }] }]
+
+const service = MemoryService.MemoryService
+
+const heard = <A, E, R>(self: Effect.Effect<A, E, R>) =>
+  Effect.gen(function*() {
+    const events: Array<MemoryEvents.MemoryEvent> = []
+    const { events: stream } = yield* service
+    const fiber = yield* Effect.fork(Stream.runForEach(stream, (event) => Effect.sync(() => events.push(event))))
+    yield* settled
+    const result = yield* Effect.exit(self)
+    yield* settled
+    yield* Fiber.interrupt(fiber)
+    return { result, tags: events.map(({ _tag }) => _tag) }
+  })
+const settled = Effect.repeatN(Effect.yieldNow(), 100)
+
+type Needs = MemoryService.MemoryService | MemoryService.CurrentViewer | MemoryStore.MemoryStore
+const run = (options: MemoryService.TestOptions = {}, viewer = ada) => <A, E>(self: Effect.Effect<A, E, Needs>) =>
+  self.pipe(MemoryService.as(viewer), Effect.provide(MemoryService.layerTest(options)))
+
+/** Nothing but a store. */
+const bare = <A, E>(self: Effect.Effect<A, E, Needs>) =>
+  self.pipe(
+    MemoryService.as(ada),
+    Effect.provide(MemoryService.layer().pipe(Layer.provideMerge(MemoryStore.layerInMemory)))
+  )
+
+const reason = <A, R>(self: Effect.Effect<A, { readonly reason: string }, R>) =>
+  Effect.map(Effect.flip(self), ({ reason }) => reason)
+
+describe("MemoryService remembers", () => {
+  it.effect("what is remembered is recalled, and taken back; each is told", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const plan = yield* heard(memory.plan(turns, { scope }))
+      assert.deepStrictEqual(plan.tags, [])
+
+      const remembered = yield* heard(memory.remember(turns, { scope }))
+      assert.deepStrictEqual(remembered.tags, ["memory_written"])
+
+      const recalled = yield* heard(memory.recall({ text: "Porto?", mode: "hybrid" }))
+      assert.deepStrictEqual(recalled.tags, ["memory_recalled"])
+      assert.deepStrictEqual(
+        Exit.isSuccess(recalled.result) && recalled.result.value.hits.map(({ record }) => record.body),
+        ["Ada moved to Porto"]
+      )
+
+      const receipt = yield* remembered.result
+      const undone = yield* heard(memory.undo(receipt))
+      assert.deepStrictEqual(undone.tags, ["memory_forgotten"])
+      assert.deepStrictEqual((yield* memory.list({})).items, [])
+      const again = yield* heard(memory.undo(receipt))
+      assert.deepStrictEqual(again.tags, ["memory_write_failed"])
+    }).pipe(run({ script: [...add("Ada moved to Porto"), ...add("Ada moved to Porto")] })))
+
+  it.effect("the same script gives the same memories", () => {
+    const once = Effect.gen(function*() {
+      const memory = yield* service
+      return yield* memory.remember(turns, { scope })
+    }).pipe(run({ script: add("Ada moved to Porto"), now: "2026-01-01", seed: 7 }))
+    return Effect.gen(function*() {
+      assert.deepStrictEqual(yield* once, yield* once)
+    })
+  })
+
+  it.effect("a call that fails is told, and writes nothing", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const { result, tags } = yield* heard(memory.remember(turns, { scope }))
+      assert.isTrue(Exit.isFailure(result))
+      assert.deepStrictEqual(tags, ["memory_write_failed"])
+      assert.deepStrictEqual((yield* memory.list({})).items, [])
+    }).pipe(run()))
+
+  it.effect("another viewer's receipt is not for this one to undo", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const receipt = yield* memory.remember(turns, { scope })
+      assert.strictEqual(yield* reason(memory.undo(receipt).pipe(MemoryService.as(eve))), "not_owned")
+      assert.strictEqual(yield* reason(memory.undo({ ...receipt, viewer: eve })), "not_owned")
+      // said to be one's own, it is still about what one does not see
+      const forged = { ...receipt, viewer: eve }
+      assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(eve))), "not_found")
+      assert.lengthOf((yield* memory.list({})).items, 1)
+    }).pipe(run({ script: add("Ada moved to Porto") })))
+
+  it.effect("Global is not written where that is denied, nor restored by a receipt", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const store = yield* MemoryStore.MemoryStore
+      const anyone = Viewer.make({})
+      const [put] = yield* store.put(Viewer.system(), [{
+        scope: Global,
+        kind: "semantic",
+        body: "Deploys are on Monday"
+      }])
+      for (
+        const call of [memory.remember(turns, { scope: Global }), memory.plan(turns, { scope: Global, infer: false })]
+      ) {
+        assert.strictEqual(yield* reason(call), "not_owned")
+      }
+      const { id } = put!.record
+      const forged = {
+        viewer: anyone,
+        mutations: [],
+        applied: [{ id, outcome: "created", before: 0, record: put!.record }]
+      } as const
+      assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(anyone))), "not_owned")
+    }).pipe(run({ spec: { globalWrites: "deny" }, script: add("x") })))
+
+  it.effect("without a model it is unsupported and says what to provide; turns are kept, and found by their words", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      for (const call of [memory.remember(turns, { scope }), memory.plan(turns, { scope })]) {
+        const error = yield* Effect.flip(call)
+        assert.strictEqual(error.reason, "unsupported")
+        assert.include(error.message, "Completion")
+      }
+      yield* memory.remember(turns, { scope, infer: false })
+      const { failures, hits } = yield* memory.recall({ text: "Porto" })
+      assert.deepStrictEqual([hits.length, failures], [1, []])
+      assert.strictEqual(yield* memory.embedMissing, 0)
+    }).pipe(bare))
+
+  it.effect("a vector now is asked for; else it waits", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const { vectors } = yield* MemoryStore.MemoryStore
+      const waiting = Effect.map(Option.getOrThrow(vectors).pending("hash-256"), (all) => all.map(({ text }) => text))
+      const { record } = yield* memory.put({ scope, kind: "semantic", body: "tea" }, { embed: true })
+      yield* memory.put({ scope, kind: "semantic", body: "coffee" })
+      assert.deepStrictEqual(yield* waiting, ["coffee"])
+      yield* memory.update(record.id, { body: "green tea" }, { embed: true, ifRevision: 1 })
+      assert.deepStrictEqual(yield* waiting, ["coffee"])
+      assert.strictEqual(yield* memory.embedMissing, 1)
+      assert.deepStrictEqual(yield* waiting, [])
+    }).pipe(run()))
+
+  it.effect("a vector that cannot be made is told, and the memory is there", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const { result, tags } = yield* heard(memory.put({ scope, kind: "semantic", body: "tea" }, { embed: true }))
+      assert.isTrue(Exit.isSuccess(result))
+      assert.deepStrictEqual(tags, ["memory_written", "memory_degraded"])
+      const recalled = yield* heard(memory.recall({ text: "tea" }))
+      assert.deepStrictEqual(recalled.tags, ["memory_recalled", "memory_degraded"])
+    }).pipe(
+      MemoryService.as(ada),
+      Effect.provide(
+        MemoryService.layer().pipe(Layer.provide(
+          Layer.merge(
+            MemoryStore.layerInMemory,
+            Layer.succeed(Embedder.Embedder, {
+              model: "broken",
+              dimensions: 3,
+              embed: () => MemoryError.make("model", { op: "embed", message: "down" })
+            })
+          )
+        ))
+      )
+    ))
+})
