@@ -1,0 +1,81 @@
+/** The vectors that Deuz left beside its files, brought in when their model is first asked for. A cache of a stranger's. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../../../domain/MemoryError.ts"
+import { hashOf } from "../../../ranking/Embeddings.ts"
+import type { Sidecar } from "../../MemoryStore.ts"
+import * as Deuz from "./Deuz.ts"
+import type { Disk } from "./Disk.ts"
+import type { Entry } from "./Mirror.ts"
+
+export interface DeuzVectors extends Sidecar {
+  /** Why the file cannot be read, once somebody needed it. */
+  readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
+}
+
+const path = ".deuz-vectors.json"
+const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
+
+/** `sidecar`, with vectors for those of the entries that Deuz wrote and nobody has changed since. */
+export const make = (disk: Disk, entries: () => ReadonlyArray<Entry>, sidecar: Sidecar): Effect.Effect<DeuzVectors> =>
+  Effect.map(Effect.makeSemaphore(1), (importing) => {
+    const { embeddings } = sidecar
+    const asked = new Set<string>()
+    let issue: MemoryError.MemoryError | undefined
+
+    const left = Effect.flatMap(disk.read(path), (text) => Schema.decode(Vectors)(Option.getOrElse(text, () => "{}")))
+      .pipe(
+        Effect.matchEffect({
+          onSuccess: (vectors) => Effect.as(Effect.sync(() => issue = undefined), new Map(Object.entries(vectors))),
+          onFailure: (cause) =>
+            Effect.sync(() => {
+              issue = MemoryError.make("corrupt", {
+                op: "read",
+                message: `${path} cannot be read`,
+                detail: { location: path },
+                cause
+              })
+              return new Map<string, unknown>()
+            })
+        })
+      )
+
+    const bringIn = (model: string) =>
+      Effect.gen(function*() {
+        const wanted = entries().filter(({ extra, path, row }) =>
+          Deuz.isPlace(path) && extra["embeddingModelId"] === model &&
+          embeddings.get(model, hashOf(row.record)) === undefined
+        )
+        if (wanted.length === 0) return
+        const vectors = yield* left
+        const rows = wanted.flatMap(({ row: { record } }) => {
+          const vector = vectors.get(record.source.reference ?? "")
+          return isVector(vector) ? [[hashOf(record), Float32Array.from(vector)] as const] : []
+        }).filter(([, vector]) => vector.every(Number.isFinite)) // a number may be too large for 32 bits
+        const dimensions = embeddings.dimensions(model) ?? mostCommon(rows.map(([, { length }]) => length))
+        const fit = rows.filter(([, { length }]) => length === dimensions)
+        if (fit.length > 0) yield* sidecar.append(model, fit)
+      })
+
+    return {
+      ...sidecar,
+      follow: (model) =>
+        Effect.zipRight(
+          sidecar.follow(model),
+          Effect.suspend(() =>
+            asked.has(model) ? Effect.void : Effect.tap(bringIn(model), () => Effect.sync(() => asked.add(model)))
+          ).pipe(importing.withPermits(1))
+        ),
+      issues: () => issue === undefined ? [] : [{ path, error: issue }]
+    }
+  })
+
+const isVector = Schema.is(Schema.NonEmptyArray(Schema.Number))
+
+/** Vectors of one model have one length, whatever befell a few of them. */
+const mostCommon = (lengths: ReadonlyArray<number>): number | undefined => {
+  const counts = new Map<number, number>()
+  for (const length of lengths) counts.set(length, (counts.get(length) ?? 0) + 1)
+  return Array.from(counts).sort(([, a], [, b]) => b - a)[0]?.[0]
+}
