@@ -1,14 +1,11 @@
 /** Text to vectors. */
 import type * as FileSystem from "@effect/platform/FileSystem"
-import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
-import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
+import * as VectorCache from "./VectorCache.ts"
 import * as WordVectors from "./WordVectors.ts"
 
 /** Some models embed a question otherwise than what answers it. */
@@ -45,90 +42,16 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
   Effect.map(Effect.makeSemaphore(options.concurrency ?? 4), (permits) => {
     const { dimensions, model } = primitives
     const { batch = 32, cache = 1_000 } = options
-    const kept = recentlyUsed(cache)
-    const underWay = new Map<string, Pending>()
-
-    const call = (texts: ReadonlyArray<string>, purpose: Purpose) =>
+    const ask = (texts: ReadonlyArray<string>, purpose: Purpose) =>
       Effect.suspend(() => primitives.embed(texts, purpose)).pipe(
         Effect.filterOrElse(
           (vectors) => vectors.length === texts.length && vectors.every((vector) => isOf(vector, dimensions)),
           (vectors) => Effect.fail(malformed(texts.length, dimensions, vectors))
         ),
         permits.withPermits(1),
-        Effect.withSpan("Embedder.call", { attributes: { model, texts: texts.length } })
+        Effect.withSpan("Embedder.call", { attributes: { model, purpose, texts: texts.length } })
       )
-
-    const embed = (texts: ReadonlyArray<string>, purpose: Purpose): ReturnType<Service["embed"]> =>
-      Effect.suspend(() => {
-        const vectors = new Map<string, Float32Array>()
-        const mine = new Map<string, Pending>()
-        const others = new Map<string, Pending>()
-        for (const text of new Set(texts)) {
-          const key = `${purpose}\n${text}`
-          const vector = kept.get(key)
-          const pending = underWay.get(key)
-          if (vector) vectors.set(text, vector)
-          else if (pending) others.set(text, pending)
-          else {
-            const claim: Pending = Deferred.unsafeMake(FiberId.none)
-            underWay.set(key, claim)
-            mine.set(text, claim)
-          }
-        }
-
-        const settle = (text: string, exit: Exit.Exit<Float32Array | undefined, MemoryError.MemoryError>) => {
-          const claim = mine.get(text)
-          if (!claim) return
-          const key = `${purpose}\n${text}`
-          mine.delete(text)
-          underWay.delete(key)
-          Deferred.unsafeDone(claim, exit)
-          if (Exit.isFailure(exit) || !exit.value) return
-          vectors.set(text, exit.value)
-          kept.set(key, exit.value)
-        }
-        /** Without an exit: this fiber was stopped, and whoever waits for it is not to be stopped by that. */
-        const settleAll = (
-          texts: Iterable<string>,
-          exit: Exit.Exit<ReadonlyArray<Float32Array>, MemoryError.MemoryError>
-        ) =>
-          Effect.sync(() => {
-            for (const [n, text] of Array.from(texts).entries()) {
-              settle(text, Exit.isInterrupted(exit) ? Exit.succeed(undefined) : Exit.map(exit, (all) => all[n]))
-            }
-          })
-
-        const asked = Effect.forEach(
-          Arr.chunksOf(mine.keys(), batch),
-          (chunk) => Effect.onExit(call(chunk, purpose), (exit) => settleAll(chunk, exit)),
-          { concurrency: "unbounded", discard: true }
-        )
-        const awaited = Effect.gen(function*() {
-          const left: Array<string> = []
-          for (const [text, pending] of others) {
-            const vector = yield* Deferred.await(pending)
-            if (vector) vectors.set(text, vector)
-            else left.push(text)
-          }
-          if (left.length === 0) return
-          const again = yield* embed(left, purpose)
-          for (const [n, text] of left.entries()) vectors.set(text, again[n]!)
-        })
-        return asked.pipe(
-          Effect.onExit(() => settleAll(mine.keys(), Exit.interrupt(FiberId.none))), // of those that never began
-          Effect.zipRight(awaited),
-          Effect.map(() => texts.map((text) => vectors.get(text)!))
-        )
-      })
-
-    return {
-      model,
-      dimensions,
-      embed: (texts, purpose) =>
-        Effect.withSpan(embed(texts, purpose), "Embedder.embed", {
-          attributes: { model, purpose, texts: texts.length }
-        })
-    }
+    return traced({ model, dimensions, embed: VectorCache.make(cache, batch, ask) })
   })
 
 /**
@@ -138,17 +61,12 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
  */
 export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
   Embedder,
-  Effect.map(WordVectors.load, (vectorOf) => {
-    const { dimensions, model } = WordVectors
-    return {
-      model,
-      dimensions,
-      embed: (texts, purpose) =>
-        Effect.forEach(texts, (text) => Effect.sync(() => vectorOf(text))).pipe(
-          Effect.withSpan("Embedder.embed", { attributes: { model, purpose, texts: texts.length } })
-        )
-    }
-  })
+  Effect.map(WordVectors.load, (vectorOf) =>
+    traced({
+      model: WordVectors.model,
+      dimensions: WordVectors.dimensions,
+      embed: (texts) => Effect.forEach(texts, (text) => Effect.sync(() => vectorOf(text)))
+    }))
 )
 
 /** No vectors: searches are lexical. */
@@ -172,8 +90,14 @@ export const layerHash = (
     embed: (texts) => Effect.sync(() => texts.map((text) => hashed(text, dimensions)))
   })
 
-/** `undefined`: whoever asked was interrupted. */
-type Pending = Deferred.Deferred<Float32Array | undefined, MemoryError.MemoryError>
+const traced = ({ dimensions, embed, model }: Service): Service => ({
+  model,
+  dimensions,
+  embed: (texts, purpose) =>
+    Effect.withSpan(Effect.suspend(() => embed(texts, purpose)), "Embedder.embed", {
+      attributes: { model, purpose, texts: texts.length }
+    })
+})
 
 const isOf = (vector: Float32Array, dimensions: number): boolean =>
   vector.length === dimensions && vector.every(Number.isFinite)
@@ -186,22 +110,6 @@ const malformed = (texts: number, dimensions: number, vectors: ReadonlyArray<Flo
     ? `a vector of ${wrong.length} dimensions, not ${dimensions}`
     : "a vector with a number that is not finite"
   return MemoryError.make("model", { op: "Embedder.embed", message: `the embedding model gave ${got}` })
-}
-
-/** At most `limit`; the one whose use is longest ago goes first. */
-const recentlyUsed = (limit: number) => {
-  const entries = new Map<string, Float32Array>()
-  return {
-    get: (key: string): Float32Array | undefined => {
-      const vector = entries.get(key)
-      if (vector && entries.delete(key)) entries.set(key, vector)
-      return vector
-    },
-    set: (key: string, vector: Float32Array): void => {
-      entries.set(key, vector)
-      if (entries.size > limit) { for (const oldest of entries.keys()) return void entries.delete(oldest) }
-    }
-  }
 }
 
 const termsOf = Tokenizer.make({ stem: true })

@@ -20,7 +20,7 @@ import * as Tokenizer from "../ranking/Tokenizer.ts"
 export const model = "glove-100d-20k-1"
 export const dimensions = 100
 
-/** Reads the table, 2 MB; a text without a word that it knows is the zero vector. ~10 µs a short text. */
+/** Reads the table, 2 MB; a text without a word that it knows is the zero vector. ~5 µs a short text. */
 export const load: Effect.Effect<(text: string) => Float32Array, MemoryError.MemoryError, FileSystem.FileSystem> =
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem

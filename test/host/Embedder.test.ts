@@ -116,6 +116,20 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls, [["a"], ["a"]])
     }))
 
+  it.effect("wherever a caller is interrupted, the next one gets its vectors", () =>
+    Effect.gen(function*() {
+      const { service } = backend(Effect.repeatN(Effect.yieldNow(), 5))
+      for (let steps = 0; steps < 60; steps++) {
+        const { embed } = yield* Embedder.make(service, { batch: 2, concurrency: 1 })
+        const first = yield* Effect.fork(embed(texts(6), "add"))
+        const second = yield* Effect.fork(embed(texts(8), "add"))
+        yield* Effect.repeatN(Effect.yieldNow(), steps)
+        yield* Fiber.interruptFork(first)
+        assert.lengthOf(yield* Fiber.join(second), 8)
+        assert.lengthOf(yield* embed(texts(6), "add"), 6)
+      }
+    }))
+
   it.effect("a failure is the failure of all who wait, and nothing is kept of it", () =>
     Effect.gen(function*() {
       let down = true
