@@ -15,6 +15,8 @@ import { fenced, line, more } from "../harness/PromptBlock.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
 import * as ToolScope from "./ToolScope.ts"
 
+export { make as makeRecords } from "./RecordTools.ts"
+
 /** remember, recall, and forget with `allowForget`; none where the spec says `enabled: false`. */
 export const make = (
   viewer: Viewer

@@ -1,0 +1,187 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as MemoryTools from "../../src/agent/MemoryTools.ts"
+import { type MemoryId, stableId } from "../../src/domain/MemoryId.ts"
+import { Global } from "../../src/domain/MemoryScope.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemoryService from "../../src/harness/MemoryService.ts"
+import type * as MemorySpec from "../../src/harness/MemorySpec.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { free, idOf, reason } from "./Calls.ts"
+
+const bob = Viewer.make({ userId: "bob" })
+const eve = Viewer.make({ userId: "eve" })
+
+const recordsOf = (viewer: Viewer.Viewer) =>
+  Effect.map(
+    MemoryTools.makeRecords(viewer),
+    (tools) => (name: string, input: unknown = {}) => tools.find((tool) => tool.name === name)!.call(input)
+  )
+
+const within = (spec: MemorySpec.Input = free) => Effect.provide(MemoryService.layerTest({ spec }))
+
+const record = (viewer: Viewer.Viewer, id: MemoryId) =>
+  Effect.flatMap(
+    MemoryStore.MemoryStore,
+    (store) => Effect.map(store.get(viewer, [id]), ([found]) => Option.getOrThrow(found!))
+  )
+
+describe("MemoryTools.makeRecords", () => {
+  it.effect("five tools, of which three write; none where memory is off", () =>
+    Effect.gen(function*() {
+      const tools = yield* MemoryTools.makeRecords(bob)
+      assert.deepStrictEqual(tools.map(({ name, writes }) => [name, writes]), [
+        ["memory_append", true],
+        ["memory_search", false],
+        ["memory_update", true],
+        ["memory_delete", true],
+        ["memory_view", false]
+      ])
+      for (const { jsonSchema } of tools) {
+        assert.include(jsonSchema, { type: "object", additionalProperties: false })
+        assert.notMatch(JSON.stringify(jsonSchema), /\$ref|\$schema|\$defs|allOf/)
+      }
+      assert.deepStrictEqual(yield* MemoryTools.makeRecords(bob).pipe(within({ enabled: false })), [])
+    }).pipe(within()))
+
+  it.effect("a round: appended, found, updated, viewed, deleted", () =>
+    Effect.gen(function*() {
+      const call = yield* recordsOf(bob)
+      const { data, text } = yield* call("memory_append", { text: " Likes dark mode ", kind: "procedural" })
+      const id = idOf(data)
+      assert.strictEqual(text, JSON.stringify({ id }))
+      assert.deepInclude(yield* record(bob, id), {
+        scope: { userId: "bob" },
+        kind: "procedural",
+        body: "Likes dark mode",
+        source: { origin: "agent", trust: 1 }
+      })
+      assert.deepStrictEqual((yield* call("memory_search", { query: "which mode?" })).data, [
+        { id, text: "Likes dark mode", score: 1 }
+      ])
+      assert.deepStrictEqual((yield* call("memory_update", { id, text: "Likes light mode" })).data, { id })
+      assert.deepStrictEqual((yield* call("memory_view")).data, [{ id, text: "Likes light mode", kind: "procedural" }])
+      assert.deepStrictEqual((yield* call("memory_view", { kind: "semantic" })).data, [])
+      assert.deepStrictEqual((yield* call("memory_delete", { id })).data, { id, deleted: true })
+      assert.deepStrictEqual((yield* call("memory_view")).data, [])
+    }).pipe(within()))
+
+  it.effect("what is appended or updated has its vector at once", () =>
+    Effect.gen(function*() {
+      const call = yield* recordsOf(bob)
+      const { vectors } = yield* MemoryStore.MemoryStore
+      const waiting = Option.getOrThrow(vectors).pending("hash-256")
+      const { data } = yield* call("memory_append", { text: "Likes dark mode" })
+      assert.deepStrictEqual(yield* waiting, [])
+      yield* call("memory_update", { id: idOf(data), text: "Likes light mode" })
+      assert.deepStrictEqual(yield* waiting, [])
+    }).pipe(within()))
+
+  it.effect("an update leaves nothing of the old text, also where there was a summary", () =>
+    Effect.gen(function*() {
+      const call = yield* recordsOf(bob)
+      const store = yield* MemoryStore.MemoryStore
+      const [put] = yield* store.put(bob, [{
+        scope: { userId: "bob" },
+        kind: "user",
+        summary: "Dark mode",
+        body: "He likes it."
+      }])
+      yield* call("memory_update", { id: put!.record.id, text: "Likes light mode" })
+      const changed = yield* record(bob, put!.record.id)
+      assert.notInclude(changed.summary + changed.body, "ark")
+      assert.strictEqual(changed.revision, 2)
+    }).pipe(within()))
+
+  it.effect("another's record is answered as one that is not there, and stays as it is", () =>
+    Effect.gen(function*() {
+      const [bobs, eves] = [yield* recordsOf(bob), yield* recordsOf(eve)]
+      const id = idOf((yield* bobs("memory_append", { text: "Bob's secret" })).data)
+      const answers = (id: string) =>
+        Effect.all([
+          Effect.flip(eves("memory_update", { id, text: "Eve was here" })),
+          Effect.flip(eves("memory_delete", { id }))
+        ])
+      const [foreign, missing] = [yield* answers(id), yield* answers(stableId("nobody's"))]
+      assert.deepStrictEqual(foreign, missing)
+      assert.deepStrictEqual(foreign.map(({ reason }) => reason), ["not_found", "not_found"])
+      assert.deepStrictEqual((yield* eves("memory_view")).data, [])
+      assert.deepStrictEqual((yield* eves("memory_search", { query: "secret" })).data, [])
+      assert.deepInclude(yield* record(bob, id), { body: "Bob's secret", revision: 1 })
+    }).pipe(within()))
+
+  it.effect("what is Global or an instruction is changed by nobody who may not", () =>
+    Effect.gen(function*() {
+      const call = yield* recordsOf(bob)
+      const store = yield* MemoryStore.MemoryStore
+      const put = (options: MemoryStore.PutOptions) =>
+        Effect.map(
+          store.put(Viewer.system(), [{ scope: Global, kind: "semantic", body: JSON.stringify(options) }], options),
+          ([put]) => put!.record.id
+        )
+      const [plain, instruction] = [yield* put({}), yield* put({ origin: "instructions", trust: 0 })]
+      for (const [id, expected] of [[plain, "not_owned"], [instruction, "read_only"]] as const) {
+        assert.strictEqual(yield* reason(call("memory_update", { id, text: "x" })), expected)
+        assert.strictEqual(yield* reason(call("memory_delete", { id })), expected)
+      }
+      const anyone = yield* recordsOf(Viewer.make({}))
+      assert.strictEqual(yield* reason(anyone("memory_append", { text: "x" })), "not_owned")
+    }).pipe(within({ ...free, globalWrites: "deny" })))
+
+  it.effect("append, update and delete are behind the write limit; search and view are not", () =>
+    Effect.gen(function*() {
+      const call = yield* recordsOf(bob)
+      const id = idOf((yield* call("memory_append", { text: "one" })).data)
+      for (
+        const [name, input] of [
+          ["memory_append", { text: "two" }],
+          ["memory_update", { id, text: "two" }],
+          ["memory_delete", { id }]
+        ] as const
+      ) assert.strictEqual(yield* reason(call(name, input)), "rate_limited")
+      assert.deepStrictEqual((yield* call("memory_view")).data, [{ id, text: "one", kind: "semantic" }])
+      assert.lengthOf((yield* call("memory_search", { query: "one" })).data as ReadonlyArray<unknown>, 1)
+    }).pipe(within({})))
+
+  it.effect("what breaks a shape is refused, an argument that names a viewer included", () =>
+    Effect.gen(function*() {
+      const call = yield* recordsOf(bob)
+      for (
+        const [name, input] of [
+          ["memory_append", { text: " " }],
+          ["memory_append", { text: "x".repeat(4_001) }],
+          ["memory_append", { text: "x", userId: "eve" }],
+          ["memory_append", { text: "x", kind: "No kind" }],
+          ["memory_append", { text: "x", kind: "core" }],
+          ["memory_search", { query: "x", topK: 0 }],
+          ["memory_search", {}],
+          ["memory_view", { limit: -1 }],
+          ["memory_delete", {}]
+        ] as const
+      ) assert.strictEqual(yield* reason(call(name, input)), "invalid_draft", JSON.stringify(input).slice(0, 40))
+      assert.strictEqual(yield* reason(call("memory_update", { id: "7", text: "x" })), "invalid_id")
+    }).pipe(within()))
+
+  it.effect("fifty at most are viewed unless more are asked for", () =>
+    Effect.gen(function*() {
+      const call = yield* recordsOf(bob)
+      const store = yield* MemoryStore.MemoryStore
+      yield* store.put(
+        bob,
+        Array.from({ length: 60 }, (_, i) => ({ scope: { userId: "bob" }, kind: "reference", body: `${i}` }))
+      )
+      assert.lengthOf((yield* call("memory_view")).data as ReadonlyArray<unknown>, 50)
+      assert.lengthOf((yield* call("memory_view", { limit: 60 })).data as ReadonlyArray<unknown>, 60)
+    }).pipe(within()))
+
+  it.effect("a narrow viewer writes as narrowly, and sees no wider than it may", () =>
+    Effect.gen(function*() {
+      const narrow = Viewer.make({ userId: "bob", sessionId: "s" })
+      const id = idOf((yield* (yield* recordsOf(narrow))("memory_append", { text: "in the session" })).data)
+      assert.deepStrictEqual((yield* record(narrow, id)).scope, { userId: "bob", sessionId: "s" })
+      assert.strictEqual(yield* reason((yield* recordsOf(bob))("memory_delete", { id })), "not_found")
+      const all = yield* recordsOf(Viewer.make({ userId: "bob", reach: "within" }))
+      assert.deepStrictEqual((yield* all("memory_delete", { id })).data, { id, deleted: true })
+    }).pipe(within()))
+})
