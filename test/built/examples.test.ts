@@ -37,6 +37,7 @@ const problems = compile(path, {
   "b-harness.ts": harness(frozen),
   "b-secret.ts": harness(secret),
   "b-secret-elsewhere.ts": harness(secret, elsewhereCalled),
+  "d-pipeline.ts": source("d-pipeline.ts"),
   "h-viewer.ts": source("h-viewer.ts"),
   "i-own-kind.ts": source("i-own-kind.ts")
 })
@@ -72,6 +73,14 @@ describe("examples", () => {
       assert.notInclude(output, "memory_written")
     }
   )
+
+  it("d: a conversation is planned, remembered and recalled, offline", () => {
+    const { code, output } = run(join(path, "d-pipeline.js"), elsewhere())
+    assert.strictEqual(code, 0, output)
+    const [plan, open, ...block] = output.trim().split("\n")
+    assert.deepStrictEqual([plan, open, block.at(-1)], ["would change 1", "<memory>", "</memory>"])
+    assert.include(block, "Ada moved to Lisbon")
+  })
 
   it("i: a kind of one's own is stored, queried by its data and changed", () => {
     assert.deepStrictEqual(run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
