@@ -13,6 +13,12 @@ export interface Catalog {
   readonly links: () => Links.Links
   /** The row of an id is now this one; `undefined`: there is none. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
+  /** The index, for `restore` in a process that has set the same rows. `undefined`: nobody has asked for it yet. */
+  readonly encoded: () => Uint8Array | undefined
+  /** Of the rows set so far. The bytes are its own from now on; what does not fit them is built anew. */
+  readonly restore: (encoded: Uint8Array) => void
+  /** Whether the index was built here, and not restored. */
+  readonly isBuilt: () => boolean
   /** Rows, tombstones not among them. */
   readonly size: () => number
   /** Of those with the key that are live at `now`, the first to come; `besides` are known otherwise. Cost: those with the key. */
@@ -25,21 +31,39 @@ export interface Catalog {
 
 export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
   const rows = new Map<MemoryId, Stored>()
-  const holders = new Map<string, Set<MemoryId>>()
+  let holders: Map<string, Set<MemoryId>> | undefined
   let index: MemoryIndex.MemoryIndex | undefined
+  let encoded: Uint8Array | undefined
+  let isBuilt = false
   let links: Links.Links | undefined
 
+  const hold = ({ dedupeKey, record }: Stored) => {
+    if (dedupeKey === undefined) return
+    const all = holders?.get(dedupeKey)
+    if (all) all.add(record.id)
+    else holders?.set(dedupeKey, new Set([record.id]))
+  }
   const release = (id: MemoryId) => {
     const key = rows.get(id)?.dedupeKey
     if (key === undefined) return
-    const all = holders.get(key)
+    const all = holders?.get(key)
     all?.delete(id)
-    if (all?.size === 0) holders.delete(key)
+    if (all?.size === 0) holders?.delete(key)
+  }
+
+  /** Put off until someone asks, or a row changes. */
+  const restored = () => {
+    if (encoded === undefined) return
+    const made = MemoryIndex.make({ kinds })
+    if (made.restore(encoded, (id) => rows.get(id)?.record) && made.size === rows.size) index = made
+    encoded = undefined
   }
 
   return {
     index() {
+      restored()
       if (index === undefined) {
+        isBuilt = true
         index = MemoryIndex.make({ kinds })
         for (const { record } of rows.values()) index.add(record)
       }
@@ -52,7 +76,13 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
       }
       return links
     },
+    encoded: () => encoded ?? index?.encode(),
+    restore(bytes) {
+      encoded = bytes
+    },
+    isBuilt: () => isBuilt,
     set(id, row) {
+      restored()
       release(id)
       if (row === undefined || row.forgotten) {
         rows.delete(id)
@@ -63,13 +93,14 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
       rows.set(id, row)
       index?.add(row.record)
       links?.set(id, row.record)
-      if (row.dedupeKey === undefined) return
-      const all = holders.get(row.dedupeKey)
-      if (all) all.add(id)
-      else holders.set(row.dedupeKey, new Set([id]))
+      hold(row)
     },
     size: () => rows.size,
     holder(dedupeKey, now, besides) {
+      if (holders === undefined) {
+        holders = new Map()
+        for (const row of rows.values()) hold(row)
+      }
       let first: Stored["record"] | undefined
       for (const id of holders.get(dedupeKey) ?? []) {
         const row = rows.get(id)

@@ -6,7 +6,8 @@ import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { canonicalJson, sha256 } from "../../src/domain/Digest.ts"
+import { canonicalJson, sha256, sign } from "../../src/domain/Digest.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
 import { draft, fact, id, put, system } from "../../src/testing/Sample.ts"
@@ -49,6 +50,24 @@ const everything = (store: Service) =>
 const state = (root: string) =>
   Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), ({ store }) => everything(store)))
 
+/** Of two tenants, all that is found. */
+const answers = (root: string) =>
+  Effect.scoped(
+    Effect.flatMap(opened(root, { lockTimeout: 30 }), ({ store }) =>
+      Effect.forEach(["default", "other"], (tenant) =>
+        Effect.map(
+          store.search(Viewer.system(tenant), { text: "fact body elsewhere", limit: 100 }),
+          ({ hits }) =>
+            hits.map(({ record, score }) => [record.id, record.body, score])
+        )))
+  )
+
+/** As if written an hour ago, so that a look tells each change by its time. */
+const age = (root: string) => {
+  const then = Date.now() / 1_000 - 3_600
+  for (const name of Object.keys(files(root))) fs.utimesSync(path.join(root, name), then, then)
+}
+
 describe("a vault reopened", () => {
   it.scoped("two runs with one clock and one seed leave equal files, byte for byte", () =>
     Effect.gen(function*() {
@@ -87,6 +106,93 @@ describe("a vault reopened", () => {
       assert.strictEqual(yield* state(root), open)
       fs.rmSync(sidecar(root, "snapshot"))
       assert.strictEqual(yield* state(root), open)
+    }))
+
+  it.scopedLive("takes the index from its snapshot, and to it what hands have changed, added and removed since", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
+      age(root)
+      yield* answers(root) // searched: the snapshot has the index from here on
+      const before = yield* answers(root)
+      const kept = fs.readFileSync(sidecar(root, "snapshot"))
+      assert.deepStrictEqual(yield* answers(root), before)
+      assert.isTrue(kept.equals(fs.readFileSync(sidecar(root, "snapshot"))), "nothing was built, so nothing was saved")
+      const paths = Object.keys(files(root)).map((name) => path.join(root, name))
+      fs.rmSync(paths[3]!)
+      fs.writeFileSync(paths[5]!, `${fs.readFileSync(paths[5]!, "utf8")}fact fact body\n`)
+      fs.writeFileSync(path.join(root, "note.md"), "The body of a fact")
+      const after = yield* answers(root)
+      assert.notDeepEqual(after, before)
+      fs.rmSync(sidecar(root, "snapshot"))
+      assert.deepStrictEqual(yield* answers(root), after)
+    }))
+
+  it.scopedLive(
+    "takes nothing from a snapshot that is cut, has a bit turned, or is of another vault or version",
+    () =>
+      Effect.gen(function*() {
+        const [root, other] = [yield* place, yield* place]
+        const { key } = yield* Effect.scoped(Effect.gen(function*() {
+          const { store } = yield* opened(root)
+          yield* fill(store)
+          yield* (yield* opened(other)).store.put(system, Array.from({ length: 30 }, (_, n) => draft(`fact ${n}`)))
+          return JSON.parse(fs.readFileSync(sidecar(root, "vault.json"), "utf8"))
+        }))
+        age(root)
+        yield* Effect.scoped(opened(root))
+        const early = fs.readFileSync(sidecar(root, "snapshot"))
+        const before = yield* state(root)
+        yield* state(other)
+        const whole = fs.readFileSync(sidecar(root, "snapshot"))
+        assert.isAbove(whole.length, early.length, "with the index, now")
+        const body = whole.subarray(whole.indexOf(10) + 1)
+        const sealed = (bytes: Buffer) => Buffer.concat([Buffer.from(`${sign(key, bytes)}\n`), bytes])
+        const edited = (from: string | RegExp, to: string) =>
+          sealed(Buffer.from(body.toString("latin1").replace(from, to), "latin1"))
+        const head = body.subarray(0, body.indexOf(10)).toString()
+        const { entries } = JSON.parse(head)
+        const text = body.subarray(head.length + 1, head.length + 1 + entries)
+        const index = Buffer.from(body)
+        index[head.length + 1 + entries]! += 1 // its format
+        const forgeries = [
+          ...[0, 0.01, 0.3, 0.6, 0.9, 0.999].map((share) => whole.subarray(0, Math.floor(whole.length * share))),
+          ...[0, 10, 66, 0.1, 0.5, 0.8, 0.99].map((at) => {
+            const turned = Buffer.from(whole)
+            turned[at < 1 ? Math.floor(whole.length * at) : at]! ^= 4
+            return turned
+          }),
+          fs.readFileSync(sidecar(other, "snapshot")),
+          sealed(text), // as it was before it had a head
+          edited("\"version\":1", "\"version\":2"),
+          edited(/"kinds":"\[\[/, "\"kinds\":\"[[9,"),
+          sealed(index),
+          early
+        ]
+        for (const forged of forgeries) {
+          fs.writeFileSync(sidecar(root, "snapshot"), forged)
+          assert.strictEqual(yield* state(root), before)
+          assert.isFalse(forged.equals(fs.readFileSync(sidecar(root, "snapshot"))), "built anew, and saved")
+        }
+        fs.writeFileSync(sidecar(root, "snapshot"), whole)
+        assert.strictEqual(yield* state(root), before)
+        assert.isTrue(whole.equals(fs.readFileSync(sidecar(root, "snapshot"))), "ours")
+      }),
+    60_000
+  )
+
+  it.scopedLive("what is a double is asked of the kinds that are, not of those of the snapshot", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const say = Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        yield* store.put(system, Array.from({ length: 30 }, (_, n) => draft(`said ${n}`, { kind: "idea" })))
+        return Object.keys(files(root)).length
+      }))
+      assert.strictEqual(yield* say, 30)
+      const kinds = MemoryKind.layer(MemoryKind.make({ name: "idea", dedupe: true }))
+      assert.strictEqual(yield* Effect.provide(say, kinds), 30)
+      assert.strictEqual(yield* say, 60)
     }))
 
   for (const name of ["snapshot", "journal.json", "log", "lock"]) {

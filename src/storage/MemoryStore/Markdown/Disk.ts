@@ -75,14 +75,12 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
 
     const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> =>
       Effect.mapError(self, failure(relative))
+    const absent = (relative: string) => (error: PlatformError): Io<Option.Option<never>> =>
+      isReason(error, "NotFound") || hasCode(error, "ENOTDIR")
+        ? Effect.succeedNone
+        : Effect.fail(failure(relative)(error))
     const found = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<Option.Option<A>> =>
-      Effect.matchEffect(self, {
-        onSuccess: Effect.succeedSome,
-        onFailure: (error) =>
-          isReason(error, "NotFound") || hasCode(error, "ENOTDIR")
-            ? Effect.succeedNone
-            : Effect.fail(failure(relative)(error))
-      })
+      Effect.matchEffect(self, { onSuccess: Effect.succeedSome, onFailure: absent(relative) })
     const opened = <A>(
       relative: string,
       flag: FileSystem.OpenFlag,
@@ -132,16 +130,18 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     return {
       list: (folder) =>
         Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
+      // of every file at every look: as few steps as can be
       stat: (relative) =>
-        Effect.map(
-          found(fs.stat(at(relative)), relative),
-          Option.map((info) => ({
-            mtime: Option.match(info.mtime, { onNone: () => 0, onSome: (date) => date.getTime() }),
-            size: Number(info.size),
-            ino: Option.getOrElse(info.ino, () => 0),
-            type: info.type
-          }))
-        ),
+        Effect.matchEffect(fs.stat(at(relative)), {
+          onFailure: absent(relative),
+          onSuccess: ({ ino, mtime, size, type }) =>
+            Effect.succeedSome({
+              mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
+              size: Number(size),
+              ino: Option.getOrElse(ino, () => 0),
+              type
+            })
+        }),
       isLink,
       linkAbove,
       within: (relative) =>

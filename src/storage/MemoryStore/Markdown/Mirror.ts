@@ -108,6 +108,7 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
       return []
     }
     if (last?._tag === "Bad" && next?._tag === "Bad" && last.error === next.error) return []
+    if (last === undefined && next?._tag === "Entry") return settle(next, path, next)
     const news = [last, next].flatMap((one) => one?._tag === "Entry" ? [one] : [])
       .filter((one, i, all) => i === 0 || all[0]!.tenant !== one.tenant || all[0]!.row.record.id !== one.row.record.id)
       .flatMap((one) => settle(one, path, next))
@@ -117,9 +118,9 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
   const reclaim = (one: Entry, path: string, next: Entry | Bad | undefined): Entry | undefined => {
     const { id } = one.row.record
     const key = claim(one.tenant, id)
-    const others = claims.get(key)?.filter((other) => other.path !== path) ?? []
+    const others = claims.get(key)?.filter((other) => other.path !== path) ?? none
     const isMine = next?._tag === "Entry" && next.tenant === one.tenant && next.row.record.id === id
-    const all = isMine ? [...others, next].sort(better) : others
+    const all = isMine ? others.length === 0 ? [next] : [...others, next].sort(better) : others
     if (all.length > 0) claims.set(key, all)
     else claims.delete(key)
     return all[0]
@@ -136,15 +137,18 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
   }
 
   /** `walked`: come by from the root, with no link on the way. What most files are at most looks is as they were. */
-  const inspect = (path: string, walked: boolean, kept: Kept): Effect.Effect<Entry | Bad | undefined> => {
+  const inspect = (path: string, walked: boolean, kept: Kept, found: Map<string, Entry | Bad | undefined>) => {
     const known = files.get(path)
-    return walked && known?.settled && !troubles.has(path)
-      ? Effect.matchEffect(disk.stat(path), {
-        onFailure: () => examine(path, walked, kept),
-        onSuccess: (found) =>
-          Option.isSome(found) && same(known.stat, found.value) ? Effect.succeed(known) : examine(path, walked, kept)
-      })
-      : examine(path, walked, kept)
+    const anew = () => Effect.map(examine(path, walked, kept), (file) => void found.set(path, file))
+    if (!walked || !known?.settled || troubles.has(path)) return anew()
+    return Effect.matchEffect(disk.stat(path), {
+      onFailure: anew,
+      onSuccess: (stat) => {
+        if (Option.isNone(stat) || !same(known.stat, stat.value)) return anew()
+        found.set(path, known)
+        return Effect.void
+      }
+    })
   }
   const examine = (path: string, walked: boolean, kept: Kept): Effect.Effect<Entry | Bad | undefined> =>
     Effect.gen(function*() {
@@ -217,18 +221,8 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
       return Effect.map(
         Effect.forEach(
           lanes,
-          (lane) =>
-            Effect.forEach(
-              lane,
-              (path) => Effect.map(inspect(path, walked.has(path), kept), (file) => void found.set(path, file)),
-              {
-                discard: true
-              }
-            ),
-          {
-            concurrency,
-            discard: true
-          }
+          (lane) => Effect.forEach(lane, (path) => inspect(path, walked.has(path), kept, found), { discard: true }),
+          { concurrency, discard: true }
         ),
         () => paths.flatMap((path) => (touched.get(path) ?? 0) > at ? [] : set(path, found.get(path), at))
       )
@@ -271,6 +265,8 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
     lookAt: (paths) => lookAt(paths)
   }
 }
+
+const none: ReadonlyArray<Entry> = []
 
 /** Whether a record may have earlier revisions. */
 type Kept = (tenant: string, id: MemoryId) => boolean

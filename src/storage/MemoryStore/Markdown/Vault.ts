@@ -219,7 +219,9 @@ export const open = (
       )
     }
 
-    for (const entry of yield* Snapshot.load(disk, key)) mirror.set(entry.path, entry)
+    const last = yield* Snapshot.load(disk, context)
+    for (const entry of last.entries) mirror.set(entry.path, entry)
+    for (const [tenant, encoded] of last.indexes) mirror.catalog(tenant).restore(encoded)
     const loaded = new Set(mirror.entries())
     const { seen } = yield* log.news(false)
     if (yield* journal.isLeft) yield* exclusive(Effect.void)
@@ -250,9 +252,17 @@ export const open = (
       follow: follow(false),
       save: Effect.suspend(() => {
         const entries = mirror.entries()
+        const catalogs = mirror.tenants().map((tenant) => [tenant, mirror.catalog(tenant)] as const)
+        const built = catalogs.reduce((sum, [, catalog]) => catalog.isBuilt() ? sum + catalog.size() : sum, 0)
         const stale = entries.length - entries.filter((entry) => loaded.has(entry)).length
-        return stale + Math.abs(loaded.size - entries.length) > Math.max(20, entries.length / 50)
-          ? Snapshot.save(disk, key, entries)
+        return built + stale + Math.abs(loaded.size - entries.length) > Math.max(20, entries.length / 50)
+          ? Snapshot.save(disk, context, {
+            entries,
+            indexes: catalogs.flatMap(([tenant, catalog]) => {
+              const encoded = catalog.encoded()
+              return encoded === undefined ? [] : [[tenant, encoded] as const]
+            })
+          })
           : Effect.void
       })
     }
