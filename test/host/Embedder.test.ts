@@ -149,6 +149,17 @@ describe("Embedder.make", () => {
       assert.lengthOf(calls, 2)
     }))
 
+  it.effect("a failure of one batch leaves no other claimed", () =>
+    Effect.gen(function*() {
+      let down = true
+      const error = MemoryError.make("model", { op: "test", message: "" })
+      const { service } = backend(Effect.suspend(() => down ? Effect.fail(error) : Effect.void))
+      const { embed } = yield* Embedder.make(service, { batch: 1 })
+      yield* Effect.flip(embed(texts(20), "add"))
+      down = false
+      assert.lengthOf(yield* embed(texts(20), "add"), 20)
+    }))
+
   it.effect("an answer of the wrong shape is the model's failure", () =>
     Effect.gen(function*() {
       const wrong = [
