@@ -50,7 +50,8 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
   readonly embedding: Embedding.Embedding
   readonly kinds: ReadonlyMap<string, MemoryKind>
 }): Apply => {
-  const sufficient = plain(kinds)
+  const typed = typedAmong(kinds)
+  const plain = new Set(Array.from(kinds.keys()).filter((name) => !typed.has(name)))
 
   const extract = (turns: ReadonlyArray<Message>, { customExtract, customInstructions }: Options) =>
     turns.length === 0
@@ -106,14 +107,14 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
 
       const attempt = Effect.gen(function*() {
         const before = yield* Clock.currentTimeMillis
-        const found = yield* Neighbours.find(store, viewer, { scope, queries, trust, now: before })
+        const found = yield* Neighbours.find(store, viewer, { scope, queries, trust, typed, now: before })
         const existing = found.records
         const answer = yield* completion.complete(buildDecisionPrompt(facts, existing))
         const { kind = "semantic", sequence, session, supersede = "soft", ttl } = options
         const mutations = applyEvents(attribute(parseDecision(answer, existing.length), facts, existing), existing, {
           scope,
           kind,
-          kinds: sufficient,
+          kinds: plain,
           now: yield* Clock.currentTimeMillis,
           supersede,
           ttl: Turns.lifeOf(ttl),
@@ -151,6 +152,6 @@ const scopeFor = (viewer: Viewer.Any, scope: MemoryScope.MemoryScope): Io<Memory
 
 const isScope = Schema.is(MemoryScope.MemoryScope)
 
-/** Those kinds that a sentence is enough for: a fact that names another is of the default kind. */
-const plain = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
-  new Set(Array.from(kinds.values()).filter(({ schema }) => Schema.is(schema)({})).map(({ name }) => name))
+/** Kinds that a sentence is not enough for: they have their own ways to change. */
+const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
+  new Set(Array.from(kinds.values()).filter(({ schema }) => !Schema.is(schema)({})).map(({ name }) => name))

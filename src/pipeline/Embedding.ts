@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { sha256 } from "../domain/Digest.ts"
-import type { MemoryError } from "../domain/MemoryError.ts"
+import * as MemoryError from "../domain/MemoryError.ts"
 import type { Embedding as Query } from "../domain/MemoryFilter.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import type * as Embedder from "../host/Embedder.ts"
@@ -16,18 +16,19 @@ export type Vectors = ReadonlyMap<string, Float32Array>
 
 /** Active where both the embedder and the store have vectors: else it does nothing, and that is no failure. */
 export interface Embedding {
+  readonly active: boolean
   /** Each text once; empty where not active. */
-  readonly of: (texts: Iterable<string>, purpose: Embedder.Purpose) => Effect.Effect<Vectors, MemoryError>
-  /** To search by; `undefined` where not active. */
-  readonly query: (text: string) => Effect.Effect<Query | undefined, MemoryError>
+  readonly of: (texts: Iterable<string>, purpose: Embedder.Purpose) => Effect.Effect<Vectors, MemoryError.MemoryError>
+  /** To search by; `unsupported` where not active. */
+  readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
   /** Of these records, those that `known` has not are made; all are kept. How many were made. */
   readonly keep: (
     records: ReadonlyArray<MemoryRecord>,
     purpose: Embedder.Purpose,
     known?: Vectors
-  ) => Effect.Effect<number, MemoryError>
+  ) => Effect.Effect<number, MemoryError.MemoryError>
   /** All that the store has none for, of whatever tenant; how many were made. */
-  readonly missing: Effect.Effect<number, MemoryError>
+  readonly missing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
 export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Embedding => {
@@ -41,8 +42,17 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
   if (Option.isNone(vectors)) {
     const none = Effect.succeed(0)
     return {
+      active: false,
       of: () => Effect.succeed(new Map()),
-      query: () => Effect.succeed(undefined),
+      query: () =>
+        Effect.fail(
+          embedder.dimensions > 0
+            ? MemoryError.make("unsupported", { op: "recall", message: `${store.name} holds no vectors` })
+            : MemoryError.make("unsupported", {
+              op: "recall",
+              message: "there is nothing to embed with: provide an Embedder"
+            })
+        ),
       keep: () => none,
       missing: none
     }
@@ -50,6 +60,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
   const { attach, pending } = vectors.value
 
   return {
+    active: true,
     of: (texts, purpose) => embed(Array.from(new Set(texts)), purpose),
     query: (text) =>
       Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => ({

@@ -107,12 +107,10 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
     const recall = (viewer: Viewer.Any, query: MemoryQuery) =>
       Effect.gen(function*() {
         const { embedding: given, mode, text } = query
-        if (text === undefined || given !== undefined || mode === "lexical") return yield* store.search(viewer, query)
+        const asIs = text === undefined || given !== undefined || mode === "lexical"
+        if (asIs || (mode === undefined && !embedding.active)) return yield* store.search(viewer, query)
         const made = yield* Effect.either(embedding.query(text))
-        if (made._tag === "Right") {
-          const vector = made.right
-          return yield* store.search(viewer, { ...query, ...(vector && { embedding: vector }) })
-        }
+        if (made._tag === "Right") return yield* store.search(viewer, { ...query, embedding: made.right })
         if (mode === "vector") return yield* made.left
         const found = yield* store.search(viewer, { ...query, mode: "lexical" })
         return { ...found, failures: [...found.failures, { leg: "vector", error: made.left }] }

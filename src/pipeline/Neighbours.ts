@@ -1,6 +1,6 @@
 /**
  * The memories that new facts are compared with: of exactly the scope that is written, none that the facts may not
- * change. Those that match each fact best, then, while there is room, the newest: a contradiction need not share a word.
+ * change, and no turn stored as it was said, which stays said. Those that match each fact best, then, while there is room, the newest: a contradiction need not share a word.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -11,6 +11,7 @@ import { isExpired, type MemoryRecord, type Trust } from "../domain/MemoryRecord
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
+import * as Turns from "./Turns.ts"
 
 /** For each fact. */
 export const topK = 5
@@ -21,6 +22,8 @@ export interface Wanted {
   readonly queries: ReadonlyArray<Pick<MemoryQuery, "text" | "embedding">>
   /** Of the facts: what is more trusted is left alone. */
   readonly trust: Trust
+  /** Kinds that are left alone, too: a sentence is not enough for them. */
+  readonly typed: ReadonlySet<string>
   /** Epoch ms. */
   readonly now: number
 }
@@ -34,13 +37,14 @@ export interface Found {
 export const find = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
-  { now, queries, scope, trust }: Wanted
+  { now, queries, scope, trust, typed }: Wanted
 ): Effect.Effect<Found, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const failures = new Map<string, SearchResult["failures"][number]>()
     const filter = { ...exactly(scope), asOf: now }
     const isOpen = (record: MemoryRecord) =>
-      record.source.trust >= trust && record.source.origin !== "instructions" && !isExpired(record, now)
+      record.source.trust >= trust && !typed.has(record.kind) && record.source.origin !== "instructions" &&
+      !isExpired(record, now)
 
     /** What is left alone takes no place: the search is widened until there are enough, or no more. */
     const best = (
@@ -87,13 +91,13 @@ export const unmoved = (
 
 const widest = 1_000
 
-/** This scope, and nothing narrower. */
-const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> =>
-  scope === MemoryScope.Global ? { scope } : {
-    scope,
-    where: Object.fromEntries(
-      MemoryScope.fields.filter((field) => scope[field] === undefined).map((
-        field
-      ) => [`scope.${field}`, { exists: false }])
-    )
-  }
+/** This scope, and nothing narrower; no turns. */
+const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => {
+  const absent = [
+    `metadata.${Turns.mark}`,
+    ...scope === MemoryScope.Global
+      ? []
+      : MemoryScope.fields.filter((field) => scope[field] === undefined).map((field) => `scope.${field}`)
+  ]
+  return { scope, where: Object.fromEntries(absent.map((path) => [path, { exists: false }])) }
+}

@@ -3,7 +3,7 @@
  *
  * ```text
  * ADD      a new record; nothing where a neighbour says the same
- * UPDATE   the same record, next revision
+ * UPDATE   the same record, next revision; of one with `data`, which a sentence cannot change, as DELETE and ADD
  * DELETE   soft: closed now, `supersededBy` the new fact that is nearest; hard: forgotten
  * NOOP     nothing
  * ```
@@ -97,8 +97,12 @@ export const applyEvents = (
       if (text !== undefined && !additions.has(collapse(text))) additions.set(collapse(text), { ...decision, text })
     } else if (record && !decided.has(record)) {
       if (decision.event === "DELETE") deleted.add(record)
-      else if (decision.event === "UPDATE" && text !== undefined) reworded.set(record, text)
-      else continue
+      else if (decision.event !== "UPDATE" || text === undefined) continue
+      else if (Object.keys(record.data).length === 0) reworded.set(record, text)
+      else {
+        deleted.add(record)
+        additions.set(collapse(text), { ...decision, text })
+      }
       decided.add(record)
     }
   }

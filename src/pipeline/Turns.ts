@@ -8,6 +8,9 @@ import type { Message } from "../domain/Message.ts"
 import { textOf } from "./Extraction.ts"
 import type { Options } from "./MemoryPipeline.ts"
 
+/** In the metadata of a turn that is stored as it stands: its role. */
+export const mark = "turn"
+
 /** Those that say something. A model is not shown tools and the harness's own words; whoever asks for all is. */
 export const read = (
   messages: ReadonlyArray<Message>,
@@ -23,7 +26,7 @@ export const trustOf = (turns: ReadonlyArray<Message>, said: Trust = 1): Trust =
 
 /**
  * A record for each, blank ones apart. With a sequence number the id is that of scope, session and place: the same turn
- * again is the same record, and is not written over.
+ * again is the same record, and is not written over. `metadata` says whose turn it was.
  */
 export const verbatim = (
   messages: ReadonlyArray<Message>,
@@ -44,7 +47,7 @@ export const verbatim = (
         scope,
         kind,
         body,
-        metadata: { role, ...(actorId !== undefined && { actorId }) },
+        metadata: { [mark]: role, ...(actorId !== undefined && { actorId }) },
         validAt: at === undefined || !(at >= 0) ? now : Math.min(Math.floor(at), now),
         ...(life > 0 && { expiresAt: now + life }),
         source: { reference, session, sequence: place }

@@ -21,6 +21,7 @@ import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { stores } from "../stores.ts"
 
 const ada = Viewer.make({ userId: "ada" })
 const scope: MemoryScope = { userId: "ada" }
@@ -32,6 +33,8 @@ interface Setup {
   readonly script?: Script
   readonly embedder?: Layer.Layer<Embedder.Embedder>
   readonly completion?: Layer.Layer<Completion.Completion>
+  /** Default in memory. */
+  readonly store?: Layer.Layer<MemoryStore.MemoryStore, unknown>
   /** Beside the store that is there. */
   readonly over?: (store: MemoryStore.Service) => Partial<MemoryStore.Service>
 }
@@ -41,7 +44,7 @@ const within = (setup: Setup = {}) => {
   const store = Layer.effect(
     MemoryStore.MemoryStore,
     Effect.map(MemoryStore.MemoryStore, (store) => ({ ...store, ...setup.over?.(store) }))
-  ).pipe(Layer.provide(MemoryStore.layerInMemory))
+  ).pipe(Layer.provide(setup.store ?? MemoryStore.layerInMemory), Layer.orDie)
   const layer = MemoryPipeline.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(
       store,
@@ -406,7 +409,7 @@ describe("remember", () => {
 describe("neighbours", () => {
   /** What the model is shown where Ada's chat is remembered. */
   const seen = (
-    fill: Effect.Effect<unknown, MemoryError.MemoryError, MemoryStore.MemoryStore>,
+    fill: Effect.Effect<unknown, MemoryError.MemoryError, MemoryStore.MemoryStore | MemoryPipeline.MemoryPipeline>,
     options: MemoryPipeline.Options,
     viewer: Viewer.Any = ada
   ) => {
@@ -450,6 +453,20 @@ describe("neighbours", () => {
       assert.deepStrictEqual(yield* seen(fill, { scope, trust: 3 }), [
         "A guest lives in Porto too, they said, in the old town"
       ])
+    }))
+
+  it.effect("are no turns that were stored as said, and no records that are more than a sentence", () =>
+    Effect.gen(function*() {
+      const fill = Effect.gen(function*() {
+        const { pipeline } = yield* both
+        yield* pipeline.remember(ada, Array.from({ length: 20 }, () => Message.user("Ada lives in Porto")), {
+          scope,
+          infer: false
+        })
+        yield* put("Ada lives in Rome", { kind: "resource", data: { type: "file", location: "rome.md" } })
+        yield* put("Ada lives in Lisbon")
+      })
+      assert.deepStrictEqual(yield* seen(fill, { scope }), ["Ada lives in Lisbon"])
     }))
 
   it.effect("are open and alive, also for the library itself", () =>
@@ -504,7 +521,7 @@ describe("without infer", () => {
       assert.deepInclude(record, {
         kind: "episodic",
         body: "hello",
-        metadata: { role: "user", actorId: "bob" },
+        metadata: { turn: "user", actorId: "bob" },
         validAt: 4_000,
         expiresAt: 9_000 + 3_600_000,
         source: { reference: "m-1", session: "s", sequence: 8, origin: "pipeline", trust: 1 }
@@ -825,6 +842,7 @@ describe("vectors", () => {
       assert.deepStrictEqual([failures.length, hits.length], [0, 1])
       const told = yield* pipeline.recall(ada, { text: "Porto", mode: "hybrid" })
       assert.deepStrictEqual([told.failures.map(({ leg }) => leg), told.hits.length], [["vector"], 1])
+      assert.strictEqual(yield* reason(pipeline.recall(ada, { text: "Porto", mode: "vector" })), "unsupported")
     })
     const script = add("Ada moved to Porto")
     return Effect.gen(function*() {
@@ -850,6 +868,45 @@ describe("vectors", () => {
       assert.deepStrictEqual(calls, [{ purpose: "search", texts: ["Porto"] }])
     }).pipe(within({ embedder: layer }))
   })
+})
+
+describe.each(Object.entries(stores))("on %s", (_, store) => {
+  it.effect("a conversation is remembered, contradicted, found and taken back", () =>
+    Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      yield* pipeline.remember(ada, turns, { scope, infer: false, session: "s", sequence: 0 })
+      const first = yield* pipeline.remember(ada, turns, { scope })
+      yield* TestClock.adjust("1 minute")
+      const second = yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual(second.applied.map(({ outcome }) => outcome), ["updated", "created"])
+      yield* pipeline.embedMissing
+
+      const found = (query: MemoryQuery) =>
+        Effect.map(pipeline.recall(ada, { kinds: ["semantic"], ...query }), ({ hits }) =>
+          hits.map(({ record }) => record.body))
+      for (const mode of ["lexical", "hybrid"] as const) {
+        assert.deepStrictEqual(yield* found({ text: "Porto", mode }), ["Ada moved to Porto"])
+        assert.deepStrictEqual(yield* found({ text: "Lisbon", mode }), [])
+        assert.deepStrictEqual(yield* found({ text: "Lisbon", mode, asOf: 59_999 }), ["Ada lives in Lisbon"])
+      }
+      if (store.capabilities.history) {
+        yield* pipeline.undo(second)
+        assert.deepStrictEqual(yield* found({ text: "Lisbon" }), ["Ada lives in Lisbon"])
+        assert.strictEqual(yield* reason(pipeline.undo(first)), "conflict") // its record is two revisions on
+      }
+      assert.lengthOf(
+        (yield* pipeline.remember(ada, turns, { scope, infer: false, session: "s", sequence: 0 })).applied,
+        0
+      )
+    }).pipe(within({
+      store,
+      embedder: Embedder.layerHash(),
+      script: [
+        ...add("Ada lives in Lisbon"),
+        facts("Ada moved to Porto"),
+        memory({ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" })
+      ]
+    })))
 })
 
 describe("undo", () => {

@@ -167,6 +167,17 @@ describe("applyEvents", () => {
     assert.deepInclude(mutation, { patch: { summary: "Lives in Porto", body: "Lives in Porto" } })
   })
 
+  it("UPDATE of what carries data, which a sentence would belie, closes it and adds the sentence", () => {
+    const triple = record("Ada lives in Lisbon", { data: { subject: "Ada", predicate: "lives in", object: "Lisbon" } })
+    const [close, add] = after([{ event: "UPDATE", id: "0", text: "Ada lives in Porto" }], [triple])
+    assert.strictEqual(add?._tag === "Put" && add.draft.body, "Ada lives in Porto")
+    assert.strictEqual(
+      close?._tag === "Update" && close.patch.supersededBy,
+      add?._tag === "Put" && add.draft.id
+    )
+    assert.deepStrictEqual(after([{ event: "UPDATE", id: "0", text: "Ada lives in Lisbon" }], [triple]), [])
+  })
+
   it("a second text for a record is added, and a later DELETE of it is not heard", () => {
     const mutations = after([
       { event: "UPDATE", id: "0", text: "a" },
