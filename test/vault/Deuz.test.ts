@@ -129,6 +129,34 @@ describe("a vault of Deuz's", () => {
       assert.isUndefined(yield* get(store, Viewer.make({ userId: "u_123", reach: "within" }), id(chat)))
     }))
 
+  it.scoped("the links that its callers kept lead by its old ids, where both ends are seen, wherever they lie", () =>
+    Effect.gen(function*() {
+      const { store } = yield* opened(yield* vaultOfDeuz)
+      const both = Viewer.make({ userId: "u_123", agentId: "support-bot" })
+      const link = (end: string) => ({ id: id(end), type: "wikilink", weight: 1 })
+      assert.deepEqual((yield* store.links(both, id(berlin))).to, [link(sla)])
+      yield* store.update(system, id(sla), { importance: 1 })
+      assert.deepEqual((yield* store.links(both, id(sla))).from, [link(berlin)])
+      assert.deepEqual((yield* store.links(Viewer.make({ userId: "u_123" }), id(berlin))).to, [])
+    }))
+
+  it.scoped("an id that could be ours is Deuz's all the same, and what has expired goes as it does in any vault", () =>
+    Effect.gen(function*() {
+      const root = yield* vaultOfDeuz
+      const ulid = "01HV3ZK4T6N8QW2RJ5Y7M9X0AB"
+      const file = (name: string) => path.join(root, `${name}.md`)
+      fs.writeFileSync(file(ulid), fs.readFileSync(file(sla), "utf8").replace(sla, ulid))
+      yield* TestClock.setTime(day + 3_600_000)
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual(yield* vault.issues, [])
+      assert.isFalse(fs.existsSync(file(expired)))
+      assert.isUndefined(yield* get(store, system, MemoryId.make(ulid)))
+      assert.deepInclude(yield* the(store, system, id(ulid)), { scope: { agentId: "support-bot" } })
+      yield* store.update(system, id(ulid), { importance: 1 })
+      assert.isFalse(fs.existsSync(file(ulid)))
+      assert.isTrue(fs.existsSync(path.join(root, "agents", "support-bot", `${id(ulid)}.md`)))
+    }))
+
   it.scoped("an edit in a record's old place is its next revision", () =>
     Effect.gen(function*() {
       const root = yield* vaultOfDeuz
