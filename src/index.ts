@@ -37,6 +37,8 @@ export * as Digest from "./domain/Digest.ts"
 // Which memories matter
 /** Text to terms. */
 export * as Tokenizer from "./ranking/Tokenizer.ts"
+/** How a text becomes terms: one that is remembered, and one that is asked. */
+export * as Analyzer from "./ranking/Analyzer.ts"
 /** Lexical relevance. */
 export * as Bm25 from "./ranking/Bm25.ts"
 /** Exact cosine. */
@@ -45,6 +47,8 @@ export * as VectorIndex from "./ranking/VectorIndex.ts"
 export * as Fusion from "./ranking/Fusion.ts"
 /** Relevance made worth. */
 export * as Scorer from "./ranking/Scorer.ts"
+/** Vectors by model and by the hash of their text. */
+export * as Embeddings from "./ranking/Embeddings.ts"
 /** One tenant's records, searchable: mutable and incremental. */
 export * as MemoryIndex from "./ranking/MemoryIndex.ts"
 

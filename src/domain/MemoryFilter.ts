@@ -70,7 +70,10 @@ export const Weights = Schema.partial(Schema.Struct({
 export interface Weights extends Schema.Schema.Type<typeof Weights> {}
 
 /** Vectors of different models are never compared. */
-export const Embedding = Schema.Struct({ model: Schema.String, vector: Schema.Array(Schema.Number) })
+export const Embedding = Schema.Struct({
+  model: Schema.String,
+  vector: Schema.Array(Schema.Number.pipe(Schema.finite())).pipe(Schema.minItems(1))
+})
 export interface Embedding extends Schema.Schema.Type<typeof Embedding> {}
 
 export const MemoryQuery = Schema.Struct({
@@ -112,6 +115,8 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt
   }),
+  /** How many records the vector leg could not look at, having no vector of its model yet; with that leg. */
+  awaiting: Schema.optional(Schema.NonNegativeInt),
   /** Legs or stores that gave no answer. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })

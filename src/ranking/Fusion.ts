@@ -1,5 +1,11 @@
 /**
- * Several rankings into one, by reciprocal rank (Cormack, Clarke & Büttcher, 2009):
+ * Several rankings into one. By score, where a leg's score says how good a hit is beside its best:
+ *
+ * ```text
+ * score = Σ legs  weight · score / best  ÷  Σ legs weight        legs that found nothing left out
+ * ```
+ *
+ * or, where scores say nothing of the kind, by reciprocal rank (Cormack, Clarke & Büttcher, 2009):
  *
  * ```text
  * score(id) = Σ legs  weight / (k + rank)  ÷  Σ legs  weight / (k + 1)        rank from 1, k = 60
@@ -36,3 +42,27 @@ export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): Readon
   }
   return Array.from(sums, ([id, sum]) => ({ id, score: Math.min(1, sum / most) })).sort((a, b) => b.score - a.score)
 }
+
+/** What one hit has of each leg. */
+export interface Share {
+  /** 0.. */
+  readonly weight: number
+  /** Its own; 0 where the leg has not found it. */
+  readonly score: number
+  /** Of the leg's best hit; 0 or less: the leg found nothing. */
+  readonly best: number
+}
+
+/** 0..1: 1 is the best of every leg. */
+export const byScore = (shares: ReadonlyArray<Share>): number => {
+  let sum = 0
+  let most = 0
+  for (const share of shares) {
+    if (share.best > 0) most += share.weight
+    sum += partOf(share)
+  }
+  return most === 0 ? 0 : Math.min(1, sum / most)
+}
+
+/** 0..weight. */
+export const partOf = ({ best, score, weight }: Share): number => best > 0 ? weight * Math.max(0, score) / best : 0

@@ -40,6 +40,8 @@ export class InvertedIndex {
   /** Of the last `match`: the query's terms that are seen, in the order of the query. */
   readonly weights = new Map<string, number>()
   slope = 0
+  /** Of the terms that `weights` has. */
+  readonly #lists: Array<ReadonlyArray<number>> = []
 
   #postings = new Postings()
   /** By term; 0 but while a document is added. */
@@ -118,21 +120,44 @@ export class InvertedIndex {
     return view
   }
 
+  /** The number that a document's scope has in a view. */
+  scopeOf(slot: number): number {
+    return this.#scope.data[slot]!
+  }
+
   sees(view: View): (slot: number) => boolean {
     const scopes = view.scopes && new Set(view.scopes)
     return (slot) => this.until.data[slot]! > view.at && (scopes === undefined || scopes.has(this.#scope.data[slot]!))
   }
 
+  /** Every document that is seen, in no order that means anything. Cost: the documents of the view's scopes. */
+  *seen({ at, scopes }: View): Iterable<number> {
+    const until = this.until.data
+    if (scopes === undefined) { for (let slot = 0; slot < this.slots; slot++) if (until[slot]! > at) yield slot }
+    for (const scope of scopes ?? []) {
+      for (let slot = this.#last.data[scope]! - 1; slot >= 0; slot = this.#before.data[slot]! - 1) {
+        if (until[slot]! > at) yield slot
+      }
+    }
+  }
+
   /** Matches every document that is seen, with score 1. `clear` before the next. */
-  everything({ at, scopes }: View): void {
-    const match = (slot: number) => {
-      if (!(this.until.data[slot]! > at)) return
+  everything(view: View): void {
+    for (const slot of this.seen(view)) {
       this.scores.data[slot] = 1
       this.matches.data[this.matched++] = slot
     }
-    if (scopes === undefined) { for (let slot = 0; slot < this.slots; slot++) match(slot) }
-    for (const scope of scopes ?? []) {
-      for (let slot = this.#last.data[scope]! - 1; slot >= 0; slot = this.#before.data[slot]! - 1) match(slot)
+  }
+
+  /** The documents of each term of the last `match`, some of which may not be seen. */
+  *holders(): Iterable<Iterable<number>> {
+    for (const lists of this.#lists) yield this.#slotsOf(lists)
+  }
+
+  *#slotsOf(lists: ReadonlyArray<number>): Iterable<number> {
+    const { arena } = this.#postings
+    for (const list of lists) {
+      for (let i = this.#postings.at(list), end = i + 2 * this.#postings.count(list); i < end; i += 2) yield arena[i]!
     }
   }
 
@@ -167,6 +192,7 @@ export class InvertedIndex {
       if (df === 0) continue
       const weight = idf(view.count, df)
       this.weights.set(term, weight)
+      this.#lists.push(lists)
       for (const list of lists) this.#scatter(list, weight)
     }
   }
@@ -175,6 +201,7 @@ export class InvertedIndex {
     for (let i = 0; i < this.matched; i++) this.scores.data[this.matches.data[i]!] = 0
     this.matched = 0
     this.weights.clear()
+    this.#lists.length = 0
   }
 
   /** A copy without tombstones, and the slots that are left: the n-th is slot n of the copy. */

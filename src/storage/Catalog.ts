@@ -1,7 +1,7 @@
 /** What is known of one tenant in memory: its rows, who holds which dedupe key, and the index, made when first asked for. */
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
-import { isExpired, isValidAt } from "../domain/MemoryRecord.ts"
+import { isExpired, isValidAt, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import * as Links from "./Links.ts"
 import type { Stored } from "./MemoryStore.ts"
@@ -21,6 +21,8 @@ export interface Catalog {
   readonly isBuilt: () => boolean
   /** Rows, tombstones not among them. */
   readonly size: () => number
+  /** Of those rows, expired ones included. */
+  readonly records: () => ReadonlyArray<MemoryRecord>
   /** Of those with the key that are live at `now`, the first to come; `besides` are known otherwise. Cost: those with the key. */
   readonly holder: (
     dedupeKey: string,
@@ -29,7 +31,12 @@ export interface Catalog {
   ) => Stored["record"] | undefined
 }
 
-export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
+/** Of the index. What its vectors are looked up in is a sidecar's. */
+export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
+  readonly kinds: ReadonlyMap<string, MemoryKind>
+}
+
+export const make = (options: Options): Catalog => {
   const rows = new Map<MemoryId, Stored>()
   let holders: Map<string, Set<MemoryId>> | undefined
   let index: MemoryIndex.MemoryIndex | undefined
@@ -54,7 +61,7 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
   /** Put off until someone asks, or a row changes. */
   const restored = () => {
     if (encoded === undefined) return
-    const made = MemoryIndex.make({ kinds })
+    const made = MemoryIndex.make(options)
     if (made.restore(encoded, (id) => rows.get(id)?.record) && made.size === rows.size) index = made
     encoded = undefined
   }
@@ -64,7 +71,7 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
       restored()
       if (index === undefined) {
         isBuilt = true
-        index = MemoryIndex.make({ kinds })
+        index = MemoryIndex.make(options)
         for (const { record } of rows.values()) index.add(record)
       }
       return index
@@ -96,6 +103,7 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Catalog => {
       hold(row)
     },
     size: () => rows.size,
+    records: () => Array.from(rows.values(), ({ record }) => record),
     holder(dedupeKey, now, besides) {
       if (holders === undefined) {
         holders = new Map()

@@ -7,17 +7,19 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
-import { Limit, MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
+import { type Embedding, Limit, MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import * as MemoryId from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import { isExpired, isValidAt, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import * as Analyzer from "../ranking/Analyzer.ts"
 import * as Changes from "./Changes.ts"
 import { check, invalid } from "./Check.ts"
 import type { Capabilities, Primitives, Put, Service, Stored } from "./MemoryStore.ts"
 import * as Rows from "./Rows.ts"
 import * as Usage from "./Usage.ts"
+import * as Vectors from "./Vectors.ts"
 
 const duration = Metric.timer("memory_store_duration", "How long the operations of a store take")
 
@@ -30,18 +32,20 @@ const History = Schema.Struct({ id: MemoryId.MemoryId, limit: Limit })
 export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const kinds = yield* MemoryKind.Kinds
+    const analyzer = yield* Analyzer.Analyzer
     const changes = Changes.make()
+    const { sidecar } = primitives
 
     const capabilities: Capabilities = {
       writable: true,
-      vector: primitives.vectors !== undefined,
+      vector: sidecar !== undefined,
       durable: false,
       shared: false,
       messages: primitives.ingest !== undefined,
       ...primitives.capabilities,
       history: primitives.revisions !== undefined
     }
-    const rows = yield* Rows.make({ name, primitives, capabilities, kinds, publish: changes.publish })
+    const rows = yield* Rows.make({ name, primitives, capabilities, kinds, analyzer, publish: changes.publish })
 
     const observed = <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
       self.pipe(
@@ -63,6 +67,32 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
         const now = yield* Clock.currentTimeMillis
         const page = (yield* rows.index(viewer)).list(viewer, checked, now)
         return page ?? (yield* invalid("list", "after: no cursor of this viewer and filter"))
+      })
+
+    /** Why there is no vector leg. What no store could compare is refused. */
+    const missing = (op: string, embedding: Embedding | undefined) =>
+      Effect.gen(function*() {
+        if (sidecar === undefined) return MemoryError.make("unsupported", { op, message: `${name} holds no vectors` })
+        if (embedding === undefined) return invalid(op, "embedding: vectors are searched by a vector")
+        const { model, vector } = embedding
+        const failure = yield* Effect.flip(sidecar.follow(model)).pipe(Effect.option)
+        if (Option.isSome(failure)) return failure.value
+        const dimensions = sidecar.embeddings.dimensions(model) ?? vector.length
+        if (dimensions !== vector.length) {
+          return yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
+        }
+        return undefined
+      })
+    /** The query as the index can answer it, and what it cannot. */
+    const legs = (op: string, query: MemoryQuery) =>
+      Effect.gen(function*() {
+        const checked = yield* check(op, Query, query)
+        const mode = checked.mode ?? (checked.embedding ? "hybrid" : "lexical")
+        if (mode === "lexical") return { query: { ...checked, mode }, failures: [] }
+        const error = yield* missing(op, checked.embedding)
+        if (error === undefined) return { query: { ...checked, mode }, failures: [] }
+        if (mode === "vector") return yield* error
+        return { query: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
       })
 
     const usage = primitives.usage ?? Usage.make(get)
@@ -87,12 +117,10 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
         observed(
           "search",
           Effect.gen(function*() {
-            const checked = yield* check("search", Query, query)
-            const unsupported = MemoryError.make("unsupported", { op: "search", message: `${name} holds no vectors` })
-            if (checked.mode === "vector") return yield* unsupported
-            const found = (yield* rows.index(viewer)).search(viewer, checked, yield* Clock.currentTimeMillis)
-            const wanted = checked.mode === "hybrid" || checked.embedding !== undefined
-            return wanted ? { ...found, failures: [...found.failures, { leg: "vector", error: unsupported }] } : found
+            const { failures, query: answerable } = yield* legs("search", query)
+            const index = yield* rows.index(viewer)
+            const found = index.search(viewer, answerable, yield* Clock.currentTimeMillis)
+            return failures.length > 0 ? { ...found, failures } : found
           })
         ),
       list: (viewer, filter) => observed("list", list(viewer, filter)),
@@ -138,9 +166,9 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
           "whyNot",
           Effect.gen(function*() {
             yield* check("whyNot", Ids, { ids: [id] })
-            const checked = yield* check("whyNot", Query, query)
+            const { query: answerable } = yield* legs("whyNot", query)
             const now = yield* Clock.currentTimeMillis
-            return Option.fromNullable((yield* rows.index(viewer)).whyNot(viewer, id, checked, now))
+            return Option.fromNullable((yield* rows.index(viewer)).whyNot(viewer, id, answerable, now))
           })
         ),
       links: (viewer, id) =>
@@ -159,7 +187,14 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       uses: (viewer, ids) => observed("uses", usage.uses(viewer, ids)),
       tenants: observed("tenants", primitives.tenants),
       compact: observed("compact", rows.compact),
-      vectors: Option.fromNullable(primitives.vectors),
+      vectors: Option.map(Option.fromNullable(sidecar), (sidecar) => {
+        const { attach, pending, read } = Vectors.make(sidecar, rows.records)
+        return {
+          pending: (model, limit) => observed("pending", pending(model, limit)),
+          attach: (model, vectors) => observed("attach", attach(model, vectors)),
+          read: (model, hashes) => observed("read", read(model, hashes))
+        }
+      }),
       ingest: Option.fromNullable(primitives.ingest),
       tools: primitives.tools ?? (() => [])
     }

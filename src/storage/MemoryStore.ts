@@ -20,12 +20,12 @@ import type { Message } from "../domain/Message.ts"
 import type { StoreChange } from "../domain/StoreChange.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
-import type { Embeddings } from "../ranking/Embeddings.ts"
 import type { Catalog } from "./Catalog.ts"
 import type { Event } from "./Changes.ts"
 import * as Derived from "./Derived.ts"
 import type { Neighbours } from "./Links.ts"
 import * as Rows from "./Rows.ts"
+import { inMemory as vectorsInMemory, type Sidecar, type Vectors } from "./Vectors.ts"
 
 export interface Capabilities {
   readonly writable: boolean
@@ -58,45 +58,10 @@ export interface Put {
   readonly outcome: "created" | "updated" | "duplicate"
 }
 
-/** A text that has no vector of this model yet. `hash` is `MemoryRecord.textHash`. */
-export interface Unembedded {
-  readonly hash: string
-  readonly text: string
-}
-
 export interface Uses {
   readonly count: number
   /** Epoch ms; absent = never. */
   readonly accessedAt?: number | undefined
-}
-
-export interface Vectors {
-  /** Of what is live or closed, of every tenant; each text once. Default: all. */
-  readonly pending: (model: string, limit?: number) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
-  /** All or none: `invalid_draft` where one is not finite or has other dimensions than the model's first. */
-  readonly attach: (
-    model: string,
-    vectors: Iterable<readonly [hash: string, vector: Float32Array]>
-  ) => Effect.Effect<void, MemoryError>
-  /** In the order asked for; `None` where there is none of this model. */
-  readonly read: (
-    model: string,
-    hashes: ReadonlyArray<string>
-  ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
-}
-
-/** Where a backend keeps its vectors: in memory, for its indexes, and wherever else they outlive the process. */
-export interface Sidecar {
-  readonly embeddings: Embeddings
-  /** Brings in what came by this model since it was last asked for: at first everything. */
-  readonly follow: (model: string) => Effect.Effect<void, MemoryError>
-  /** Keeps them, and puts them among the embeddings. */
-  readonly append: (
-    model: string,
-    vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
-  ) => Effect.Effect<void, MemoryError>
-  /** Erases every other, of every model; how many. */
-  readonly retain: (hashes: ReadonlySet<string>) => Effect.Effect<number, MemoryError>
 }
 
 /** Raw messages, `sequence` of the first; the same sequence again changes nothing. */
@@ -214,7 +179,8 @@ export interface Primitives {
     | undefined
   /** Edits from outside, and what could not be read; our own writes are added. */
   readonly outside?: ((tenant: string) => Stream.Stream<Event, MemoryError>) | undefined
-  readonly vectors?: Vectors | undefined
+  /** Default: no vectors. `vectorsInMemory()` keeps them in this process. */
+  readonly sidecar?: Sidecar | undefined
   /** Default: in this process. */
   readonly usage?: Pick<Service, "touch" | "uses"> | undefined
   readonly ingest?: Ingest | undefined
@@ -222,6 +188,8 @@ export interface Primitives {
 }
 
 export type { Linked, Neighbours } from "./Links.ts"
+export type { Sidecar, Unembedded, Vectors } from "./Vectors.ts"
+export { vectorsInMemory }
 
 /** How many revisions of a record are kept, the current one among them. */
 export const revisionsKept = Rows.revisionsKept
@@ -251,6 +219,7 @@ const inMemory = (): Primitives => {
 
   return {
     capabilities: { history: true },
+    sidecar: vectorsInMemory(),
     read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rows(tenant).get(id)?.[0]))),
     tenants: Effect.sync(() => Array.from(tenants.keys())),
     scan: (tenant) => Stream.suspend(() => Stream.fromIterable(Array.from(rows(tenant).values(), ([row]) => row!))), // never empty

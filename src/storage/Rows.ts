@@ -8,8 +8,10 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as MemoryId from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { type Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { isExpired, Origin, Trust } from "../domain/MemoryRecord.ts"
+import { isExpired, type MemoryRecord, Origin, Trust } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import type * as Analyzer from "../ranking/Analyzer.ts"
+import { hashOf } from "../ranking/Embeddings.ts"
 import type { MemoryIndex } from "../ranking/MemoryIndex.ts"
 import * as Batch from "./Batch.ts"
 import * as Catalog from "./Catalog.ts"
@@ -27,6 +29,8 @@ export interface Rows {
     tenant: string,
     ids: ReadonlyArray<MemoryId.MemoryId>
   ) => Io<ReadonlyMap<MemoryId.MemoryId, Stored>>
+  /** Of every tenant, expired ones included. */
+  readonly records: Io<ReadonlyArray<MemoryRecord>>
   /** Newest first, of a row that is there. */
   readonly revisions: (
     tenant: string,
@@ -61,16 +65,17 @@ export const make = (options: {
   readonly primitives: Primitives
   readonly capabilities: Capabilities
   readonly kinds: ReadonlyMap<string, MemoryKind>
+  readonly analyzer: Analyzer.Service
   readonly publish: Changes.Changes["publish"]
 }): Effect.Effect<Rows> =>
   Effect.map(Effect.makeSemaphore(1), (writing): Rows => {
-    const { capabilities, kinds, name, primitives, publish } = options
+    const { analyzer, capabilities, kinds, name, primitives, publish } = options
     const catalogs = new Map<string, Catalog.Catalog>()
     let lastId: MemoryId.MemoryId | undefined
 
     const scanned = (tenant: string) =>
       Effect.suspend(() => {
-        const catalog = Catalog.make(kinds)
+        const catalog = Catalog.make({ kinds, analyzer, embeddings: primitives.sidecar?.embeddings })
         return Effect.as(
           Stream.runForEach(primitives.scan(tenant), (row) => Effect.sync(() => catalog.set(row.record.id, row))),
           catalog
@@ -100,6 +105,24 @@ export const make = (options: {
     const links = (viewer: Viewer.Any) =>
       Effect.map(catalogBeside(Viewer.tenantOf(viewer)), (catalog) => catalog.links())
 
+    const recordsBy = (catalogOf: (tenant: string) => Io<Catalog.Catalog>) =>
+      Effect.flatMap(primitives.tenants, (tenants) =>
+        Effect.map(
+          Effect.forEach(tenants, catalogOf),
+          (all) => all.flatMap((catalog) => Array.from(catalog.records()))
+        ))
+    let unswept = false
+    /** What was erased leaves no vector; to be asked by a writer. Another record may have the same text, so all are looked at. */
+    const sweep = Effect.suspend(() => {
+      const { sidecar } = primitives
+      if (sidecar === undefined || !unswept) return Effect.void
+      return recordsBy(catalogOf).pipe(
+        Effect.flatMap((records) => sidecar.retain(new Set(records.map(hashOf)))),
+        Effect.tap(() => Effect.sync(() => unswept = false)),
+        Effect.catchAll((error) => Effect.logWarning("vectors of what was erased are still there", error))
+      )
+    })
+
     const read = (tenant: string, ids: ReadonlyArray<MemoryId.MemoryId>) =>
       Effect.map(
         primitives.read(tenant, ids),
@@ -126,6 +149,8 @@ export const make = (options: {
         yield* primitives.commit(tenant, writes)
         const catalog = catalogs.get(tenant)
         for (const { id, next } of writes) catalog?.set(id, next)
+        unswept ||= writes.some(({ next }) => next === undefined)
+        yield* sweep
         yield* publish(tenant, events)
       }).pipe(Effect.uninterruptible)
 
@@ -224,5 +249,5 @@ export const make = (options: {
       return count
     })
 
-    return { index, links, read, revisions, apply, compact }
+    return { index, links, records: recordsBy(catalogBeside), read, revisions, apply, compact }
   })

@@ -4,14 +4,46 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { embeddingText, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
-import { type Embeddings, hashOf } from "../ranking/Embeddings.ts"
+import { Embeddings, hashOf } from "../ranking/Embeddings.ts"
 import { invalid } from "./Check.ts"
-import type { Sidecar, Unembedded, Vectors } from "./MemoryStore.ts"
 
-type Io<A> = Effect.Effect<A, MemoryError>
+/** A text that has no vector of this model yet. `hash` is `MemoryRecord.textHash`. */
+export interface Unembedded {
+  readonly hash: string
+  readonly text: string
+}
 
-/** Gone with the process. */
-export const inMemory = (embeddings: Embeddings): Sidecar => ({
+export interface Vectors {
+  /** Of what is live or closed, of every tenant; each text once. Default: all. */
+  readonly pending: (model: string, limit?: number) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
+  /** All or none: `invalid_draft` where one is not finite or has other dimensions than the model's first. */
+  readonly attach: (
+    model: string,
+    vectors: Iterable<readonly [hash: string, vector: Float32Array]>
+  ) => Effect.Effect<void, MemoryError>
+  /** In the order asked for; `None` where there is none of this model. */
+  readonly read: (
+    model: string,
+    hashes: ReadonlyArray<string>
+  ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
+}
+
+/** Where a backend keeps its vectors: in memory, for its indexes, and wherever else they outlive the process. */
+export interface Sidecar {
+  readonly embeddings: Embeddings
+  /** Brings in what came by this model since it was last asked for: at first everything. */
+  readonly follow: (model: string) => Effect.Effect<void, MemoryError>
+  /** Keeps them, and puts them among the embeddings. */
+  readonly append: (
+    model: string,
+    vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
+  ) => Effect.Effect<void, MemoryError>
+  /** Erases every other, of every model; how many. Within `exclusive`. */
+  readonly retain: (hashes: ReadonlySet<string>) => Effect.Effect<number, MemoryError>
+}
+
+/** A sidecar that is gone with the process: what had a vector is pending again. */
+export const inMemory = (embeddings: Embeddings = new Embeddings()): Sidecar => ({
   embeddings,
   follow: () => Effect.void,
   append: (model, vectors) =>
@@ -24,7 +56,7 @@ export const inMemory = (embeddings: Embeddings): Sidecar => ({
 /** `records`: those that are live or closed, of every tenant. */
 export const make = (
   { append, embeddings, follow }: Sidecar,
-  records: Io<Iterable<MemoryRecord>>
+  records: Effect.Effect<Iterable<MemoryRecord>, MemoryError>
 ): Vectors => ({
   pending: (model, limit = Infinity) =>
     Effect.gen(function*() {

@@ -10,10 +10,11 @@ import type { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
+import { type Draft, embeddingText, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
-import { tokenise } from "../ranking/Tokenizer.ts"
+import * as Analyzer from "../ranking/Analyzer.ts"
+import { signature } from "../ranking/NearDuplicate.ts"
 import type { Provenance, Service } from "../storage/MemoryStore.ts"
 import type { Model } from "./Model.ts"
 import { id } from "./Sample.ts"
@@ -101,7 +102,8 @@ const draft: FastCheck.Arbitrary<Draft> = record({
   data: rarely(constantFrom({}, { n: 1 }, { n: 2 })),
   validAt: rarely(time),
   invalidAt: rarely(time),
-  expiresAt: rarely(time)
+  expiresAt: rarely(time),
+  source: rarely(record({ session: constantFrom("one", "two"), sequence: often(integer({ min: 0, max: 3 })) }))
 })
 
 const patch: FastCheck.Arbitrary<Patch> = record({
@@ -158,6 +160,13 @@ const filter: FastCheck.Arbitrary<MemoryFilter> = record({
   limit: often(integer({ min: 1, max: 4 }))
 })
 
+/** The one that stores have where none is provided. */
+const analyzer = Analyzer.make()
+
+/** Equal of short texts that fold into one another. */
+const sayingOf = (record: MemoryRecord): string =>
+  JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
+
 export interface Options {
   readonly viewer: FastCheck.Arbitrary<Viewer.Any>
   /** Whom reads and changes are about. */
@@ -210,15 +219,14 @@ export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Ar
       ask: (store) =>
         Effect.map(store.search(viewer, { ...filter, text, limit: 1_000, explain: true }), (whole) => ({
           whole,
-          gist: whole.hits.map(({ record }) => record.id).sort()
+          gist: [whole.hits.length + whole.leftOut.folded, whole.hits.map(({ record }) => sayingOf(record)).sort()]
         })),
       expect: (model, _, now) => {
-        const wanted = new Set(tokenise(text))
-        return model.list(viewer, filter, now)
-          .filter(({ body, summary, tags }) =>
-            tokenise([summary, body, ...tags].join(" ")).some((word) => wanted.has(word))
-          )
-          .map(({ id }) => id).sort()
+        const wanted = new Set(analyzer.query(text))
+        const matching = model.list(viewer, filter, now).filter(({ body, summary, tags }) =>
+          analyzer.index([summary, body, ...tags].join(" ")).some((word) => wanted.has(word))
+        )
+        return [matching.length, Array.from(new Set(matching.map(sayingOf))).sort()]
       }
     })),
     tuple(viewer, names).map(([viewer, name]): Question => ({

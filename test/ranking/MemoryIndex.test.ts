@@ -159,7 +159,7 @@ describe("MemoryIndex", () => {
 
   it("says what it left out; the first hit that the budget does not pay for ends it", () => {
     const index = indexOf(
-      ...Array.from({ length: 25 }, (_, n) => record("tea", { id: id(`${n}`), body: "x".repeat(37) }))
+      ...Array.from({ length: 25 }, (_, n) => record("tea", { id: id(`${n}`), body: String(n).padStart(37, "x") }))
     )
     const left = (query: MemoryQuery) => index.search(ada, { text: "tea", ...query }, 0).leftOut
     assert.deepStrictEqual(left({}), { limit: 5, budget: 0, folded: 0 })
@@ -167,6 +167,23 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(left({ limit: 10, budget: 9 }), { limit: 15, budget: 10, folded: 0 })
     assert.deepStrictEqual(left({ limit: 10, budget: 100 }), { limit: 15, budget: 0, folded: 0 })
     assert.deepStrictEqual(left({ limit: 1_000 }), { limit: 0, budget: 0, folded: 0 })
+  })
+
+  it("what says the same as a better hit folds into it, and says so; not in a list, and not what differs in data or kind", () => {
+    const index = indexOf(
+      record("green tea", { id: id("a"), tags: ["tea"] }),
+      record("Green tea!", { id: id("b") }),
+      record("green tea", { id: id("c"), data: { at: 1 } }),
+      record("green tea", { id: id("d"), kind: "user" }),
+      record("green tea 2", { id: id("e") })
+    )
+    const { hits, leftOut } = index.search(ada, { text: "tea" }, 0)
+    assert.sameMembers(hits.map(({ record }) => record.id), ["a", "c", "d", "e"].map(id))
+    assert.deepStrictEqual(leftOut, { limit: 0, budget: 0, folded: 1 })
+    assert.strictEqual(index.whyNot(ada, id("b"), { text: "tea" }, 0), "folded")
+    assert.strictEqual(index.whyNot(ada, id("b"), { text: "tea", limit: 1 }, 0), "folded")
+    assert.lengthOf(index.search(ada, {}, 0).hits, 5)
+    assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
   it("an explanation adds up: terms and tags to bm25, shares to the score", () => {
@@ -236,9 +253,10 @@ describe("MemoryIndex", () => {
     )
     const docs = naughty.map((body) => buildDoc(body, { summary: "", body, tags: tags(body) }))
     for (const text of naughty) {
-      const { hits } = index.search(ada, { text, limit: 1_000, explain: true }, 0)
-      assert.strictEqual(hits.length, bm25(text, docs).length)
-      if (tokenise(text).length > 0) assert.include(hits.map((hit) => hit.record.body), text)
+      const { hits, leftOut } = index.search(ada, { text, limit: 1_000, explain: true }, 0)
+      assert.strictEqual(hits.length + leftOut.folded, bm25(text, docs).length)
+      const plain = (text: string) => tokenise(text).join(" ")
+      if (tokenise(text).length > 0) assert.include(hits.map((hit) => plain(hit.record.body)), plain(text))
       for (const { explanation = {}, score } of hits) {
         assert.isTrue(score > 0 && score <= 1 && Object.values(explanation).every(Number.isFinite))
       }

@@ -6,10 +6,12 @@ import * as MemoryFilter from "../../src/domain/MemoryFilter.ts"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import * as MemoryRecord from "../../src/domain/MemoryRecord.ts"
-import type { MemoryScope } from "../../src/domain/MemoryScope.ts"
+import { key, type MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Bm25 from "../../src/ranking/Bm25.ts"
+import { saysTheSame } from "../../src/ranking/Ranking.ts"
 import * as Scorer from "../../src/ranking/Scorer.ts"
+import { tokenise } from "../../src/ranking/Tokenizer.ts"
 
 /** The Big List of Naughty Strings. */
 export const naughty = Schema.decodeUnknownSync(Schema.Array(Schema.String))(
@@ -41,6 +43,9 @@ const { array, constant, constantFrom, integer, oneof, record: fields, tuple } =
 
 const rarely = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
   oneof({ weight: 4, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
+
+const often = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
+  oneof({ weight: 1, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
 
 export const words = ["tea", "green", "black", "coffee", "café", "the", "京都", "東京", "ชา", "x", "sea"] as const
 export const text = array(constantFrom(...words), { maxLength: 12 }).map((words) => words.join(" "))
@@ -86,8 +91,12 @@ export const anyRecord = (names: number): FastCheck.Arbitrary<MemoryRecord.Memor
       validAt: constantFrom(0, 0, 0, 5),
       invalidAt: rarely(time),
       expiresAt: rarely(time)
-    })
-  ).map(([n, fields]) => record(String(n), fields))
+    }),
+    often(constantFrom("one", "two")),
+    often(integer({ min: 0, max: 4 }))
+  ).map(([n, fields, session, sequence]) =>
+    record(String(n), { ...fields, source: { origin: "user", trust: 1, session, sequence } })
+  )
 
 const clauses = {
   scope: rarely(scope),
@@ -103,7 +112,9 @@ export const query: FastCheck.Arbitrary<MemoryFilter.MemoryQuery> = fields({
   ...clauses,
   text: oneof({ weight: 4, arbitrary: text }, { weight: 1, arbitrary: constant(undefined) }),
   minScore: rarely(constantFrom(0, 0.3, 1)),
-  weights: rarely(constantFrom({ recency: 1 }, { lexical: 0, importance: 1 }, { confidence: 0.5, vector: 3 }, {})),
+  weights: rarely(constantFrom({ recency: 1 }, { lexical: 0, importance: 1 }, { confidence: 0.5, vector: 3 }, {}, {
+    conversation: 0
+  }, { conversation: 2 })),
   budget: rarely(integer({ min: 1, max: 40 }))
 })
 
@@ -129,6 +140,39 @@ export const listed = (
   seen(records, viewer, now).filter(passes(viewer, filter, now)).sort(MemoryRecord.byRecency)
 
 /** `[id, score]` of the hits, and how many were cut off by limit and budget. */
+/** With what conversations lend: the formula, looked up the slow way. */
+const lent = (
+  own: ReadonlyArray<Bm25.Scored<MemoryRecord.MemoryRecord>>,
+  visible: ReadonlyArray<MemoryRecord.MemoryRecord>,
+  { text = "", weights }: MemoryFilter.MemoryQuery
+): ReadonlyArray<Bm25.Scored<MemoryRecord.MemoryRecord>> => {
+  const weight = weights?.conversation ?? 1
+  const sessionOf = ({ scope, source }: MemoryRecord.MemoryRecord) =>
+    source.session === undefined ? undefined : `${key(scope)} ${source.session}`
+  const sessions = new Set(visible.flatMap((record) => sessionOf(record) ?? []))
+  const terms = Array.from(new Set(tokenise(text)), (term) => {
+    const holders = visible.filter((record) => Bm25.buildDoc(0, record).terms.has(term))
+    return new Set(holders.flatMap((record) => sessionOf(record) ?? []))
+  })
+  const at = (session: string, sequence: number) =>
+    Math.max(
+      0,
+      ...own.filter(({ id }) => sessionOf(id) === session && id.source.sequence === sequence).map((one) => one.score)
+    )
+  return own.map(({ id, score }) => {
+    const session = sessionOf(id)
+    if (session === undefined || weight === 0) return { id, score }
+    let sum = terms.filter((holders) => holders.has(session))
+      .reduce((sum, holders) => sum + Bm25.idf(sessions.size, holders.size), 0)
+    const { sequence } = id.source
+    if (sequence !== undefined) {
+      sum += 0.5 * (at(session, sequence - 1) + at(session, sequence + 1))
+      sum += 0.25 * (at(session, sequence - 2) + at(session, sequence + 2))
+    }
+    return { id, score: (score + weight * sum) / (1 + weight) }
+  })
+}
+
 export const found = (
   records: Iterable<MemoryRecord.MemoryRecord>,
   viewer: Viewer.Any,
@@ -138,7 +182,7 @@ export const found = (
   const visible = seen(records, viewer, now)
   const raw = query.text === undefined
     ? visible.map((record) => ({ id: record, score: 1 }))
-    : Bm25.bm25(query.text, visible.map((record) => Bm25.buildDoc(record, record)))
+    : lent(Bm25.bm25(query.text, visible.map((record) => Bm25.buildDoc(record, record))), visible, query)
   const passing = raw.filter(({ id }) => passes(viewer, query, now)(id))
   const best = Math.max(...passing.map(({ score }) => score))
   const kinds = MemoryKind.Kinds.defaultValue()
@@ -150,7 +194,13 @@ export const found = (
     })
     .filter(({ score }) => score >= (query.minScore ?? 0))
     .sort((a, b) => b.rank - a.rank || MemoryRecord.byRecency(a.id, b.id))
-  const first = matching.slice(0, query.limit ?? 20)
+  const first: Array<typeof matching[number]> = []
+  let folded = 0
+  for (const one of matching) {
+    if (first.length === (query.limit ?? 20)) break
+    if (query.text !== undefined && first.some(({ id }) => saysTheSame(id, one.id))) folded++
+    else first.push(one)
+  }
   let cost = 0
   const end = first.findIndex(({ id: { body, summary } }) =>
     (cost += Math.ceil((summary.length + body.length) / 4)) > (query.budget ?? Infinity)
@@ -158,7 +208,8 @@ export const found = (
   const hits = end < 0 ? first : first.slice(0, end)
   return {
     hits: hits.map(({ id, score }) => [id.id, score] as const),
-    limit: matching.length - first.length,
-    budget: first.length - hits.length
+    limit: matching.length - first.length - folded,
+    budget: first.length - hits.length,
+    folded
   }
 }

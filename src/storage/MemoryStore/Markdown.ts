@@ -9,7 +9,9 @@ import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
+import * as Analyzer from "../../ranking/Analyzer.ts"
 import { maintain, make as makeStore, MemoryStore, type Primitives } from "../MemoryStore.ts"
+import * as DeuzVectors from "./Markdown/DeuzVectors.ts"
 import * as Disk from "./Markdown/Disk.ts"
 import * as Folder from "./Markdown/Vault.ts"
 import * as Watch from "./Markdown/Watch.ts"
@@ -49,17 +51,19 @@ export const layer = (
 ): Layer.Layer<MemoryStore | Vault, MemoryError, FileSystem.FileSystem | Path.Path> =>
   Layer.scopedContext(Effect.gen(function*() {
     const kinds = yield* MemoryKind.Kinds
+    const analyzer = yield* Analyzer.Analyzer
     const disk = yield* Disk.make(options.root)
     yield* disk.makeFolder("")
-    const vault = yield* Folder.open(disk, kinds, Duration.decode(options.lockTimeout ?? "3 seconds"))
+    const vault = yield* Folder.open(disk, { analyzer, kinds }, Duration.decode(options.lockTimeout ?? "3 seconds"))
     yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, (error) => Effect.logDebug("no snapshot", error)))
     yield* keepCurrent(disk, vault, Duration.decode(options.poll ?? "1 second"))
-    const store = yield* makeStore("markdown", primitives(vault))
+    const sidecar = yield* DeuzVectors.make(disk, vault.mirror.entries, vault.sidecar)
+    const store = yield* makeStore("markdown", { ...primitives(vault), sidecar })
     yield* maintain(store)
 
     return Context.make(MemoryStore, store).pipe(Context.add(Vault, {
       refresh: Effect.withSpan(vault.refresh, "markdown.refresh"),
-      issues: Effect.sync(vault.mirror.issues)
+      issues: Effect.sync(() => [...vault.mirror.issues(), ...sidecar.issues()])
     }))
   }))
 

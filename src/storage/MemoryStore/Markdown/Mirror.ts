@@ -74,7 +74,7 @@ const racy = 2_000
 const maxBytes = 1_048_576
 const concurrency = 32
 
-export const make = (disk: Disk, revisions: Revisions, context: Document.Context): Mirror => {
+export const make = (disk: Disk, revisions: Revisions, context: Document.Context & Catalog.Options): Mirror => {
   const files = new Map<string, Entry | Bad>()
   const claims = new Map<string, ReadonlyArray<Entry>>() // of one id, the best first
   const catalogs = new Map<string, Catalog.Catalog>()
@@ -87,7 +87,7 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
   const catalog = (tenant: string): Catalog.Catalog => {
     const known = catalogs.get(tenant)
     if (known) return known
-    const fresh = Catalog.make(context.kinds)
+    const fresh = Catalog.make(context)
     catalogs.set(tenant, fresh)
     return fresh
   }
@@ -237,7 +237,7 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
     entry,
     entries: () => Array.from(files.values()).flatMap((file) => file._tag === "Entry" ? [file] : []),
     paths: (tenant, id) => (claims.get(claim(tenant, id)) ?? []).map(({ path }) => path),
-    catalog: (tenant) => catalogs.get(tenant) ?? Catalog.make(context.kinds),
+    catalog: (tenant) => catalogs.get(tenant) ?? Catalog.make(context),
     tenants: () => Array.from(catalogs).flatMap(([tenant, { size }]) => size() > 0 ? [tenant] : []),
     issue: (path) => {
       const file = files.get(path)

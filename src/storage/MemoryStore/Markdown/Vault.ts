@@ -7,9 +7,11 @@ import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
+import type * as Analyzer from "../../../ranking/Analyzer.ts"
+import { Embeddings } from "../../../ranking/Embeddings.ts"
 import * as Changes from "../../Changes.ts"
 import { invalid } from "../../Check.ts"
-import type { Stored, Write } from "../../MemoryStore.ts"
+import type { Sidecar, Stored, Write } from "../../MemoryStore.ts"
 import type { Disk } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as Header from "./Header.ts"
@@ -21,6 +23,7 @@ import * as Log from "./Log.ts"
 import * as Mirror from "./Mirror.ts"
 import * as Revisions from "./Revisions.ts"
 import * as Snapshot from "./Snapshot.ts"
+import * as VectorFile from "./VectorFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -34,6 +37,7 @@ export interface Vault {
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
+  readonly sidecar: Sidecar
   /** Looks at every file. */
   readonly refresh: Io<void>
   /** Looks at what other processes say they wrote. */
@@ -43,7 +47,7 @@ export interface Vault {
 
 export const open = (
   disk: Disk,
-  kinds: ReadonlyMap<string, MemoryKind>,
+  { analyzer, kinds }: { readonly analyzer: Analyzer.Service; readonly kinds: ReadonlyMap<string, MemoryKind> },
   lockTimeout: Duration.Duration
 ): Effect.Effect<Vault, MemoryError.MemoryError> =>
   Effect.gen(function*() {
@@ -55,7 +59,8 @@ export const open = (
     const revisions = Revisions.make(disk)
     const sweep = Leftovers.make(disk, lockTimeout)
     const context: Document.Context = { key, kinds }
-    const mirror = Mirror.make(disk, revisions, context)
+    const embeddings = new Embeddings()
+    const mirror = Mirror.make(disk, revisions, { ...context, analyzer, embeddings })
     const changes = Changes.make()
     let dirty = false
 
@@ -248,6 +253,7 @@ export const open = (
         )),
       exclusive,
       commit,
+      sidecar: VectorFile.make(disk, embeddings, exclusive),
       refresh: Effect.flatMap(log.news(false), ({ seen }) => Effect.zipRight(heard(mirror.look, false), seen)),
       follow: follow(false),
       save: Effect.suspend(() => {

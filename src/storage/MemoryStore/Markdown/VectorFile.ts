@@ -27,7 +27,7 @@ const Header = Schema.parseJson(Schema.Struct({ model: Schema.String, dimensions
 const decodeHeader = Schema.decodeOption(Header)
 const encodeHeader = Schema.encodeSync(Header)
 
-/** `exclusive` shuts other writers out. */
+/** `exclusive` shuts other writers out; whoever asks to `retain` has done so. */
 export const make = (disk: Disk, embeddings: Embeddings, exclusive: <A>(self: Io<A>) => Io<A>): Sidecar => {
   const positions = new Map<string, { readonly ino: number; readonly offset: number }>()
 
@@ -69,7 +69,7 @@ export const make = (disk: Disk, embeddings: Embeddings, exclusive: <A>(self: Io
         }
       })),
     retain: (hashes) =>
-      exclusive(Effect.gen(function*() {
+      Effect.gen(function*() {
         let count = 0
         for (const name of yield* disk.list(folder)) {
           const bytes = yield* disk.bytesFrom(`${folder}/${name}`, 0)
@@ -82,7 +82,7 @@ export const make = (disk: Disk, embeddings: Embeddings, exclusive: <A>(self: Io
           yield* rewrite(model.value, kept)
         }
         return Math.max(count, embeddings.retain((hash) => hashes.has(hash)))
-      }))
+      })
   }
 }
 

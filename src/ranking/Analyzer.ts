@@ -1,0 +1,39 @@
+/** How a text becomes terms: one that is remembered, and one that is asked. */
+import * as Context from "effect/Context"
+import * as Layer from "effect/Layer"
+import * as Tokenizer from "./Tokenizer.ts"
+
+export interface Service {
+  readonly index: Tokenizer.Tokenizer
+  readonly query: Tokenizer.Tokenizer
+}
+
+export interface Options {
+  /** Porter stems, of both. Default true. */
+  readonly stem?: boolean | undefined
+  /** What is not remembered. Default `short`. */
+  readonly stopwords?: Tokenizer.Options["stopwords"]
+  /** What is not asked for, unless the question has nothing else: "who am I" finds who is who. Default `wide`. */
+  readonly query?: Tokenizer.Options["stopwords"]
+}
+
+/** The defaults are those of an ablation: docs/retrieval.md. */
+export const make = ({ query = "wide", stem = true, stopwords = "short" }: Options = {}): Service => {
+  const index = Tokenizer.make({ stem, stopwords })
+  const asked = Tokenizer.make({ stem, stopwords: query })
+  return {
+    index,
+    query: (text) => {
+      const terms = asked(text)
+      return terms.length > 0 ? terms : index(text)
+    }
+  }
+}
+
+/** `tokenise` for both: scores are those of `bm25` as it stands. */
+export const plain: Service = { index: Tokenizer.tokenise, query: Tokenizer.tokenise }
+
+/** What stores are built with. By default never in `R`. */
+export class Analyzer extends Context.Reference<Analyzer>()("@memory/Analyzer", { defaultValue: () => make() }) {}
+
+export const layer = (options: Options): Layer.Layer<never> => Layer.succeed(Analyzer, make(options))

@@ -1,0 +1,191 @@
+/** Vectors: which texts want one, and what is found by them. Stores without vectors say so. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import type { MemoryQuery } from "../../domain/MemoryFilter.ts"
+import { textHash } from "../../domain/MemoryRecord.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type { Service, Vectors } from "../../storage/MemoryStore.ts"
+import { type Law, law, refuses } from "../Law.ts"
+import { ada, bob, draft, found, put, system, whyNot } from "../Sample.ts"
+
+const ofVectors = (
+  title: string,
+  check: (store: Service, vectors: Vectors) => Effect.Effect<unknown, unknown>
+): Law =>
+  law(title, (store) =>
+    Option.match(store.vectors, {
+      onNone: () => Effect.sync(() => assert.isFalse(store.capabilities.vector)),
+      onSome: (vectors) => {
+        assert.isTrue(store.capabilities.vector)
+        return check(store, vectors)
+      }
+    }))
+
+/** Directions of a plane: how much of tea, and how much of trains. */
+const plane: Readonly<Record<string, readonly [tea: number, train: number]>> = {
+  "green tea": [1, 0],
+  "black tea": [0.9, 0.1],
+  "tea on the train": [0.7, 0.7],
+  "the night train": [0, 1]
+}
+const embed = (vectors: Vectors, model = "m") =>
+  Effect.gen(function*() {
+    const pending = yield* vectors.pending(model)
+    yield* vectors.attach(
+      model,
+      pending.map(({ hash, text }) => [hash, Float32Array.from(plane[text] ?? [-1, 0])] as const)
+    )
+    return pending.map(({ text }) => text).sort()
+  })
+const by = (...vector: ReadonlyArray<number>): MemoryQuery => ({ mode: "vector", embedding: { model: "m", vector } })
+
+export const laws: ReadonlyArray<Law> = [
+  ofVectors(
+    "each live text wants one vector of a model, whoever has it; an edit wants a new one",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("green tea"))
+        yield* put(store, draft("green tea", { summary: "Drink" }))
+        yield* put(store, draft("green tea", { scope: { userId: "bob" } }), bob)
+        yield* put(store, draft("green tea"), Viewer.make({ tenant: "other", userId: "ada" }))
+        const gone = yield* put(store, draft("the night train"))
+        yield* store.forget(ada, [gone.id])
+        yield* put(store, draft("soon gone", { expiresAt: 1_000 }))
+        yield* TestClock.adjust("1 second")
+        assert.deepStrictEqual(
+          (yield* vectors.pending("m")).map(({ hash, text }) => [text, hash]).sort(),
+          [["Drink\ngreen tea", textHash({ summary: "Drink", body: "green tea" })], ["green tea", textHash(tea)]]
+        )
+        assert.lengthOf(yield* vectors.pending("m", 1), 1)
+        assert.deepStrictEqual(yield* embed(vectors), ["Drink\ngreen tea", "green tea"])
+        assert.deepStrictEqual(yield* vectors.pending("m"), [])
+        assert.lengthOf(yield* vectors.pending("another"), 2)
+        yield* store.update(ada, tea.id, { body: "black tea" })
+        assert.deepStrictEqual((yield* vectors.pending("m")).map(({ text }) => text), ["black tea"])
+        const [old, none] = yield* vectors.read("m", [textHash(tea), textHash({ summary: "", body: "unheard of" })])
+        assert.deepStrictEqual(Option.getOrUndefined(old!), Float32Array.of(1, 0))
+        assert.isTrue(Option.isNone(none!))
+      })
+  ),
+
+  ofVectors(
+    "nearest first, by cosine; what has no vector of the model is counted, not found",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, Object.keys(plane).map((body) => draft(body)))
+        yield* embed(vectors)
+        yield* put(store, draft("no vector yet"))
+        const { awaiting, hits } = yield* store.search(ada, by(2, 0))
+        assert.deepStrictEqual(hits.map(({ record }) => record.body).slice(0, 3), [
+          "green tea",
+          "black tea",
+          "tea on the train"
+        ])
+        assert.approximately(hits[0]!.score, 1, 1e-6)
+        assert.approximately(hits[2]!.score, Math.SQRT1_2, 1e-6)
+        assert.isTrue(hits.every(({ record }) => record.body !== "no vector yet"))
+        assert.strictEqual(awaiting, 1)
+        assert.deepStrictEqual(yield* found(store, ada, { ...by(0, 1), limit: 1 }), ["the night train"])
+        const other = yield* store.search(ada, { mode: "vector", embedding: { model: "another", vector: [1, 0] } })
+        assert.deepStrictEqual([other.hits.length, other.awaiting], [0, 5])
+      })
+  ),
+
+  ofVectors(
+    "hybrid finds by word and by meaning, and by words alone where nothing has a vector",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, Object.keys(plane).map((body) => draft(body)))
+        const query: MemoryQuery = { text: "night", embedding: { model: "m", vector: [1, 0] } }
+        assert.deepStrictEqual(yield* found(store, ada, query), ["the night train"])
+        yield* embed(vectors)
+        const both = yield* found(store, ada, query)
+        assert.sameMembers(both.slice(0, 2), ["the night train", "green tea"])
+        const [agreed] = (yield* store.search(ada, { ...query, text: "green", explain: true })).hits
+        assert.strictEqual(agreed!.record.body, "green tea")
+        assert.approximately(agreed!.score, 1, 1e-9) // first in both
+        assert.containsAllKeys(agreed!.explanation!, ["lexical", "vector"])
+        assert.deepStrictEqual(yield* found(store, ada, { ...query, mode: "lexical" }), ["the night train"])
+        assert.deepStrictEqual(yield* found(store, ada, { ...query, weights: { vector: 0 } }), ["the night train"])
+        assert.strictEqual((yield* found(store, ada, { ...query, weights: { lexical: 0 } }))[0], "green tea")
+      })
+  ),
+
+  ofVectors(
+    "what a viewer, a filter or the time keeps out takes nobody's place",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("tea on the train"))
+        yield* store.put(bob, Array.from({ length: 30 }, () => draft("green tea", { scope: { userId: "bob" } })))
+        yield* store.put(ada, [
+          draft("green tea", { expiresAt: 500 }),
+          draft("green tea", { invalidAt: 500 }),
+          draft("green tea", { validAt: 5_000 }),
+          draft("green tea", { importance: 0.1 })
+        ])
+        yield* embed(vectors)
+        yield* TestClock.adjust("1 second")
+        const query: MemoryQuery = { ...by(1, 0), minImportance: 0.2, limit: 1 }
+        const { hits, leftOut } = yield* store.search(ada, query)
+        assert.deepStrictEqual(hits.map(({ record }) => record.body), ["tea on the train"])
+        assert.strictEqual(leftOut.limit, 0)
+        assert.deepStrictEqual(yield* found(store, ada, { ...query, asOf: 100 }), ["green tea"])
+        assert.deepStrictEqual(yield* found(store, Viewer.make({ userId: "eve" }), query), [])
+        assert.strictEqual((yield* store.search(bob, { ...by(1, 0), limit: 5 })).awaiting, 0)
+      })
+  ),
+
+  ofVectors(
+    "an edited or forgotten text is no longer found by its vector; a purged one has none",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("green tea"))
+        const train = yield* put(store, draft("the night train"))
+        yield* embed(vectors)
+        yield* store.update(ada, tea.id, { body: "black coffee" })
+        assert.deepStrictEqual(yield* found(store, ada, by(1, 0.01)), ["the night train"])
+        yield* store.forget(ada, [train.id])
+        assert.deepStrictEqual(yield* found(store, ada, by(0, 1)), [])
+        yield* store.forget(ada, [train.id], { purge: true })
+        const [gone] = yield* vectors.read("m", [textHash(train)])
+        assert.isTrue(Option.isNone(gone!))
+        yield* embed(vectors)
+        assert.deepStrictEqual(yield* found(store, ada, by(-1, 0)), ["black coffee"])
+      })
+  ),
+
+  ofVectors(
+    "vectors that cannot be compared are refused, and nothing is kept of them",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        const { id, ...record } = yield* put(store, draft("green tea"))
+        const hash = textHash(record)
+        const bad: ReadonlyArray<readonly [string, Float32Array]> = [
+          [hash, Float32Array.of()],
+          [hash, Float32Array.of(1, Number.NaN)],
+          [hash, Float32Array.of(Infinity, 1)],
+          ["../escape", Float32Array.of(1, 0)]
+        ]
+        for (const entry of bad) {
+          yield* refuses(
+            "invalid_draft",
+            vectors.attach("m", [[textHash({ summary: "", body: "x" }), Float32Array.of(1, 0)], entry])
+          )
+        }
+        assert.lengthOf(yield* vectors.pending("m"), 1)
+        yield* vectors.attach("m", [[hash, Float32Array.of(1, 0)]])
+        yield* refuses("invalid_draft", vectors.attach("m", [[hash, Float32Array.of(1, 0, 0)]]))
+        yield* refuses("invalid_draft", store.search(ada, by(1, 0, 0)))
+        yield* refuses("invalid_draft", store.search(ada, by(1, Number.NaN)))
+        yield* refuses("invalid_draft", store.search(ada, by()))
+        yield* refuses("invalid_draft", store.search(ada, { mode: "vector", text: "tea" }))
+        const { failures, hits } = yield* store.search(ada, { mode: "hybrid", text: "tea" })
+        assert.deepStrictEqual([hits.length, failures.map(({ leg }) => leg)], [1, ["vector"]])
+        assert.strictEqual(yield* whyNot(store, ada, id, by(0, 1)), "no_match")
+        assert.strictEqual(yield* whyNot(store, ada, id, by(1, 0)), "hit")
+        assert.deepStrictEqual(yield* found(store, system, by(1, 0)), ["green tea"])
+      })
+  )
+]
