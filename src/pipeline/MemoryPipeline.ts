@@ -136,7 +136,7 @@ export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore |
   make
 )
 
-/** What `undo` applies: each record as it was before the receipt, the last written first. What has expired is gone. */
+/** What `undo` applies: each record as it was before the receipt. What has expired is gone. */
 export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> => {
   const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()
   for (const one of applied) {
@@ -146,7 +146,7 @@ export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): Rea
     const gone = one.outcome === "created" && record !== undefined && isExpired(record, now)
     ends.set(one.id, { first: ends.get(one.id)?.first ?? one, revision, gone })
   }
-  return Array.from(ends.values()).reverse().flatMap(({ first: { before, id }, gone, revision }): ReadonlyArray<
+  return Array.from(ends.values()).flatMap(({ first: { before, id }, gone, revision }): ReadonlyArray<
     MemoryMutation
   > => gone ? [] : [{ _tag: "Restore", id, revision: before, ifRevision: revision }])
 }

@@ -445,11 +445,12 @@ describe("neighbours", () => {
 
   it.effect("are not more trusted than the new fact, nor instructions, however many of those match", () =>
     Effect.gen(function*() {
-      const fill = Effect.all([
-        Effect.forEach(Array.from({ length: 60 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`)),
-        put("Ada lives in a castle", {}, { origin: "instructions", trust: 3 }),
-        put("A guest lives in Porto too, they said, in the old town", {}, { trust: 3 })
-      ])
+      const fill = Effect.gen(function*() {
+        yield* put("A guest lives in Porto too, they said, in the old town", {}, { trust: 3 })
+        yield* TestClock.adjust("1 second")
+        yield* Effect.forEach(Array.from({ length: 150 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`))
+        yield* put("Ada lives in a castle", {}, { origin: "instructions", trust: 3 })
+      })
       assert.deepStrictEqual(yield* seen(fill, { scope, trust: 3 }), [
         "A guest lives in Porto too, they said, in the old town"
       ])
@@ -567,6 +568,20 @@ describe("without infer", () => {
         { concurrency: "unbounded" }
       )
       assert.lengthOf(yield* everything, 12)
+    }).pipe(within(none)))
+
+  it.effect("a turn from ahead of the clock is true now", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* pipeline.remember(ada, [new Message.Message({ role: "user", content: "hi", at: 60_000 })], raw)
+      assert.deepStrictEqual(yield* bodies(ada), ["hi"])
+    }).pipe(within(none)))
+
+  it.effect("nobody makes a turn more trusted than a turn is; less, they may", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      for (const trust of [0, 2] as const) yield* pipeline.remember(ada, [Message.user(`${trust}`)], { ...raw, trust })
+      assert.deepStrictEqual((yield* everything).map(({ source }) => source.trust).sort(), [1, 2])
     }).pipe(within(none)))
 
   it.effect("a tool's turn is not trusted", () =>
