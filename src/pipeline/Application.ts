@@ -97,6 +97,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
         return yield* Effect.retry(attempt, { times: messages.length, while: ({ reason }) => reason === "conflict" })
       }
 
+      const { kind = "semantic", sequence, session, supersede = "soft", topK = 5, ttl } = options
       const facts = yield* extract(turns, options)
       if (facts.length === 0) return { mutations: [], applied: [], failures: [] }
       const known = yield* embedded(facts)
@@ -107,10 +108,9 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
 
       const attempt = Effect.gen(function*() {
         const before = yield* Clock.currentTimeMillis
-        const found = yield* Neighbours.find(store, viewer, { scope, queries, trust, typed, now: before })
+        const found = yield* Neighbours.find(store, viewer, { scope, queries, topK, trust, typed, now: before })
         const existing = found.records
         const answer = yield* completion.complete(buildDecisionPrompt(facts, existing))
-        const { kind = "semantic", sequence, session, supersede = "soft", ttl } = options
         const mutations = applyEvents(attribute(parseDecision(answer, existing.length), facts, existing), existing, {
           scope,
           kind,

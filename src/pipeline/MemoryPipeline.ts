@@ -35,6 +35,8 @@ export interface Options extends MemoryStore.Provenance {
   readonly ttl?: Duration.DurationInput | undefined
   /** Default `semantic`; `episodic` without `infer`. */
   readonly kind?: string | undefined
+  /** Neighbours that each fact is compared with, 1..1,000; default 5. */
+  readonly topK?: number | undefined
   readonly customInstructions?: string | undefined
   /** Instead of the model; is given tools too, which the model is not. */
   readonly customExtract?:

@@ -13,13 +13,12 @@ import type * as Viewer from "../domain/Viewer.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Turns from "./Turns.ts"
 
-/** For each fact. */
-export const topK = 5
-
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
   /** What each fact is searched by. */
   readonly queries: ReadonlyArray<Pick<MemoryQuery, "text" | "embedding">>
+  /** For each fact, 1..1,000. */
+  readonly topK: number
   /** Of the facts: what is more trusted is left alone. */
   readonly trust: Trust
   /** Kinds that are left alone, too: a sentence is not enough for them. */
@@ -37,7 +36,7 @@ export interface Found {
 export const find = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
-  { now, queries, scope, trust, typed }: Wanted
+  { now, queries, scope, topK, trust, typed }: Wanted
 ): Effect.Effect<Found, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const failures = new Map<string, SearchResult["failures"][number]>()

@@ -456,6 +456,14 @@ describe("neighbours", () => {
       ])
     }))
 
+  it.effect("are five for each fact, or as many as are asked for; none at all is refused", () =>
+    Effect.gen(function*() {
+      const fill = Effect.forEach(Array.from({ length: 9 }, (_, i) => i), (i) => put(`Ada lives in Porto, ${i}`))
+      assert.lengthOf(yield* seen(fill, { scope }), 5)
+      assert.lengthOf(yield* seen(fill, { scope, topK: 2 }), 2)
+      assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
+    }))
+
   it.effect("are no turns that were stored as said, and no records that are more than a sentence", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
