@@ -1,7 +1,4 @@
-/**
- * An operation as a question that can be put to a real store, and to the model: the answers must be equal. The world is
- * small (few words, few ids, few places), so that everything meets.
- */
+/** An operation as a question that can be put to a real store, and to the model: the answers must be equal. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
@@ -10,14 +7,14 @@ import type { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { type Draft, embeddingText, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
-import type { MemoryScope } from "../domain/MemoryScope.ts"
+import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
 import { signature } from "../ranking/NearDuplicate.ts"
 import type { Provenance, Service } from "../storage/MemoryStore.ts"
 import type { Model } from "./Model.ts"
 import { id } from "./Sample.ts"
+import { draft, importance, kind, often, patch, rarely, revision, scope, text, time, viewer } from "./World.ts"
 
 /** One of a few ids of the author's own, or the n-th that the store minted. */
 export type Name = string | number
@@ -40,84 +37,7 @@ export interface Question {
 
 const { array, boolean, constant, constantFrom, integer, oneof, record, tuple } = FastCheck
 
-const rarely = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
-  oneof({ weight: 5, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
-const often = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
-  oneof({ weight: 1, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
-
-const scope: FastCheck.Arbitrary<MemoryScope> = constantFrom<Array<MemoryScope>>(
-  "global",
-  { userId: "ada" },
-  { userId: "bob" },
-  { agentId: "pilot" },
-  { userId: "ada", agentId: "pilot" },
-  { userId: "ada", sessionId: "s" }
-)
-const body = constantFrom(
-  "green tea",
-  "tea, green tea",
-  "black coffee",
-  "water and tea",
-  " ",
-  "the sea",
-  "see [[Tea]]",
-  "[[the sea|sea]] and [[Hot/DRINKS]]",
-  `[[${id("a")}]] or [[green tea]]`
-)
-const links = array(
-  record({
-    to: constantFrom("a", "b", "c").map((name) => id(name)),
-    type: constantFrom("x", "y"),
-    weight: constant(1)
-  }),
-  { maxLength: 2 }
-)
-const tags = array(constantFrom("hot", "Cold", "drinks"), { maxLength: 2 })
-const kind = constantFrom("user", "user", "reference", "working")
-const importance = constantFrom(0, 0.2, 0.5, 1)
-const text = constantFrom("tea", "green", "coffee drinks", "the", "sea", "nothing of it")
-const time = constantFrom(0, 100, 10_000, 100_000, 10_000_000)
-const revision = rarely(integer({ min: 0, max: 5 }))
-
-export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer.Any>>(
-  Viewer.make({ userId: "ada" }),
-  Viewer.make({ userId: "bob" }),
-  Viewer.make({ userId: "ada", agentId: "pilot" }),
-  Viewer.make({ userId: "ada", reach: "within" }),
-  Viewer.make({ agentId: "pilot", reach: "within" }),
-  Viewer.make({ reach: "within" }),
-  Viewer.make({ tenant: "elsewhere", userId: "ada" }),
-  Viewer.system(),
-  Viewer.system("elsewhere")
-)
-
-const draft: FastCheck.Arbitrary<Draft> = record({
-  scope,
-  kind,
-  body,
-  summary: rarely(constantFrom("Drinks", "Tea")),
-  tags,
-  importance: rarely(importance),
-  links: rarely(links),
-  data: rarely(constantFrom({}, { n: 1 }, { n: 2 })),
-  validAt: rarely(time),
-  invalidAt: rarely(time),
-  expiresAt: rarely(time),
-  source: rarely(record({ session: constantFrom("one", "two"), sequence: often(integer({ min: 0, max: 3 })) }))
-})
-
-const patch: FastCheck.Arbitrary<Patch> = record({
-  body: often(body),
-  summary: rarely(constantFrom("Drinks", "Tea")),
-  tags: rarely(tags),
-  importance: rarely(importance),
-  confidence: rarely(constantFrom(null, 0.1)),
-  links: rarely(links),
-  data: rarely(constantFrom({}, { n: 1 }, { n: 2 })),
-  metadata: rarely(constantFrom({}, { m: 1 })),
-  invalidAt: rarely(oneof(constant(null), time)),
-  expiresAt: rarely(oneof(constant(null), time))
-})
+export { viewer }
 
 /** Only a put may have no id. */
 type Named<M> = M extends { readonly id: MemoryId } ? Omit<M, "id"> & { readonly name: Name }

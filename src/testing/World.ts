@@ -1,0 +1,87 @@
+/** The small world that questions are about: few words, few ids, few places, so that everything meets. */
+import * as FastCheck from "effect/FastCheck"
+import type { Draft, Patch } from "../domain/MemoryRecord.ts"
+import type { MemoryScope } from "../domain/MemoryScope.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import { id } from "./Sample.ts"
+
+const { array, constant, constantFrom, integer, oneof, record } = FastCheck
+
+export const rarely = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
+  oneof({ weight: 5, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
+export const often = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
+  oneof({ weight: 1, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
+
+export const scope: FastCheck.Arbitrary<MemoryScope> = constantFrom<Array<MemoryScope>>(
+  "global",
+  { userId: "ada" },
+  { userId: "bob" },
+  { agentId: "pilot" },
+  { userId: "ada", agentId: "pilot" },
+  { userId: "ada", sessionId: "s" }
+)
+const body = constantFrom(
+  "green tea",
+  "tea, green tea",
+  "black coffee",
+  "water and tea",
+  " ",
+  "the sea",
+  "see [[Tea]]",
+  "[[the sea|sea]] and [[Hot/DRINKS]]",
+  `[[${id("a")}]] or [[green tea]]`
+)
+const links = array(
+  record({
+    to: constantFrom("a", "b", "c").map((name) => id(name)),
+    type: constantFrom("x", "y"),
+    weight: constant(1)
+  }),
+  { maxLength: 2 }
+)
+export const tags = array(constantFrom("hot", "Cold", "drinks"), { maxLength: 2 })
+export const kind = constantFrom("user", "user", "reference", "working")
+export const importance = constantFrom(0, 0.2, 0.5, 1)
+export const text = constantFrom("tea", "green", "coffee drinks", "the", "sea", "nothing of it")
+export const time = constantFrom(0, 100, 10_000, 100_000, 10_000_000)
+export const revision = rarely(integer({ min: 0, max: 5 }))
+
+export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer.Any>>(
+  Viewer.make({ userId: "ada" }),
+  Viewer.make({ userId: "bob" }),
+  Viewer.make({ userId: "ada", agentId: "pilot" }),
+  Viewer.make({ userId: "ada", reach: "within" }),
+  Viewer.make({ agentId: "pilot", reach: "within" }),
+  Viewer.make({ reach: "within" }),
+  Viewer.make({ tenant: "elsewhere", userId: "ada" }),
+  Viewer.system(),
+  Viewer.system("elsewhere")
+)
+
+export const draft: FastCheck.Arbitrary<Draft> = record({
+  scope,
+  kind,
+  body,
+  summary: rarely(constantFrom("Drinks", "Tea")),
+  tags,
+  importance: rarely(importance),
+  links: rarely(links),
+  data: rarely(constantFrom({}, { n: 1 }, { n: 2 })),
+  validAt: rarely(time),
+  invalidAt: rarely(time),
+  expiresAt: rarely(time),
+  source: rarely(record({ session: constantFrom("one", "two"), sequence: often(integer({ min: 0, max: 3 })) }))
+})
+
+export const patch: FastCheck.Arbitrary<Patch> = record({
+  body: often(body),
+  summary: rarely(constantFrom("Drinks", "Tea")),
+  tags: rarely(tags),
+  importance: rarely(importance),
+  confidence: rarely(constantFrom(null, 0.1)),
+  links: rarely(links),
+  data: rarely(constantFrom({}, { n: 1 }, { n: 2 })),
+  metadata: rarely(constantFrom({}, { m: 1 })),
+  invalidAt: rarely(oneof(constant(null), time)),
+  expiresAt: rarely(oneof(constant(null), time))
+})
