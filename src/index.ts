@@ -45,6 +45,8 @@ export * as Bm25 from "./ranking/Bm25.ts"
 export * as VectorIndex from "./ranking/VectorIndex.ts"
 /** Several rankings into one. */
 export * as Fusion from "./ranking/Fusion.ts"
+/** Texts that say the same but for how they are written. */
+export * as NearDuplicate from "./ranking/NearDuplicate.ts"
 /** Relevance made worth. */
 export * as Scorer from "./ranking/Scorer.ts"
 /** Vectors by model and by the hash of their text. */

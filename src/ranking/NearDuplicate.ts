@@ -11,6 +11,8 @@
  * So "room 12" and "room 13", "likes" and "does not like", "Paris to Rome" and "Rome to Paris" stay apart. In a long text a
  * word more or less is no difference, whatever it means, unless it is strict. Pure and deterministic.
  */
+import { canonicalJson } from "../domain/Digest.ts"
+import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 
 /** Three whole numbers of 32 bits, fit for columns. */
 export interface Signature {
@@ -49,6 +51,20 @@ export const foldBy = <A>(
 /** `foldBy` the signature of a text. */
 export const fold = <A>(items: ReadonlyArray<A>, text: (item: A) => string): ReturnType<typeof foldBy<A>> =>
   foldBy(items, (item) => signature(text(item)))
+
+const signatures = new WeakMap<MemoryRecord, Signature>()
+const signatureOf = (record: MemoryRecord): Signature => {
+  const known = signatures.get(record)
+  if (known !== undefined) return known
+  const made = signature(embeddingText(record))
+  signatures.set(record, made)
+  return made
+}
+
+/** Of one kind, with equal data, and near-duplicates in text. */
+export const saysTheSame = (a: MemoryRecord, b: MemoryRecord): boolean =>
+  a.kind === b.kind && isNear(signatureOf(a), signatureOf(b)) &&
+  (a.data === b.data || canonicalJson(a.data) === canonicalJson(b.data))
 
 const few = 64
 

@@ -9,7 +9,7 @@ import * as MemoryRecord from "../../src/domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Bm25 from "../../src/ranking/Bm25.ts"
-import { saysTheSame } from "../../src/ranking/Ranking.ts"
+import { saysTheSame } from "../../src/ranking/NearDuplicate.ts"
 import * as Scorer from "../../src/ranking/Scorer.ts"
 import { tokenise } from "../../src/ranking/Tokenizer.ts"
 
