@@ -8,24 +8,19 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { dedupeKey, deriveSummary, type Draft, isExpired, MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
-import * as MemoryScope from "../domain/MemoryScope.ts"
-import * as Payload from "../domain/Payload.ts"
+import { dedupeKey, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { earlier, isLive } from "./Catalog.ts"
 import type { Change } from "./Changes.ts"
 import { invalid, payloadIssues } from "./Check.ts"
-import type { Provenance, Stored, Write } from "./MemoryStore.ts"
+import type { Stored, Write } from "./MemoryStore.ts"
+import * as Version from "./Version.ts"
 
-export interface Input {
+export interface Input extends Version.Circumstances {
   readonly op: string
   readonly viewer: Viewer.Any
   /** Each with the id that it is about: named, or minted for it. */
   readonly mutations: ReadonlyArray<readonly [id: MemoryId, mutation: MemoryMutation]>
-  readonly provenance: Provenance
-  /** Epoch ms. */
-  readonly now: number
-  readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   /** Every row of `mutations`. */
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /** The first live record with the key, but for those `besides`. */
@@ -121,7 +116,7 @@ export const plan = (input: Input): Result<Plan> =>
           const { draft } = mutation
           if (draft.id === undefined) {
             if (mutation.ifRevision !== undefined) return yield* Either.left(invalid(op, "ifRevision: needs an id"))
-            const record = yield* legal(created(id, draft, input, 1))
+            const record = yield* legal(Version.created(id, draft, input, 1))
             const next = stored(record)
             const equal = next.dedupeKey === undefined ? undefined : holderOf(next.dedupeKey)
             if (equal) {
@@ -135,8 +130,8 @@ export const plan = (input: Input): Result<Plan> =>
           if (row && !visible(row)) return yield* fail("invalid_id", id, "this id cannot be used")
           if (row) yield* writable(row) // forgotten ones too: their id is their file's
           yield* standsAt(id, there(row) ? row : undefined, mutation.ifRevision)
-          const fresh = created(id, draft, input, (row?.record.revision ?? 0) + 1)
-          const record = yield* legal(there(row) ? replaced(row.record, fresh, draft, now) : fresh)
+          const fresh = Version.created(id, draft, input, (row?.record.revision ?? 0) + 1)
+          const record = yield* legal(there(row) ? Version.replaced(row.record, fresh, draft, now) : fresh)
           applied.push({ id, outcome: there(row) ? "updated" : "created", before, record })
           write(id, stored(record))
           break
@@ -145,7 +140,7 @@ export const plan = (input: Input): Result<Plan> =>
           if (!there(row)) return yield* fail("not_found", id, "there is no such record")
           yield* writable(row)
           yield* standsAt(id, row, mutation.ifRevision)
-          const record = yield* legal(patched(row.record, mutation.patch, provenance, now))
+          const record = yield* legal(Version.patched(row.record, mutation.patch, provenance, now))
           write(id, stored(record))
           applied.push({ id, outcome: "updated", before, record })
           break
@@ -181,7 +176,7 @@ export const plan = (input: Input): Result<Plan> =>
           if (!earlier || !Viewer.sees(viewer, earlier.scope)) {
             return yield* fail("not_found", id, "this revision is not kept")
           }
-          const again = record({ ...earlier, revision: row.record.revision + 1 })
+          const again = Version.again(earlier, row.record.revision + 1)
           const restored = Viewer.isSystem(viewer) ? again : yield* legal(again)
           write(id, stored(restored))
           applied.push({ id, outcome: before === 0 ? "created" : "updated", before, record: restored })
@@ -194,65 +189,6 @@ export const plan = (input: Input): Result<Plan> =>
 const live = (row: Stored | undefined): MemoryRecord | undefined => row && !row.forgotten ? row.record : undefined
 
 const tombstone = (row: Stored, now: number): Stored => ({
-  record: record({ ...row.record, revision: row.record.revision + 1, updatedAt: now }),
+  record: Version.forgotten(row.record, now),
   forgotten: true
 })
-
-const created = (id: MemoryId, draft: Draft, { kinds, now, provenance }: Input, revision: number): MemoryRecord =>
-  record({
-    ...draft,
-    id,
-    scope: MemoryScope.normalise(draft.scope),
-    summary: draft.summary ?? deriveSummary(draft.body),
-    summaryDerived: draft.summary === undefined ? true : undefined,
-    tags: draft.tags ?? [],
-    importance: draft.importance ?? MemoryKind.find(kinds, draft.kind).importance,
-    links: draft.links ?? [],
-    data: Payload.freeze(draft.data ?? {}),
-    metadata: Payload.freeze(draft.metadata ?? {}),
-    source: compact({ ...draft.source, origin: provenance.origin ?? "user", trust: provenance.trust ?? 1 }),
-    createdAt: now,
-    validAt: draft.validAt ?? now,
-    revision
-  })
-
-/** Whole, but for when it came and since when it holds. */
-const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, now: number): MemoryRecord =>
-  record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
-
-/** The trust is the worse of the record's and the writer's. */
-const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenance, now: number): MemoryRecord => {
-  const { confidence, expiresAt, invalidAt, supersededBy, ...rest } = patch
-  const body = rest.body ?? old.body
-  const derived = rest.summary === undefined && old.summaryDerived === true
-  return record({
-    ...old,
-    body,
-    tags: rest.tags ?? old.tags,
-    importance: rest.importance ?? old.importance,
-    links: rest.links ?? old.links,
-    data: rest.data ? Payload.freeze(rest.data) : old.data,
-    metadata: rest.metadata ? Payload.freeze(rest.metadata) : old.metadata,
-    summary: derived ? deriveSummary(body) : rest.summary ?? old.summary,
-    summaryDerived: derived ? true : undefined,
-    confidence: confidence === null ? undefined : confidence ?? old.confidence,
-    expiresAt: expiresAt === null ? undefined : expiresAt ?? old.expiresAt,
-    invalidAt: invalidAt === null ? undefined : invalidAt ?? old.invalidAt,
-    supersededBy: supersededBy === null ? undefined : supersededBy ?? old.supersededBy,
-    source: { ...old.source, trust: old.source.trust > trust ? old.source.trust : trust },
-    updatedAt: now,
-    revision: old.revision + 1
-  })
-}
-
-/** Of a checked draft or patch, and for reading only: whoever is given it holds what the store holds. */
-const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {
-  const made = new MemoryRecord(compact(fields), { disableValidation: true })
-  for (const part of [made.scope, made.tags, made.links, ...made.links, made.source]) Object.freeze(part)
-  // not frozen itself: Effect keeps a hash on what it compares
-  for (const key of Object.keys(made)) Object.defineProperty(made, key, { writable: false, configurable: false })
-  return made
-}
-
-const compact = <A extends object>(fields: A): A =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional fields only

@@ -1,4 +1,4 @@
-/** Bad input: a `MemoryError` with the right reason, and nothing written. */
+/** Bad input: a `MemoryError` with the right reason, and nothing written. A long list, since a law is read by itself. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type { Reason } from "../../domain/MemoryError.ts"

@@ -1,4 +1,4 @@
-/** Filters, search, and why something was not found. */
+/** Filters, search, and why something was not found. A long list, since a law is read by itself. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"

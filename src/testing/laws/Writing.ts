@@ -1,4 +1,4 @@
-/** What a record is after it was put or updated. */
+/** What a record is after it was put or updated. A long list, since a law is read by itself. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"

@@ -1,0 +1,86 @@
+/** The next version of a record: what a draft or a patch makes of the one before. Pure. */
+import type { MemoryId } from "../domain/MemoryId.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
+import { deriveSummary, type Draft, MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
+import * as MemoryScope from "../domain/MemoryScope.ts"
+import * as Payload from "../domain/Payload.ts"
+import type { Provenance } from "./MemoryStore.ts"
+
+export interface Circumstances {
+  readonly provenance: Provenance
+  /** Epoch ms. */
+  readonly now: number
+  readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
+}
+
+/** Of the first or any later revision, whatever was there before. */
+export const created = (
+  id: MemoryId,
+  draft: Draft,
+  { kinds, now, provenance }: Circumstances,
+  revision: number
+): MemoryRecord =>
+  record({
+    ...draft,
+    id,
+    scope: MemoryScope.normalise(draft.scope),
+    summary: draft.summary ?? deriveSummary(draft.body),
+    summaryDerived: draft.summary === undefined ? true : undefined,
+    tags: draft.tags ?? [],
+    importance: draft.importance ?? MemoryKind.find(kinds, draft.kind).importance,
+    links: draft.links ?? [],
+    data: Payload.freeze(draft.data ?? {}),
+    metadata: Payload.freeze(draft.metadata ?? {}),
+    source: compact({ ...draft.source, origin: provenance.origin ?? "user", trust: provenance.trust ?? 1 }),
+    createdAt: now,
+    validAt: draft.validAt ?? now,
+    revision
+  })
+
+/** Whole, but for when it came and since when it holds. */
+export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, now: number): MemoryRecord =>
+  record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
+
+/** The trust is the worse of the record's and the writer's. */
+export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenance, now: number): MemoryRecord => {
+  const { confidence, expiresAt, invalidAt, supersededBy, ...rest } = patch
+  const body = rest.body ?? old.body
+  const derived = rest.summary === undefined && old.summaryDerived === true
+  return record({
+    ...old,
+    body,
+    tags: rest.tags ?? old.tags,
+    importance: rest.importance ?? old.importance,
+    links: rest.links ?? old.links,
+    data: rest.data ? Payload.freeze(rest.data) : old.data,
+    metadata: rest.metadata ? Payload.freeze(rest.metadata) : old.metadata,
+    summary: derived ? deriveSummary(body) : rest.summary ?? old.summary,
+    summaryDerived: derived ? true : undefined,
+    confidence: confidence === null ? undefined : confidence ?? old.confidence,
+    expiresAt: expiresAt === null ? undefined : expiresAt ?? old.expiresAt,
+    invalidAt: invalidAt === null ? undefined : invalidAt ?? old.invalidAt,
+    supersededBy: supersededBy === null ? undefined : supersededBy ?? old.supersededBy,
+    source: { ...old.source, trust: old.source.trust > trust ? old.source.trust : trust },
+    updatedAt: now,
+    revision: old.revision + 1
+  })
+}
+
+/** The same, one revision later. */
+export const again = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
+
+/** As it was when it was forgotten. */
+export const forgotten = (old: MemoryRecord, now: number): MemoryRecord =>
+  record({ ...old, revision: old.revision + 1, updatedAt: now })
+
+/** Of a checked draft or patch, and for reading only: whoever is given it holds what the store holds. */
+const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {
+  const made = new MemoryRecord(compact(fields), { disableValidation: true })
+  for (const part of [made.scope, made.tags, made.links, ...made.links, made.source]) Object.freeze(part)
+  // not frozen itself: Effect keeps a hash on what it compares
+  for (const key of Object.keys(made)) Object.defineProperty(made, key, { writable: false, configurable: false })
+  return made
+}
+
+const compact = <A extends object>(fields: A): A =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional fields only
