@@ -55,14 +55,17 @@ export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 export const MemoryFilter = Schema.Struct({ ...filter, after: Schema.optional(Cursor) })
 export interface MemoryFilter extends Schema.Schema.Type<typeof MemoryFilter> {}
 
-/** Each 0.., relative to one another; 0 switches off. */
+/** Each 0.., 0 switches off. Those of the score are relative to one another: legs, then factors; 1 and .4, the rest 0. */
 const Weight = Schema.NonNegative.pipe(Schema.finite())
 export const Weights = Schema.partial(Schema.Struct({
+  /** Default 1. */
   lexical: Weight,
+  /** Default .4, which suits word vectors; of an embedder that knows sentences more. */
   vector: Weight,
   recency: Weight,
   importance: Weight,
   confidence: Weight,
+  /** What the turns around a turn, and its session, lend its lexical score. Default 1; of records without a session nothing. */
   conversation: Weight,
   graph: Weight,
   emotion: Weight
