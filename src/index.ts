@@ -65,6 +65,8 @@ export * as MemoryTool from "./host/MemoryTool.ts"
 export * as HarnessPlugin from "./host/HarnessPlugin.ts"
 
 // Where memories live
+/** What comes in, held against its Schema. */
+export * as Check from "./storage/Check.ts"
 /** Where records live. */
 export * as MemoryStore from "./storage/MemoryStore.ts"
 /** One `.md` per record, made to be read, edited and put under git. */
@@ -77,6 +79,8 @@ export * as Faulty from "./storage/MemoryStore/Faulty.ts"
 // Kinds of memory
 /** A kind as a service. */
 export * as TypedMemory from "./kinds/TypedMemory.ts"
+/** Entities and what holds between them. */
+export * as GraphMemory from "./kinds/GraphMemory.ts"
 
 // How memories change
 /** Conversation to facts. */

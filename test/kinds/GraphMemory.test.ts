@@ -1,0 +1,334 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import type * as Viewer from "../../src/domain/Viewer.ts"
+import * as GraphMemory from "../../src/kinds/GraphMemory.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada, bob, id } from "../../src/testing/Sample.ts"
+import { strings } from "../contract/naughty.ts"
+import { stores } from "../stores.ts"
+
+type Law = (graph: GraphMemory.Service, store: MemoryStore.Service) => Effect.Effect<void, unknown>
+
+const both = Effect.all([GraphMemory.GraphMemory, MemoryStore.MemoryStore])
+const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
+const names = (all: ReadonlyArray<{ readonly data: GraphMemory.Entity }>) => all.map(({ data }) => data.name)
+
+const add = (
+  graph: GraphMemory.Service,
+  name: string,
+  { body = "", scope = { userId: "ada" }, viewer = ada }: {
+    readonly body?: string
+    readonly scope?: { readonly userId: string } | "global"
+    readonly viewer?: Viewer.Viewer
+  } = {}
+) => graph.addEntity(viewer, { id: id(name), scope, body, data: { name, type: "thing" } })
+const relate = (graph: GraphMemory.Service, from: string, type: string, to: string, weight = 1, viewer = ada) =>
+  graph.relate(viewer, { from: id(from), to: id(to), type, weight })
+
+/** a -knows-> b -knows-> c -made-> d, and a -made(.3)-> d. */
+const small = (graph: GraphMemory.Service) =>
+  Effect.gen(function*() {
+    for (const name of ["a", "b", "c", "d"]) yield* add(graph, name)
+    yield* relate(graph, "a", "knows", "b")
+    yield* relate(graph, "b", "knows", "c", 0.5)
+    yield* relate(graph, "c", "made", "d")
+    yield* relate(graph, "a", "made", "d", 0.3)
+  })
+
+const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
+  describe(`GraphMemory (${name})`, () => {
+    const law = (title: string, check: Law) =>
+      it.effect(title, () =>
+        Effect.flatMap(both, ([graph, store]) => check(graph, store)).pipe(
+          Effect.provide(Layer.provideMerge(GraphMemory.layer, layer))
+        ))
+
+    law(
+      "an entity is called by its name, and what holds between two is seen from both ends",
+      (graph) =>
+        Effect.gen(function*() {
+          const { record } = yield* graph.addEntity(ada, {
+            scope: { userId: "ada" },
+            body: "",
+            data: { name: "Charles\nBabbage", type: "person" }
+          })
+          assert.strictEqual(record.summary, "Charles Babbage")
+          yield* small(graph)
+          const a = yield* graph.relationships(ada, id("a"))
+          assert.deepStrictEqual(a, [
+            { from: id("a"), to: id("b"), type: "knows", weight: 1 },
+            { from: id("a"), to: id("d"), type: "made", weight: 0.3 }
+          ])
+          const d = yield* graph.relationships(ada, id("d"), { direction: "in" })
+          assert.deepStrictEqual(d.map(({ from, weight }) => [from, weight]), [[id("c"), 1], [id("a"), 0.3]])
+          assert.deepStrictEqual(yield* graph.relationships(ada, id("d"), { direction: "out" }), [])
+          assert.lengthOf(yield* graph.relationships(ada, id("d"), { limit: 1 }), 1)
+          assert.lengthOf(yield* graph.relationships(ada, id("a"), { minWeight: 0.3, types: ["made"] }), 1)
+          assert.lengthOf(yield* graph.relationships(ada, id("a"), { minWeight: 0.31, types: ["made"] }), 0)
+        })
+    )
+
+    law(
+      "one per from, to and type: again has the new weight, and the same again is no revision",
+      (graph, store) =>
+        Effect.gen(function*() {
+          yield* small(graph)
+          yield* relate(graph, "a", "knows", "b", 0.2)
+          yield* relate(graph, "a", "knows", "b", 0.2)
+          yield* relate(graph, "a", "likes", "b", 0.2)
+          const all = yield* graph.relationships(ada, id("a"), { direction: "out" })
+          assert.sameDeepMembers(all.map(({ type, weight }) => [type, weight]), [
+            ["knows", 0.2],
+            ["made", 0.3],
+            ["likes", 0.2]
+          ])
+          const [record] = yield* store.get(ada, [id("a")])
+          assert.strictEqual(Option.getOrThrow(record!).revision, 5)
+          assert.isTrue(yield* graph.unrelate(ada, { from: id("a"), to: id("b"), type: "knows" }))
+          assert.isFalse(yield* graph.unrelate(ada, { from: id("a"), to: id("b"), type: "knows" }))
+          assert.isFalse(yield* graph.unrelate(ada, { from: id("b"), to: id("a"), type: "likes" }))
+          assert.isFalse(yield* graph.unrelate(ada, { from: id("a"), to: id("nobody"), type: "likes" }))
+        })
+    )
+
+    law(
+      "both ends must be there and be two, a weight lies in 0..1, a type is no blank; else nothing is written",
+      (graph) =>
+        Effect.gen(function*() {
+          yield* small(graph)
+          assert.strictEqual(yield* reason(relate(graph, "a", "x", "nobody")), "not_found")
+          assert.strictEqual(yield* reason(relate(graph, "nobody", "x", "a")), "not_found")
+          assert.strictEqual(yield* reason(relate(graph, "a", "x", "a")), "invalid_draft")
+          for (const weight of [-0.1, 1.1, NaN, Infinity]) {
+            assert.strictEqual(yield* reason(relate(graph, "a", "x", "c", weight)), "invalid_draft")
+          }
+          for (const type of ["", " \n", "\ud800"]) {
+            assert.strictEqual(yield* reason(relate(graph, "a", type, "c")), "invalid_draft")
+          }
+          assert.lengthOf(yield* graph.relationships(ada, id("a")), 2)
+        })
+    )
+
+    law("nearest first and each once, along a shortest way; round a circle it ends", (graph) =>
+      Effect.gen(function*() {
+        yield* small(graph)
+        yield* relate(graph, "d", "knows", "a", 0.1)
+        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), ["b", "d", "c"])
+        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { maxDepth: 1 })), ["b", "d"])
+        const far = yield* graph.traverse(ada, id("a"), { types: ["knows"], direction: "out", maxDepth: 5 })
+        assert.deepStrictEqual(far.map(({ path }) => path.map(({ to }) => to)), [[id("b")], [id("b"), id("c")]])
+        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { limit: 2 })), ["b", "d"])
+        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { types: [] })), [])
+        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("nobody"))), [])
+      }))
+
+    law(
+      "beyond 5 hops, 0 and what is no number are refused, as depth, limit and weight",
+      (graph) =>
+        Effect.gen(function*() {
+          yield* small(graph)
+          for (
+            const options of [0, -1, 6, 1.5, NaN].map((maxDepth) => ({ maxDepth }))
+          ) {
+            assert.strictEqual(yield* reason(graph.traverse(ada, id("a"), options)), "invalid_draft")
+            assert.strictEqual(yield* reason(graph.findPath(ada, id("a"), id("b"), options)), "invalid_draft")
+          }
+          for (const limit of [0, -1, 1.5, NaN, 1_001]) {
+            assert.strictEqual(yield* reason(graph.traverse(ada, id("a"), { limit })), "invalid_draft")
+            assert.strictEqual(yield* reason(graph.relationships(ada, id("a"), { limit })), "invalid_draft")
+          }
+          assert.strictEqual(yield* reason(graph.traverse(ada, id("a"), { minWeight: NaN })), "invalid_draft")
+        })
+    )
+
+    law("a walk by types goes forwards only, and ends where they end", (graph) =>
+      Effect.gen(function*() {
+        yield* small(graph)
+        const walk = (from: string, ...types: ReadonlyArray<string>) =>
+          Effect.map(graph.queryByPath(ada, id(from), types), names)
+        assert.deepStrictEqual(yield* walk("a", "knows", "knows"), ["c"])
+        assert.deepStrictEqual(yield* walk("a", "knows", "knows", "made"), ["d"])
+        assert.deepStrictEqual(yield* walk("a", "made", "knows"), [])
+        assert.deepStrictEqual(yield* walk("a"), ["a"])
+        assert.deepStrictEqual(yield* walk("nobody"), [])
+      }))
+
+    law("a shortest path is found within maxDepth, in either direction unless said", (graph) =>
+      Effect.gen(function*() {
+        yield* small(graph)
+        const path = (from: string, to: string, options: GraphMemory.Traversal = {}) =>
+          Effect.map(
+            graph.findPath(ada, id(from), id(to), options),
+            (found) => Option.getOrUndefined(Option.map(found, (path) => path.map(({ type }) => type)))
+          )
+        assert.deepStrictEqual(yield* path("a", "d"), ["made"])
+        assert.deepStrictEqual(yield* path("a", "d", { minWeight: 0.5, maxDepth: 3 }), ["knows", "knows", "made"])
+        assert.strictEqual(yield* path("a", "d", { minWeight: 0.5 }), undefined)
+        assert.deepStrictEqual(yield* path("c", "a", { types: ["knows"] }), ["knows", "knows"])
+        assert.strictEqual(yield* path("c", "a", { direction: "out", maxDepth: 5 }), undefined)
+        assert.deepStrictEqual(yield* path("a", "a"), [])
+        assert.strictEqual(yield* path("nobody", "nobody"), undefined)
+      }))
+
+    law(
+      "what is forgotten takes its relationships with it, and does not bring them back",
+      (graph, store) =>
+        Effect.gen(function*() {
+          yield* small(graph)
+          assert.isTrue(yield* graph.forget(ada, id("d")))
+          assert.isFalse(yield* graph.forget(ada, id("d")))
+          yield* add(graph, "d")
+          assert.deepStrictEqual(yield* graph.relationships(ada, id("d")), [])
+          const left = yield* store.get(ada, [id("a"), id("c")])
+          assert.deepStrictEqual(left.flatMap((found) => Option.getOrThrow(found).links.map(({ to }) => to)), [id("b")])
+        })
+    )
+
+    law(
+      "relating and forgetting at once leaves no relationship without an end",
+      (graph, store) =>
+        Effect.gen(function*() {
+          yield* add(graph, "hub")
+          const spokes = Array.from({ length: 12 }, (_, n) => `spoke ${n}`)
+          yield* Effect.forEach(spokes, (name) => add(graph, name))
+          const outcomes = yield* Effect.all([
+            ...spokes.slice(6).map((name) => Effect.either(relate(graph, name, "x", "hub"))),
+            Effect.either(graph.forget(ada, id("hub"))),
+            ...spokes.slice(0, 6).map((name) => Effect.either(relate(graph, name, "x", "hub")))
+          ], { concurrency: "unbounded" })
+          assert.lengthOf(outcomes, 13)
+          const left = yield* store.get(ada, spokes.map(id))
+          assert.deepStrictEqual(left.flatMap((found) => Option.getOrThrow(found).links.slice()), [])
+        })
+    )
+
+    law("of relationships said at once none is lost", (graph) =>
+      Effect.gen(function*() {
+        const names = Array.from({ length: 20 }, (_, n) => `n${n}`)
+        yield* Effect.forEach(["hub", ...names], (name) => add(graph, name))
+        yield* Effect.forEach(names, (name) => relate(graph, "hub", "has", name), { concurrency: "unbounded" })
+        assert.lengthOf(yield* graph.relationships(ada, id("hub")), 20)
+      }))
+
+    law(
+      "a name in a body is a relationship, which the body alone takes back",
+      (graph, store) =>
+        Effect.gen(function*() {
+          yield* add(graph, "Ada Lovelace", { body: "Wrote to [[Charles Babbage]]." })
+          yield* add(graph, "Charles Babbage")
+          const told = { from: id("Ada Lovelace"), to: id("Charles Babbage"), type: "wikilink" }
+          assert.deepStrictEqual(yield* graph.relationships(ada, id("Charles Babbage")), [{ ...told, weight: 1 }])
+          assert.isFalse(yield* graph.unrelate(ada, told))
+          yield* store.update(ada, id("Ada Lovelace"), { body: "Wrote." })
+          assert.deepStrictEqual(yield* graph.relationships(ada, id("Charles Babbage")), [])
+        })
+    )
+
+    law("walks go through entities only", (graph, store) =>
+      Effect.gen(function*() {
+        yield* small(graph)
+        const links = [{ to: id("a"), type: "about", weight: 1 }, { to: id("b"), type: "about", weight: 1 }]
+        yield* store.put(ada, [{ id: id("note"), scope: { userId: "ada" }, kind: "reference", body: "x", links }])
+        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { types: ["about"] })), [])
+        assert.deepStrictEqual(yield* graph.relationships(ada, id("a"), { types: ["about"] }), [])
+        assert.deepStrictEqual(yield* graph.traverse(ada, id("note")), [])
+        assert.strictEqual(yield* reason(relate(graph, "a", "x", "note")), "not_found")
+        assert.isFalse(yield* graph.forget(ada, id("note")))
+      }))
+
+    law(
+      "nobody walks through, relates to or forgets what he does not see, nor is his touched by others",
+      (graph, store) =>
+        Effect.gen(function*() {
+          yield* add(graph, "shared", { scope: "global" })
+          yield* add(graph, "mine")
+          yield* add(graph, "his", { scope: { userId: "bob" }, viewer: bob })
+          yield* add(graph, "his too", { scope: { userId: "bob" }, viewer: bob })
+          yield* relate(graph, "mine", "x", "shared")
+          yield* relate(graph, "his", "x", "shared", 1, bob)
+          yield* relate(graph, "his", "x", "his too", 1, bob)
+          assert.deepStrictEqual(names(yield* graph.traverse(ada, id("mine"), { maxDepth: 5 })), ["shared"])
+          assert.deepStrictEqual(names(yield* graph.traverse(bob, id("shared"))), ["his", "his too"])
+          assert.deepStrictEqual(names(yield* graph.traverse(ada, id("his"))), [])
+          assert.deepStrictEqual(yield* graph.queryByPath(ada, id("his"), []), [])
+          assert.deepStrictEqual(yield* graph.findPath(ada, id("mine"), id("his"), { maxDepth: 5 }), Option.none())
+          assert.strictEqual(yield* reason(relate(graph, "mine", "x", "his")), "not_found")
+          assert.strictEqual(yield* reason(relate(graph, "his", "x", "mine")), "not_found")
+          assert.isFalse(yield* graph.unrelate(ada, { from: id("his"), to: id("his too"), type: "x" }))
+          assert.isFalse(yield* graph.forget(ada, id("his")))
+          assert.isTrue(yield* graph.forget(ada, id("shared")))
+          const [his] = yield* store.get(bob, [id("his")])
+          assert.strictEqual(Option.getOrThrow(his!).revision, 3)
+          assert.deepStrictEqual(names(yield* graph.traverse(bob, id("his"))), ["his too"])
+        })
+    )
+
+    law("what expired or was closed is no end of anything", (graph, store) =>
+      Effect.gen(function*() {
+        yield* small(graph)
+        yield* store.update(ada, id("b"), { expiresAt: 1_000 })
+        yield* store.update(ada, id("d"), { invalidAt: 2_000 })
+        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), ["b", "d", "c"])
+        yield* TestClock.adjust("1 second")
+        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), ["d", "c"])
+        yield* TestClock.adjust("1 second")
+        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"))), [])
+      }))
+
+    law(
+      "a search goes on to what is linked to its hits: half at each hop, times the weight, and within the query",
+      (graph, store) =>
+        Effect.gen(function*() {
+          yield* add(graph, "Ada", { body: "mathematician" })
+          yield* add(graph, "Engine", { body: "brass and steam" })
+          yield* add(graph, "London", { body: "a city" })
+          yield* relate(graph, "Ada", "wrote_for", "Engine", 0.8)
+          yield* relate(graph, "Engine", "stands_in", "London")
+          yield* store.put(ada, [{
+            id: id("note"),
+            scope: { userId: "ada" },
+            kind: "reference",
+            body: "see [[Engine]]"
+          }])
+          const search = (options?: GraphMemory.Traversal, query = {}) =>
+            Effect.map(
+              graph.search(ada, { text: "mathematician", ...query }, options),
+              (all) => all.map(({ path, record, score }) => [record.id, Math.round(score * 100) / 100, path.length])
+            )
+          const [self, engine, london] = [[id("Ada"), 1, 0], [id("Engine"), 0.4, 1], [id("London"), 0.2, 2]]
+          assert.deepStrictEqual(yield* search({ maxDepth: 1 }), [self, engine])
+          assert.deepStrictEqual((yield* search()).slice(0, 2), [self, engine])
+          assert.sameDeepMembers(yield* search(), [self, engine, london, [id("note"), 0.2, 2]])
+          assert.deepStrictEqual(yield* search({}, { kinds: ["entity"] }), [self, engine, london])
+          assert.deepStrictEqual(yield* search({}, { kinds: ["entity"], minScore: 0.3 }), [self, engine])
+          assert.deepStrictEqual(yield* search({}, { limit: 1 }), [self])
+          assert.deepStrictEqual(yield* search({ types: ["stands_in"] }), [self])
+          assert.deepStrictEqual(yield* graph.search(bob, { text: "mathematician" }), [])
+          assert.strictEqual(yield* reason(graph.search(ada, { text: "x", limit: 0 })), "invalid_draft")
+        })
+    )
+
+    law("naughty strings are names, types and properties like any other", (graph) =>
+      Effect.gen(function*() {
+        yield* add(graph, "hub")
+        const some = strings.filter((text, n) => n % 7 === 0 && text.trim() !== "" && text.length < 1_000)
+        for (const [n, text] of some.entries()) {
+          const { data, record } = yield* graph.addEntity(ada, {
+            id: id(`naughty ${n}`),
+            scope: { userId: "ada" },
+            body: text,
+            data: { name: text, type: text, properties: text === "__proto__" ? {} : { [text]: text } }
+          })
+          assert.strictEqual(data.name, text)
+          yield* graph.relate(ada, { from: id("hub"), to: record.id, type: text, weight: 1 })
+          const found = yield* graph.traverse(ada, id("hub"), { types: [text], maxDepth: 1 })
+          assert.include(names(found), text)
+        }
+      }))
+  })
+
+for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
