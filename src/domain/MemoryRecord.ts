@@ -170,7 +170,7 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
 
 /** The body's words up to 200 UTF-16 units, cut at a word and marked `…`; `""` of a blank body. */
 export const deriveSummary = (body: string): string => {
-  const text = body.slice(0, 4_096).replace(/\s+/g, " ").trim()
+  const text = body.trimStart().slice(0, 4_096).replace(/[\uD800-\uDBFF]$/, "").replace(/\s+/g, " ").trim()
   if (text.length <= 200) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")

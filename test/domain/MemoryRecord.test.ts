@@ -1,0 +1,20 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import * as Schema from "effect/Schema"
+import { deriveSummary, Summary } from "../../src/domain/MemoryRecord.ts"
+
+const isSummary = Schema.is(Summary)
+
+describe("deriveSummary", () => {
+  it("of a body that says something is a summary, wherever it is cut", () => {
+    const space = FastCheck.integer({ min: 0, max: 4_200 }).map((n) => " ".repeat(n))
+    const said = FastCheck.constantFrom("a", "😀", "\n", "word ".repeat(50), "😀".repeat(250))
+    FastCheck.assert(
+      FastCheck.property(FastCheck.array(FastCheck.oneof(space, said), { maxLength: 6 }), (parts) => {
+        const body = parts.join("")
+        assert.isTrue(isSummary(deriveSummary(body)) || body.trim() === "", JSON.stringify(body.slice(-20)))
+      }),
+      { seed: 1, numRuns: 2_000, examples: [[["a", " ".repeat(4_094), "😀"]], [[" ".repeat(4_200), "a"]]] }
+    )
+  })
+})
