@@ -39,6 +39,12 @@ export const isSystem = (viewer: Any): viewer is System => viewer instanceof Sys
 /** The tenant as a key: after NFC. */
 export const tenantOf = (viewer: Any): string => viewer.tenant.normalize("NFC")
 
+/** Whether both are the same: an id that is `undefined` is none, and ids are compared after NFC. */
+export const equals = (a: Any, b: Any): boolean =>
+  tenantOf(a) === tenantOf(b) && (isSystem(a) || isSystem(b)
+    ? isSystem(a) && isSystem(b)
+    : a.reach === b.reach && fields.every((field) => a[field]?.normalize("NFC") === b[field]?.normalize("NFC")))
+
 /** Seeing is owning: what a viewer sees it may change, but for instructions (`read_only`) and Global under `deny`. */
 export const sees = (viewer: Any, scope: MemoryScope): boolean => {
   if (isSystem(viewer)) return true

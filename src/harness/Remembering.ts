@@ -4,14 +4,13 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Equal from "effect/Equal"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
-import type { Viewer } from "../domain/Viewer.ts"
+import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
@@ -23,19 +22,19 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 export interface Remembering {
   readonly remember: (
-    viewer: Viewer,
+    viewer: Viewer.Viewer,
     turns: ReadonlyArray<Message>,
     options: MemoryPipeline.Options
   ) => Io<MemoryPipeline.Receipt>
   readonly plan: (
-    viewer: Viewer,
+    viewer: Viewer.Viewer,
     turns: ReadonlyArray<Message>,
     options: MemoryPipeline.Options
   ) => Io<MemoryPipeline.Receipt>
-  readonly undo: (viewer: Viewer, receipt: MemoryPipeline.Receipt) => Io<void>
-  readonly recall: (viewer: Viewer, query: MemoryQuery) => Io<SearchResult>
+  readonly undo: (viewer: Viewer.Viewer, receipt: MemoryPipeline.Receipt) => Io<void>
+  readonly recall: (viewer: Viewer.Viewer, query: MemoryQuery) => Io<SearchResult>
   /** Best effort: what has no vector is pending. */
-  readonly embed: (viewer: Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
+  readonly embed: (viewer: Viewer.Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   readonly embedMissing: Io<number>
   /** What was there as it was made. */
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
@@ -55,7 +54,7 @@ export const make = (
         Option.match(embedder, { onNone: () => Embedder.layerNone, onSome: Layer.succeed(Embedder.Embedder) })
       )
     )
-    const legs = (viewer: Viewer, failures: MemoryPipeline.Receipt["failures"] = []) =>
+    const legs = (viewer: Viewer.Viewer, failures: MemoryPipeline.Receipt["failures"] = []) =>
       Effect.forEach(failures, ({ error, leg }) => degraded(viewer, leg)(error), { discard: true })
 
     return {
@@ -68,7 +67,7 @@ export const make = (
       plan: (viewer, turns, options) =>
         Effect.zipRight(writing.mayWrite("plan", options.scope), pipeline.plan(viewer, turns, options)),
       undo: (viewer, receipt) =>
-        Equal.equals(viewer, receipt.viewer)
+        Viewer.equals(viewer, receipt.viewer)
           ? Effect.flatMap(Clock.currentTimeMillis, (now) => {
             const mutations = MemoryPipeline.inverse(receipt, now)
             return mutations.length > 0 ? Effect.asVoid(writing.apply(viewer, mutations, "undo")) : Effect.void

@@ -5,6 +5,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { Global } from "../../src/domain/MemoryScope.ts"
@@ -13,6 +14,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import type * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
+import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 
 const ada = Viewer.make({ userId: "ada" })
@@ -105,6 +107,20 @@ describe("MemoryService remembers", () => {
       assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(eve))), "not_found")
       assert.lengthOf((yield* memory.list({})).items, 1)
     }).pipe(run({ script: add("Ada moved to Porto") })))
+
+  it.effect("a receipt is undone from its JSON, however the viewer's ids are spelt", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const jose = Viewer.make({ userId: "José", agentId: undefined })
+      const receipt = yield* memory.remember(turns, { scope: { userId: "José" } }).pipe(MemoryService.as(jose))
+      const json = JSON.stringify(yield* Schema.encode(MemoryPipeline.Receipt)(receipt))
+      const read = yield* Schema.decode(Schema.parseJson(MemoryPipeline.Receipt))(json)
+      for (const other of [{ agentId: "a" }, { tenant: "t" }, { reach: "within" }] as const) {
+        const viewer = Viewer.make({ userId: "José", ...other })
+        assert.strictEqual(yield* reason(memory.undo(read).pipe(MemoryService.as(viewer))), "not_owned")
+      }
+      yield* memory.undo(read).pipe(MemoryService.as(Viewer.make({ userId: "Jose\u0301" })))
+    }).pipe(run({ script: add("José moved to Porto") })))
 
   it.effect("Global is not written where that is denied, nor restored by a receipt", () =>
     Effect.gen(function*() {
