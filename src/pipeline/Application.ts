@@ -118,9 +118,10 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
           now: yield* Clock.currentTimeMillis,
           supersede,
           ttl: Turns.lifeOf(ttl),
+          said: found.said,
           source: { session, sequence }
         })
-        if (write) yield* Neighbours.unmoved(store, viewer, existing)
+        if (write) yield* Neighbours.unmoved(store, viewer, [...existing, ...found.said])
         return { mutations, applied: yield* apply(mutations), failures: found.failures }
       })
       const { applied, failures, mutations } = yield* MemoryError.catchReason("conflict", () => attempt)(attempt)

@@ -7,10 +7,11 @@ import * as Option from "effect/Option"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import { isExpired, type MemoryRecord, type Trust } from "../domain/MemoryRecord.ts"
+import { embeddingText, isExpired, type MemoryRecord, type Trust } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
+import { collapse } from "./Attribution.ts"
 import * as Turns from "./Turns.ts"
 
 export interface Wanted {
@@ -29,6 +30,8 @@ export interface Wanted {
 
 export interface Found {
   readonly records: ReadonlyArray<MemoryRecord>
+  /** More trusted ones that say what is asked for: nobody need say it again. */
+  readonly said: ReadonlyArray<MemoryRecord>
   /** Legs of the search that gave no answer, each once. */
   readonly failures: SearchResult["failures"]
 }
@@ -41,9 +44,10 @@ export const find = (
   Effect.gen(function*() {
     const failures = new Map<string, SearchResult["failures"][number]>()
     const filter = { ...exactly(scope), asOf: now }
-    const isOpen = (record: MemoryRecord) =>
-      record.source.trust >= trust && !typed.has(record.kind) && record.source.origin !== "instructions" &&
-      !isExpired(record, now)
+    const isSentence = (record: MemoryRecord) =>
+      !typed.has(record.kind) && record.source.origin !== "instructions" && !isExpired(record, now)
+    const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
+    const said = new Map<MemoryId, MemoryRecord>()
 
     /** What is left alone takes no place: the search is widened until there are enough, or no more. */
     const best = (
@@ -52,7 +56,11 @@ export const find = (
     ): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError.MemoryError> =>
       Effect.flatMap(store.search(viewer, { ...query, ...filter, limit }), ({ failures: failed, hits, leftOut }) => {
         for (const failure of failed) failures.set(failure.leg, failure)
-        const open = hits.map(({ record }) => record).filter(isOpen).slice(0, topK)
+        const records = hits.map(({ record }) => record).filter(isSentence)
+        for (const record of records) {
+          if (!isOpen(record) && isSaid(record, query)) said.set(record.id, record)
+        }
+        const open = records.filter(isOpen).slice(0, topK)
         return open.length === topK || leftOut.limit === 0 || limit === widest
           ? Effect.succeed(open)
           : best(query, Math.min(limit * 10, widest))
@@ -68,8 +76,15 @@ export const find = (
         if (found.size < topK) found.set(record.id, record)
       }
     }
-    return { records: Array.from(found.values()), failures: Array.from(failures.values()) }
+    return {
+      records: Array.from(found.values()),
+      said: Array.from(said.values()),
+      failures: Array.from(failures.values())
+    }
   })
+
+const isSaid = (record: MemoryRecord, { text }: Pick<MemoryQuery, "text">): boolean =>
+  text !== undefined && collapse(text) === collapse(embeddingText(record))
 
 /** `conflict` where one of them is not any more what it was. */
 export const unmoved = (

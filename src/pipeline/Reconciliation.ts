@@ -2,9 +2,10 @@
  * Facts against neighbours to mutations. Pure. The model sees temporary ids only.
  *
  * ```text
- * ADD      a new record; nothing where a neighbour says the same
- * UPDATE   the same record, next revision; of one with `data`, which a sentence cannot change, as DELETE and ADD
- * DELETE   soft: closed now, `supersededBy` the new fact that is nearest; hard: forgotten
+ * ADD      a new record; nothing where another says the same
+ * UPDATE   the same record, next revision; of one with `data`, which a sentence cannot change, as DELETE and ADD;
+ *          where another says the same, as DELETE
+ * DELETE   soft: closed now, `supersededBy` the fact that is nearest; hard: forgotten
  * NOOP     nothing
  * ```
  *
@@ -12,7 +13,7 @@
  */
 import * as Schema from "effect/Schema"
 import { values } from "../domain/JsonText.ts"
-import { stableId } from "../domain/MemoryId.ts"
+import { type MemoryId, stableId } from "../domain/MemoryId.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import { deriveSummary, type Draft, embeddingText, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../domain/MemoryScope.ts"
@@ -43,6 +44,8 @@ export interface Target {
   readonly ttl?: number | undefined
   /** Those that a fact may name; any other is `kind`. Default all. */
   readonly kinds?: ReadonlySet<string> | undefined
+  /** Records that may not change, and say what a fact does. */
+  readonly said?: ReadonlyArray<MemoryRecord> | undefined
   /** Of what is added. */
   readonly source?: Draft["source"]
 }
@@ -83,7 +86,7 @@ export const applyEvents = (
   existing: ReadonlyArray<MemoryRecord>,
   target: Target
 ): ReadonlyArray<MemoryMutation> => {
-  const { kind, kinds, now, scope, source, supersede } = target
+  const { kind, kinds, now, said = [], scope, source, supersede } = target
   const expiresAt = target.ttl ? now + Math.round(target.ttl) : undefined
   const decided = new Set<MemoryRecord>()
   const reworded = new Map<MemoryRecord, string>()
@@ -106,18 +109,36 @@ export const applyEvents = (
       decided.add(record)
     }
   }
-  for (const record of existing) {
-    const said = collapse(reworded.get(record) ?? embeddingText(record))
-    if (additions.delete(said)) deleted.delete(record)
+  const saying = new Map(
+    [...said, ...existing.filter((record) => !reworded.has(record))].map((record) =>
+      [collapse(embeddingText(record)), record] as const
+    )
+  )
+  const heirs = new Map<MemoryRecord, MemoryId>()
+  for (const [record, text] of reworded) {
+    const other = saying.get(collapse(text))
+    if (other === undefined || deleted.has(other)) saying.set(collapse(text), record)
+    else {
+      reworded.delete(record)
+      deleted.add(record)
+      heirs.set(record, other.id)
+    }
+  }
+  const repeated: Array<{ readonly text: string; readonly id: MemoryId }> = []
+  for (const text of additions.keys()) {
+    const record = saying.get(text)
+    if (record === undefined) continue
+    additions.delete(text)
+    deleted.delete(record)
+    repeated.push({ text, id: record.id })
   }
 
   const added = Array.from(additions.values())
   const successors = new Map<MemoryRecord, typeof added[number]>()
-  if (supersede === "soft") {
-    for (const record of deleted) {
-      const successor = nearest(embeddingText(record), added)
-      if (successor) successors.set(record, successor)
-    }
+  for (const record of supersede === "soft" ? deleted : []) {
+    const successor = heirs.has(record) ? undefined : nearest(embeddingText(record), [...added, ...repeated])
+    if (successor && "event" in successor) successors.set(record, successor)
+    else if (successor) heirs.set(record, successor.id)
   }
   const ids = new Map(Array.from(successors, ([record, addition]) => [addition, successorOf(record, addition.text)]))
 
@@ -136,7 +157,7 @@ export const applyEvents = (
     ...Array.from(deleted, (record): MemoryMutation => {
       if (supersede === "hard") return { _tag: "Forget", id: record.id, ifRevision: record.revision }
       const successor = successors.get(record)
-      const supersededBy = successor && ids.get(successor)
+      const supersededBy = successor ? ids.get(successor) : heirs.get(record)
       return {
         _tag: "Update",
         id: record.id,

@@ -510,6 +510,45 @@ describe("neighbours", () => {
     })))
 })
 
+describe("one text", () => {
+  it.effect("is one record, whoever said it first", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const porto = yield* put("Ada moved to Porto")
+      yield* put("Ada lives in Lisbon", {}, { trust: 3 })
+      yield* TestClock.adjust("1 minute")
+      const receipt = yield* pipeline.remember(ada, turns, { scope, trust: 3 })
+      assert.deepStrictEqual(receipt.applied.map(({ outcome, record }) => [outcome, record?.supersededBy]), [
+        ["updated", porto.id]
+      ])
+      assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
+    }).pipe(within({
+      script: [
+        facts("Ada moved to Porto"),
+        memory({ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" })
+      ]
+    })))
+
+  it.effect("is said again where the one who said it is gone by the time it is applied", () =>
+    Effect.gen(function*() {
+      const model = yield* latched((prompt: Completion.Prompt) =>
+        prompt.user.startsWith("EXISTING:")
+          ? memory({ event: "ADD", text: "Ada moved to Porto" })
+          : facts("Ada moved to Porto")
+      )
+      yield* Effect.gen(function*() {
+        const { pipeline, store } = yield* both
+        const porto = yield* put("Ada moved to Porto")
+        const fiber = yield* Effect.fork(pipeline.remember(ada, turns, { scope, trust: 3 }))
+        yield* model.asked
+        yield* store.forget(ada, [porto.id])
+        yield* model.go
+        yield* Fiber.join(fiber)
+        assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
+      }).pipe(within({ completion: model.completion }))
+    }))
+})
+
 describe("without infer", () => {
   const raw = { scope, infer: false, session: "s" } as const
   const none = { completion: Completion.layerNone }

@@ -236,6 +236,40 @@ describe("applyEvents", () => {
     )
   })
 
+  it("what becomes what another says is closed, and names the other", () => {
+    const closed = (id: string) => [
+      { _tag: "Update", id, patch: { invalidAt: 1_000, supersededBy: lisbon.id }, ifRevision: 3 }
+    ]
+    const update = { event: "UPDATE", id: "1", text: "Ada  lives in Lisbon" } as const
+    assert.deepStrictEqual(after([update]), closed(tea.id) as never) // as the store has it
+    assert.deepStrictEqual(
+      after([update], [lisbon, tea], { supersede: "hard" }),
+      [{ _tag: "Forget", id: tea.id, ifRevision: 3 }]
+    )
+    const [first, second, ...rest] = after([{ ...update, id: "0", text: "Porto" }, { ...update, text: "Porto" }])
+    assert.deepStrictEqual(rest, [])
+    assert.deepStrictEqual(first?._tag === "Update" && [first.id, first.patch], [lisbon.id, { body: "Porto" }])
+    assert.deepStrictEqual([second], closed(tea.id) as never)
+    assert.deepStrictEqual(
+      after([update, { event: "DELETE", id: "0" }]).map((mutation) => mutation._tag === "Update" && mutation.patch),
+      [{ body: "Ada  lives in Lisbon" }, { invalidAt: 1_000 }]
+    )
+  })
+
+  it("where the new is there already, also out of reach, it is the successor and is not added", () => {
+    const decisions = [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }] as const
+    const porto = record("Ada moved to Porto")
+    const closed = [{
+      _tag: "Update",
+      id: lisbon.id,
+      patch: { invalidAt: 1_000, supersededBy: porto.id },
+      ifRevision: 3
+    }]
+    assert.deepStrictEqual(after(decisions, [lisbon, porto]), closed as never)
+    assert.deepStrictEqual(after(decisions, [lisbon], { said: [porto] }), closed as never)
+    assert.deepStrictEqual(after([{ event: "ADD", text: "Ada moved to Porto" }], [lisbon], { said: [porto] }), [])
+  })
+
   it("what is deleted and added with the same words stays", () => {
     assert.deepStrictEqual(after([{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada lives in Lisbon" }]), [])
   })
