@@ -9,7 +9,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
-import type { MemoryKind } from "../domain/MemoryKind.ts"
+import { stableId } from "../domain/MemoryId.ts"
+import { find, type MemoryKind } from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
@@ -18,7 +19,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "../host/Completion.ts"
 import type * as Embedder from "../host/Embedder.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
-import { attribute } from "./Attribution.ts"
+import { attribute, collapse } from "./Attribution.ts"
 import type * as Embedding from "./Embedding.ts"
 import { buildExtractionPrompt, clean, type Fact, parseFacts } from "./Extraction.ts"
 import type { Failure, Options } from "./MemoryPipeline.ts"
@@ -106,28 +107,47 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
         return { text, ...(vector && { embedding: { model: embedder.model, vector: Array.from(vector) } }) }
       })
 
-      const attempt = Effect.gen(function*() {
-        const before = yield* Clock.currentTimeMillis
-        const found = yield* Neighbours.find(store, viewer, { scope, queries, topK, trust, typed, now: before })
-        const existing = found.records
-        const answer = yield* completion.complete(buildDecisionPrompt(facts, existing))
-        const mutations = applyEvents(attribute(parseDecision(answer, existing.length), facts, existing), existing, {
-          scope,
-          kind,
-          kinds: plain,
-          now: yield* Clock.currentTimeMillis,
-          supersede,
-          ttl: Turns.lifeOf(ttl),
-          said: found.said,
-          source: { session, sequence }
+      const attempt = (isFirst: boolean) =>
+        Effect.gen(function*() {
+          const before = yield* Clock.currentTimeMillis
+          const found = yield* Neighbours.find(store, viewer, { scope, queries, topK, trust, typed, now: before })
+          const existing = found.records
+          const answer = yield* completion.complete(buildDecisionPrompt(facts, existing))
+          const planned = applyEvents(attribute(parseDecision(answer, existing.length), facts, existing), existing, {
+            scope,
+            kind,
+            kinds: plain,
+            now: yield* Clock.currentTimeMillis,
+            supersede,
+            ttl: Turns.lifeOf(ttl),
+            said: found.said,
+            source: { session, sequence }
+          })
+          const mutations = isFirst ? planned.map(named(kinds, existing)) : planned
+          if (write) yield* Neighbours.unmoved(store, viewer, [...existing, ...found.said])
+          return { mutations, applied: yield* apply(mutations), failures: found.failures }
         })
-        if (write) yield* Neighbours.unmoved(store, viewer, [...existing, ...found.said])
-        return { mutations, applied: yield* apply(mutations), failures: found.failures }
-      })
-      const { applied, failures, mutations } = yield* MemoryError.catchReason("conflict", () => attempt)(attempt)
+      const { applied, failures, mutations } = yield* MemoryError.catchReason("conflict", () => attempt(false))(
+        attempt(true)
+      )
       const kept = yield* tolerated(keep(mutations, applied, known.value), 0)
       return { mutations, applied, failures: [...known.failures, ...failures, ...kept.failures] }
     })
+}
+
+/**
+ * Where the store lets equal records stand side by side, the same fact over the same neighbours has one id: of several at
+ * once one is first, and the others see it as they plan again. Then without, for the id may be that of a closed record.
+ */
+const named = (kinds: ReadonlyMap<string, MemoryKind>, existing: ReadonlyArray<MemoryRecord>) => {
+  const among = existing.map(({ id, revision }) => [id, revision])
+  return (mutation: MemoryMutation): MemoryMutation => {
+    if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
+    const { body, kind, scope } = mutation.draft
+    if (find(kinds, kind).dedupe) return mutation
+    const id = stableId(`fact:${JSON.stringify([MemoryScope.key(scope), kind, collapse(body), among])}`)
+    return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
+  }
 }
 
 /** Vectors are the better way, not the only one: what went wrong is told, and the words remain. */

@@ -112,6 +112,25 @@ const latched = (script: Script) =>
     return { asked: Deferred.await(asked), go: Deferred.succeed(go, undefined), completion }
   })
 
+/** A model that decides nothing until `n` have asked it to. */
+const meeting = (n: number, script: Script) =>
+  Layer.effect(
+    Completion.Completion,
+    Effect.gen(function*() {
+      const { complete } = yield* Completion.Completion
+      const met = yield* Effect.makeLatch()
+      let asked = 0
+      return Completion.make({
+        model: "meeting",
+        complete: (prompt) =>
+          Effect.suspend(() => {
+            if (!prompt.user.startsWith("EXISTING:")) return complete(prompt)
+            return Effect.zipRight(++asked < n ? met.await : met.open, complete(prompt))
+          })
+      })
+    })
+  ).pipe(Layer.provide(Completion.layerScripted(script)))
+
 /** An embedder that counts, and fails where it is told to. */
 const counted = (fails: (purpose: Embedder.Purpose) => boolean = () => false) => {
   const calls: Array<{ readonly purpose: Embedder.Purpose; readonly texts: ReadonlyArray<string> }> = []
@@ -203,12 +222,28 @@ describe("remember", () => {
       ]
     })))
 
-  it.effect.each([3, 50])("%i identical ones at once make one record", (n) =>
-    Effect.gen(function*() {
-      const { pipeline } = yield* both
-      yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), n, { concurrency: "unbounded" })
-      assert.lengthOf(yield* everything, 1)
-    }).pipe(within({ script: model("Ada moved to Porto", () => [{ event: "ADD", text: "Ada moved to Porto" }]) })))
+  it.effect.each<[number, string]>([
+    [3, "semantic"],
+    [50, "semantic"],
+    [50, "procedural"],
+    [50, "episodic"],
+    [50, "own"]
+  ])(
+    "%i identical ones at once make one %s record, which can be said again once it is closed",
+    ([n, kind]) =>
+      Effect.gen(function*() {
+        const { pipeline, store } = yield* both
+        const remember = pipeline.remember(ada, turns, { scope, kind })
+        yield* Effect.replicateEffect(remember, n, { concurrency: "unbounded" })
+        const [record, ...rest] = yield* everything
+        assert.deepStrictEqual(rest, [])
+        yield* store.update(ada, record!.id, { invalidAt: 0 })
+        yield* remember
+        assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
+      }).pipe(within({
+        completion: meeting(n, model("Ada moved to Porto", () => [{ event: "ADD", text: "Ada moved to Porto" }]))
+      }))
+  )
 
   it.effect("50 identical contradictions at once make one successor", () =>
     Effect.gen(function*() {
@@ -221,10 +256,13 @@ describe("remember", () => {
       ])
       assert.deepStrictEqual(yield* bodies(ada), ["Ada moved to Porto"])
     }).pipe(within({
-      script: model("Ada moved to Porto", (existing) => [
-        ...existing.map(({ id }) => ({ event: "DELETE", id })),
-        { event: "ADD", text: "Ada moved to Porto" }
-      ])
+      completion: meeting(
+        50,
+        model("Ada moved to Porto", (existing) => [
+          ...existing.map(({ id }) => ({ event: "DELETE", id })),
+          { event: "ADD", text: "Ada moved to Porto" }
+        ])
+      )
     })))
 
   it.effect("an update is the same record, one revision on, found by its new words", () =>
