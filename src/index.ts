@@ -49,6 +49,8 @@ export * as Fusion from "./ranking/Fusion.ts"
 export * as NearDuplicate from "./ranking/NearDuplicate.ts"
 /** Relevance made worth. */
 export * as Scorer from "./ranking/Scorer.ts"
+/** What is worth having in mind now. */
+export * as Priority from "./ranking/Priority.ts"
 /** Vectors by model and by the hash of their text. */
 export * as Embeddings from "./ranking/Embeddings.ts"
 /** One tenant's records, searchable: mutable and incremental. */
@@ -81,6 +83,8 @@ export * as Faulty from "./storage/MemoryStore/Faulty.ts"
 export * as TypedMemory from "./kinds/TypedMemory.ts"
 /** Entities and what holds between them. */
 export * as GraphMemory from "./kinds/GraphMemory.ts"
+/** What is worth having in mind now, of any kind. */
+export * as AdaptiveMemory from "./kinds/AdaptiveMemory.ts"
 
 // How memories change
 /** Conversation to facts. */

@@ -1,0 +1,135 @@
+/** What is worth having in mind now, of any kind: recency, importance and relevance, weighted per call (`Priority`). */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../domain/MemoryError.ts"
+import { Limit, type MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import { byRecency, type MemoryRecord, Unit } from "../domain/MemoryRecord.ts"
+import type * as Viewer from "../domain/Viewer.ts"
+import * as Analyzer from "../ranking/Analyzer.ts"
+import * as Priority from "../ranking/Priority.ts"
+import { check, invalid } from "../storage/Check.ts"
+import { MemoryStore } from "../storage/MemoryStore.ts"
+
+/** What is asked, and what counts. */
+export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
+  /** Each 0..; default .4, .3, .3. As shares of their sum, which may not be 0. */
+  readonly weights?: Partial<Priority.Priority> | undefined
+  /** Above 0. Default 24 hours. */
+  readonly halfLife?: Duration.DurationInput | undefined
+}
+export interface PriorityQuery extends Omit<MemoryFilter, "after">, Question {
+  /** 0..1, inclusive. */
+  readonly minScore?: number | undefined
+}
+export interface Prioritised {
+  readonly record: MemoryRecord
+  /** 0..1 */
+  readonly score: number
+  readonly components: Priority.Priority
+}
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+export interface Service {
+  /**
+   * Best first, ties newest first; of all that the filter lets through, whether it has a word of the question or not. With
+   * an embedding the relevance is the cosine where that is more (`unsupported` where the store has no vectors); of the
+   * nearest 1,000. Cost: all that the filter lets through. Uses nothing: `touch` does.
+   */
+  readonly retrieve: (viewer: Viewer.Any, query: PriorityQuery) => Io<ReadonlyArray<Prioritised>>
+  readonly getPriorityScore: (viewer: Viewer.Any, id: MemoryId, question?: Question) => Io<Prioritised>
+  /** Used now. No revision. */
+  readonly touch: (viewer: Viewer.Any, id: MemoryId) => Io<void>
+}
+
+export class AdaptiveMemory extends Context.Tag("@memory/AdaptiveMemory")<AdaptiveMemory, Service>() {}
+
+const Weight = Schema.NonNegative.pipe(Schema.finite())
+const Checked = Schema.Struct({
+  text: MemoryQuery.fields.text,
+  weights: Schema.partial(Schema.Struct({ recency: Weight, importance: Weight, relevance: Weight })),
+  limit: Limit,
+  minScore: Unit
+})
+
+export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
+  const store = yield* MemoryStore
+  const analyzer = yield* Analyzer.Analyzer
+
+  const cosines = (viewer: Viewer.Any, filter: MemoryFilter, { embedding }: Question) =>
+    embedding === undefined
+      ? Effect.succeed(new Map<MemoryId, number>())
+      : Effect.map(
+        store.search(viewer, { ...filter, embedding, mode: "vector", limit: 1_000 }),
+        ({ hits }) => new Map(hits.map(({ record, score }) => [record.id, score]))
+      )
+
+  const prioritise = (
+    op: string,
+    viewer: Viewer.Any,
+    question: Question,
+    filter: MemoryFilter,
+    records: Io<ReadonlyArray<MemoryRecord>>
+  ) =>
+    Effect.gen(function*() {
+      const shares = Priority.shares(question.weights)
+      if (shares === undefined) return yield* invalid(op, "weights: one of them must be above 0")
+      const halfLife = Duration.decodeUnknown(question.halfLife ?? Priority.halfLife).pipe(
+        Option.map(Duration.toMillis),
+        Option.filter((millis) => millis > 0)
+      )
+      if (Option.isNone(halfLife)) return yield* invalid(op, "halfLife: expected a time above 0")
+      const found = yield* records
+      const uses = yield* store.uses(viewer, found.map(({ id }) => id))
+      const near = yield* cosines(viewer, filter, question)
+      const covers = question.text !== undefined
+        ? Priority.coverage(new Set(analyzer.query(question.text)), analyzer.index)
+        : () => question.embedding === undefined ? 1 : 0
+      const now = yield* Clock.currentTimeMillis
+      return found.map((record, i): Prioritised => {
+        const components = {
+          recency: Priority.recency(record, { accessedAt: uses[i]?.accessedAt, halfLife: halfLife.value, now }),
+          importance: record.importance,
+          relevance: Math.max(covers(record), near.get(record.id) ?? 0)
+        }
+        return { record, score: Priority.score(components, shares), components }
+      })
+    })
+
+  return {
+    retrieve: (viewer, { embedding, halfLife, limit = 20, minScore = 0, text, weights = {}, ...filter }) =>
+      Effect.gen(function*() {
+        yield* check("retrieve", Checked, { text, weights, limit, minScore })
+        const records = Effect.map(
+          Stream.runCollect(store.stream(viewer, { ...filter, limit: 1_000 })),
+          (all) => Array.from(all)
+        )
+        const all = yield* prioritise("retrieve", viewer, { embedding, halfLife, text, weights }, filter, records)
+        return all.filter(({ score }) => score >= minScore).sort(byPriority).slice(0, limit)
+      }).pipe(Effect.withSpan("AdaptiveMemory.retrieve")),
+    getPriorityScore: (viewer, id, { embedding, halfLife, text, weights = {} } = {}) =>
+      Effect.gen(function*() {
+        const op = "getPriorityScore"
+        yield* check(op, Checked, { text, weights, limit: 1, minScore: 0 })
+        const record = Effect.flatMap(store.get(viewer, [id]), ([found]) =>
+          Option.match(found ?? Option.none(), {
+            onNone: () => MemoryError.make("not_found", { op, id, message: "there is no such record" }),
+            onSome: (record) => Effect.succeed([record])
+          }))
+        const [one] = yield* prioritise(op, viewer, { embedding, halfLife, text, weights }, { ids: [id] }, record)
+        return one! // of one record
+      }).pipe(Effect.withSpan("AdaptiveMemory.getPriorityScore")),
+    touch: (viewer, id) => store.touch(viewer, [id])
+  }
+})
+
+export const layer: Layer.Layer<AdaptiveMemory, never, MemoryStore> = Layer.effect(AdaptiveMemory, make)
+
+const byPriority = (a: Prioritised, b: Prioritised): number => b.score - a.score || byRecency(a.record, b.record)
