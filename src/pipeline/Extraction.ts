@@ -65,7 +65,8 @@ export const textOf = ({ content }: Message): string => PromptText.withoutMemory
 const turn = (message: Message): ReadonlyArray<string> => {
   const text = PromptText.visible(textOf(message)).trim()
   const { actorId, role } = message
-  return text === "" ? [] : [`${role}${actorId === undefined ? "" : ` (${actorId})`}: ${text.replaceAll("\n", "\n  ")}`]
+  const speaker = actorId === undefined ? role : `${role} (${PromptText.visible(actorId).replaceAll("\n", " ")})`
+  return text === "" ? [] : [`${speaker}: ${text.replaceAll("\n", "\n  ")}`]
 }
 
 const toFact = (item: unknown): Fact | undefined => {
