@@ -87,7 +87,7 @@ export const applyEvents = (
   target: Target
 ): ReadonlyArray<MemoryMutation> => {
   const { kind, kinds, now, said = [], scope, source, supersede } = target
-  const expiresAt = target.ttl ? now + Math.round(target.ttl) : undefined
+  const expiresAt = target.ttl ? now + Math.ceil(target.ttl) : undefined
   const decided = new Set<MemoryRecord>()
   const reworded = new Map<MemoryRecord, string>()
   const deleted = new Set<MemoryRecord>()

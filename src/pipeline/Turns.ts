@@ -56,10 +56,10 @@ export const verbatim = (
     }]
   })
 
-/** Milliseconds to live; 0 = for ever. */
+/** Milliseconds to live; 0 = for ever, which no part of one is. */
 export const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
   const millis = ttl === undefined ? 0 : Duration.toMillis(ttl)
-  return Number.isFinite(millis) ? Math.round(millis) : 0
+  return Number.isFinite(millis) ? Math.ceil(millis) : 0
 }
 
 const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool === true

@@ -662,6 +662,18 @@ describe("without infer", () => {
       assert.deepStrictEqual(yield* bodies(ada), ["hi"])
     }).pipe(within(none)))
 
+  it.effect("no time to live is for ever but 0 and the infinite", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      for (const ttl of [0, Infinity, 0.2, 1]) yield* pipeline.remember(ada, [Message.user(`${ttl}`)], { ...raw, ttl })
+      assert.deepStrictEqual((yield* everything).map(({ body, expiresAt }) => [body, expiresAt]).sort(), [
+        ["0", undefined],
+        ["0.2", 1],
+        ["1", 1],
+        ["Infinity", undefined]
+      ])
+    }).pipe(within(none)))
+
   it.effect("nobody makes a turn more trusted than a turn is; less, they may", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both

@@ -291,6 +291,8 @@ describe("applyEvents", () => {
       ),
       [61_000, undefined, 61_000]
     )
+    const [short] = after([{ event: "ADD", text: "x" }], [], { ttl: 0.2 })
+    assert.strictEqual(short?._tag === "Put" && short.draft.expiresAt, 1_001)
   })
 })
 
