@@ -123,7 +123,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
             said: found.said,
             source: { session, sequence }
           })
-          const mutations = isFirst ? planned.map(named(kinds, existing)) : planned
+          const mutations = isFirst ? planned.map(named(kinds)) : planned
           if (write) yield* Neighbours.unmoved(store, viewer, [...existing, ...found.said])
           return { mutations, applied: yield* apply(mutations), failures: found.failures }
         })
@@ -136,18 +136,15 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
 }
 
 /**
- * Where the store lets equal records stand side by side, the same fact over the same neighbours has one id: of several at
- * once one is first, and the others see it as they plan again. Then without, for the id may be that of a closed record.
+ * Where the store lets equal records stand side by side, a fact has one id: of several at once one is first, and the
+ * others see it as they plan again. Then without, for the id may be that of a closed record.
  */
-const named = (kinds: ReadonlyMap<string, MemoryKind>, existing: ReadonlyArray<MemoryRecord>) => {
-  const among = existing.map(({ id, revision }) => [id, revision])
-  return (mutation: MemoryMutation): MemoryMutation => {
-    if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
-    const { body, kind, scope } = mutation.draft
-    if (find(kinds, kind).dedupe) return mutation
-    const id = stableId(`fact:${JSON.stringify([MemoryScope.key(scope), kind, collapse(body), among])}`)
-    return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
-  }
+const named = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
+  if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
+  const { body, kind, scope } = mutation.draft
+  if (find(kinds, kind).dedupe) return mutation
+  const id = stableId(`fact:${JSON.stringify([MemoryScope.key(scope), kind, collapse(body)])}`)
+  return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
 /** Vectors are the better way, not the only one: what went wrong is told, and the words remain. */

@@ -245,6 +245,24 @@ describe("remember", () => {
       }))
   )
 
+  it.effect("where the store itself keeps one of equals, nobody plans twice", () => {
+    let decisions = 0
+    return Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const remember = pipeline.remember(ada, turns, { scope })
+      yield* Effect.replicateEffect(remember, 3, { concurrency: "unbounded" })
+      assert.strictEqual(decisions, 3)
+    }).pipe(within({
+      completion: meeting(
+        3,
+        model("Ada moved to Porto", () => {
+          decisions++
+          return [{ event: "ADD", text: "Ada moved to Porto" }]
+        })
+      )
+    }))
+  })
+
   it.effect("50 identical contradictions at once make one successor", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
