@@ -85,6 +85,8 @@ export * as TypedMemory from "./kinds/TypedMemory.ts"
 export * as GraphMemory from "./kinds/GraphMemory.ts"
 /** What is worth having in mind now, of any kind. */
 export * as AdaptiveMemory from "./kinds/AdaptiveMemory.ts"
+/** What one sitting taught. */
+export * as SessionMemory from "./kinds/SessionMemory.ts"
 
 // How memories change
 /** Conversation to facts. */

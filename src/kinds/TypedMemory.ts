@@ -61,7 +61,9 @@ export const make = <N extends string, A>(
       Effect.withSpan(self, `TypedMemory.${name}`, { attributes: { kind: kind.name } })
 
     const encode = (op: string, data: A) =>
-      Effect.mapError(Schema.encode(kind.schema, keeping)(data), (error) => undecodable(op, error))
+      Schema.encode(kind.schema, keeping)(data).pipe(
+        Effect.mapBoth({ onSuccess: defined, onFailure: (error) => undecodable(op, error) })
+      )
     const decode = (op: string, record: MemoryRecord) =>
       Schema.decode(kind.schema, keeping)(record.data).pipe(
         Effect.mapBoth({
@@ -148,6 +150,14 @@ export const make = <N extends string, A>(
 
 /** What the Schema does not name is somebody's, and stays. */
 const keeping = { errors: "all", onExcessProperty: "preserve" } as const
+
+/** An optional field that is `undefined` is none. */
+const defined = <A>(data: A): A => {
+  if (Array.isArray(data)) return data.map(defined) as A // of the same length
+  if (typeof data !== "object" || data === null || Object.getPrototypeOf(data) !== Object.prototype) return data
+  const entries = Object.entries(data).flatMap(([key, value]) => value === undefined ? [] : [[key, defined(value)]])
+  return Object.fromEntries(entries) as A // optional fields only
+}
 
 const undecodable = (op: string, error: ParseResult.ParseError) => {
   const [first = "not valid", ...rest] = ParseResult.ArrayFormatter.formatErrorSync(error)

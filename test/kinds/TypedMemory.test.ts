@@ -113,6 +113,20 @@ describe("TypedMemory", () => {
       }
     }))
 
+  law("an optional field that is undefined is none, however deep", (_, store) =>
+    Effect.gen(function*() {
+      const Optional = Schema.optional(Schema.Struct({ b: Schema.optional(Schema.Int) }))
+      const Trip = MemoryKind.make({
+        name: "trip",
+        schema: Schema.Struct({ a: Optional, all: Schema.Array(Optional.from) })
+      })
+      const trips = yield* Effect.provideService(TypedMemory.make(Trip), MemoryStore.MemoryStore, store)
+      const { record } = yield* trips.put(ada, { scope, body: "x", data: { a: undefined, all: [{ b: undefined }] } })
+      assert.deepStrictEqual(record.data, { all: [{}] })
+      const after = yield* trips.update(ada, record.id, { data: { a: { b: undefined }, all: [] } })
+      assert.deepStrictEqual(after.record.data, { a: {}, all: [] })
+    }))
+
   law("what the Schema does not name survives a change", (recipes, store) =>
     Effect.gen(function*() {
       const [put] = yield* store.put(ada, [{

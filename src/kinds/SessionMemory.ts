@@ -1,0 +1,176 @@
+/**
+ * What one sitting taught. A session is a resource: closing its scope ends it.
+ *
+ * A learning lies in its viewer's scope with the session's id added, and is stored when it is recorded: nothing waits for
+ * the end. A viewer is shown all sessions of its own ids, running ones included, and no narrower or other scope's; one
+ * that names a session is shown that one only.
+ */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../domain/MemoryError.ts"
+import type { MemoryFilter } from "../domain/MemoryFilter.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
+import { byRecency, deriveSummary, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { fields, Global, MemoryScope, same } from "../domain/MemoryScope.ts"
+import type * as Payload from "../domain/Payload.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import { check } from "../storage/Check.ts"
+import { MemoryStore } from "../storage/MemoryStore.ts"
+import { type Found, make as typed, type Typed } from "./TypedMemory.ts"
+
+export type Learning = Payload.Learning
+
+type Io<A, R = never> = Effect.Effect<A, MemoryError.MemoryError, R>
+
+/** After its end recording is `unsupported`. Blank texts are `invalid_draft`. */
+export interface Session {
+  readonly id: string
+  /** Confidence from .5, the 20 surest of the last 10 sessions; ties newest first. */
+  readonly loaded: ReadonlyArray<Typed<Learning>>
+  /** Confidence 0..1, default .5. The last 500 are kept. */
+  readonly recordLearning: (
+    pattern: string,
+    options?: { readonly context?: string | undefined; readonly confidence?: number | undefined }
+  ) => Io<Typed<Learning>>
+  /** The last 200 are kept. */
+  readonly recordTask: (
+    approach: string,
+    options?: { readonly context?: string | undefined }
+  ) => Io<Typed<Learning>>
+  /** The last 200 are kept. */
+  readonly recordError: (error: string, solution: string) => Io<Typed<Learning>>
+}
+
+export interface Service {
+  /** Several run at once; two of one id are one. `invalid_scope` for a viewer of another session. Cost: all that it learnt. */
+  readonly start: (viewer: Viewer.Viewer, sessionId: string) => Io<Session, Scope.Scope>
+  /** Best first; running sessions included. Default 10. */
+  readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<Learning>>>
+  /** Newest first. Default 10. */
+  readonly getRecentErrorSolutions: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Learning>>>
+}
+
+export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
+
+/** Of one session, by type; then the oldest goes. */
+export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200 }
+
+const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))
+const Texts = Schema.Struct({ text: Text, context: Schema.optional(Schema.String), solution: Schema.optional(Text) })
+const Scoped = Schema.Struct({ scope: MemoryScope })
+
+export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
+  const store = yield* MemoryStore
+  const learnings = yield* typed(MemoryKind.learning)
+
+  const start = (viewer: Viewer.Viewer, sessionId: string) =>
+    Effect.gen(function*() {
+      const { scope } = yield* check("start", Scoped, { scope: { ...idsOf(viewer), sessionId } })
+      if (viewer.sessionId !== undefined && !same(viewer.sessionId, sessionId)) {
+        const message = "a viewer starts only the session that it names"
+        return yield* MemoryError.make("invalid_scope", { op: "start", message })
+      }
+      const own = new Viewer.Viewer({ ...viewer, sessionId })
+      const { filter, reader } = reading(viewer)
+      const known = Array.from(
+        yield* Stream.runCollect(store.stream(reader, { ...filter, kinds: [learnings.kind.name], limit: 1_000 }))
+      )
+      const loaded = yield* Effect.forEach(surest(known), ({ id }) => learnings.get(reader, id))
+      const kept = yield* Ref.make<ReadonlyArray<Kept>>(
+        known.filter((record) => same(sessionOf(record), sessionId)).reverse()
+          .map(({ data, id }) => ({ id, type: data["type"] }))
+      )
+      const isOver = yield* Ref.make(false)
+      yield* Effect.addFinalizer(() => Ref.set(isOver, true))
+
+      const record = (text: string, data: Learning, confidence?: number) =>
+        Effect.gen(function*() {
+          const op = `record_${data.type}`
+          if (yield* Ref.get(isOver)) {
+            return yield* MemoryError.make("unsupported", { op, message: `the session ${sessionId} has ended` })
+          }
+          const { context, solution } = data
+          yield* check(op, Texts, { text, context, solution })
+          const rest = [context, solution].filter((part) => part !== undefined)
+          const made = yield* learnings.put(own, {
+            scope,
+            body: [text, ...rest].join("\n\n"),
+            data,
+            confidence,
+            summary: rest.length === 0 ? undefined : deriveSummary(text)
+          })
+          const gone = yield* Ref.modify(
+            kept,
+            (all) => capped([...all, { id: made.record.id, type: data.type }], data.type)
+          )
+          yield* store.forget(own, gone)
+          return made
+        }).pipe(Effect.withSpan("SessionMemory.record", { attributes: { type: data.type } }))
+
+      return {
+        id: sessionId,
+        loaded: loaded.flatMap(Option.toArray),
+        recordLearning: (pattern, { confidence = 0.5, context } = {}) =>
+          record(pattern, { type: "learning", context }, confidence),
+        recordTask: (approach, { context } = {}) => record(approach, { type: "task", context }),
+        recordError: (error, solution) => record(error, { type: "error", solution })
+      } satisfies Session
+    }).pipe(Effect.withSpan("SessionMemory.start"))
+
+  return {
+    start,
+    search: (viewer, text, limit = 10) => {
+      const { filter, reader } = reading(viewer)
+      return Effect.withSpan(learnings.search(reader, { ...filter, text, limit }), "SessionMemory.search")
+    },
+    getRecentErrorSolutions: (viewer, limit = 10) => {
+      const { filter, reader } = reading(viewer)
+      const where = { ...filter.where, "data.type": { eq: "error" } }
+      return Effect.withSpan(learnings.list(reader, { where, limit }), "SessionMemory.getRecentErrorSolutions")
+    }
+  }
+})
+
+export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
+
+/** As whom, and of what, so that a viewer of exactly its scope is shown that scope's sessions, and nothing else that is narrower. */
+const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly filter: Pick<MemoryFilter, "where"> } => {
+  if (Viewer.isSystem(viewer) || viewer.reach === "within") return { reader: viewer, filter: {} }
+  const others = fields.filter((field) => field !== "sessionId" && viewer[field] === undefined)
+  return {
+    reader: new Viewer.Viewer({ ...viewer, reach: "within" }),
+    filter: { where: Object.fromEntries(others.map((field) => [`scope.${field}`, { exists: false }])) }
+  }
+}
+
+const idsOf = (viewer: Viewer.Viewer) =>
+  Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))
+
+const sessionOf = ({ scope }: MemoryRecord): string | undefined => scope === Global ? undefined : scope.sessionId
+
+/** Newest first in. */
+const surest = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
+  const last = new Set(Array.from(new Set(records.map(sessionOf))).slice(0, 10))
+  return records
+    .filter((record) => (record.confidence ?? 0) >= 0.5 && last.has(sessionOf(record)))
+    .sort((a, b) => b.confidence! - a.confidence! || byRecency(a, b)) // both have one, of .5 at least
+    .slice(0, 20)
+}
+
+interface Kept {
+  readonly id: MemoryId
+  readonly type: unknown
+}
+
+/** Oldest first in: what goes, and what stays. */
+const capped = (all: ReadonlyArray<Kept>, type: Learning["type"]): [ReadonlyArray<MemoryId>, ReadonlyArray<Kept>] => {
+  const gone = all.filter((one) => one.type === type).slice(0, -caps[type]).map(({ id }) => id)
+  return [gone, gone.length === 0 ? all : all.filter(({ id }) => !gone.includes(id))]
+}

@@ -1,0 +1,238 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as TestClock from "effect/TestClock"
+import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as SessionMemory from "../../src/kinds/SessionMemory.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada, bob, system } from "../../src/testing/Sample.ts"
+import { strings } from "../contract/naughty.ts"
+import { stores } from "../stores.ts"
+
+type Law = (sessions: SessionMemory.Service, store: MemoryStore.Service) => Effect.Effect<void, unknown, Scope.Scope>
+
+const both = Effect.all([SessionMemory.SessionMemory, MemoryStore.MemoryStore])
+const reason = <A, R>(self: Effect.Effect<A, MemoryError, R>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
+const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } }>) =>
+  all.map(({ record }) => record.body)
+
+const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
+  describe(`SessionMemory (${name})`, () => {
+    const law = (title: string, check: Law) =>
+      it.scoped(title, () =>
+        Effect.flatMap(both, ([sessions, store]) => check(sessions, store)).pipe(
+          Effect.provide(Layer.provideMerge(SessionMemory.layer, layer))
+        ))
+
+    law(
+      "a session begins with the surest learnings of those before, from .5 on, ties newest first",
+      (sessions) =>
+        Effect.gen(function*() {
+          yield* Effect.scoped(Effect.gen(function*() {
+            const first = yield* sessions.start(ada, "s1")
+            assert.deepStrictEqual(first.loaded, [])
+            yield* first.recordLearning("sure", { confidence: 0.9 })
+            yield* TestClock.adjust("1 second")
+            yield* first.recordLearning("half")
+            yield* first.recordLearning("doubtful", { confidence: 0.49 })
+            yield* first.recordLearning("certain", { confidence: 1 })
+            yield* first.recordLearning("never", { confidence: 0 })
+            yield* first.recordTask("a task")
+            yield* first.recordError("an error", "its solution")
+            yield* TestClock.adjust("1 second")
+            yield* first.recordLearning("sure, and newer", { confidence: 0.9 })
+          }))
+          const { loaded } = yield* sessions.start(ada, "s2")
+          assert.deepStrictEqual(bodies(loaded), ["certain", "sure, and newer", "sure", "half"])
+          assert.deepStrictEqual(loaded.map(({ data }) => data.type), ["learning", "learning", "learning", "learning"])
+        })
+    )
+
+    law("of the last ten sessions, and twenty at most", (sessions) =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 12; n++) {
+          const session = yield* sessions.start(ada, `s${n}`)
+          for (let i = 0; i < 3; i++) yield* session.recordLearning(`${n}.${i}`, { confidence: n === 0 ? 1 : 0.6 })
+          yield* TestClock.adjust("1 second")
+        }
+        const { loaded } = yield* sessions.start(ada, "last")
+        assert.lengthOf(loaded, 20)
+        assert.isFalse(bodies(loaded).some((body) => body.startsWith("0.") || body.startsWith("1.")))
+      }))
+
+    law(
+      "what the running session learnt is found, by its words, context and solution",
+      (sessions) =>
+        Effect.gen(function*() {
+          const session = yield* sessions.start(ada, "now")
+          yield* session.recordLearning("Retry with backoff", { context: "flaky gateway" })
+          yield* session.recordTask("Split the migration", { context: "large table" })
+          const { data, record } = yield* session.recordError("ECONNRESET\non upload", "raise the timeout")
+          assert.deepStrictEqual(data, { type: "error", solution: "raise the timeout" })
+          assert.deepInclude(record, { summary: "ECONNRESET on upload", scope: { userId: "ada", sessionId: "now" } })
+          const found = (text: string) =>
+            Effect.map(sessions.search(ada, text), (all) => all.map(({ data }) => data.type))
+          assert.deepStrictEqual(yield* found("backoff"), ["learning"])
+          assert.deepStrictEqual(yield* found("gateway"), ["learning"])
+          assert.deepStrictEqual(yield* found("large migration"), ["task"])
+          assert.deepStrictEqual(yield* found("timeout"), ["error"])
+          assert.deepStrictEqual(yield* found("nothing"), [])
+          assert.deepStrictEqual(yield* found("  "), [])
+        })
+    )
+
+    law("several run at once and see each other's; two of one id are one", (sessions, store) =>
+      Effect.gen(function*() {
+        const [one, two, again] = yield* Effect.all(["one", "two", "one"].map((id) => sessions.start(ada, id)), {
+          concurrency: "unbounded"
+        })
+        yield* Effect.all([
+          one!.recordLearning("shared lesson 1"),
+          two!.recordLearning("shared lesson 2"),
+          again!.recordLearning("shared lesson 3")
+        ], { concurrency: "unbounded" })
+        assert.sameMembers(bodies(yield* sessions.search(ada, "lesson")), [1, 2, 3].map((n) => `shared lesson ${n}`))
+        const { items } = yield* store.list(system, { scope: { sessionId: "one" } })
+        assert.lengthOf(items, 2)
+      }))
+
+    law(
+      "closing the scope ends it: nothing more is recorded, and nothing that was is lost",
+      (sessions, store) =>
+        Effect.gen(function*() {
+          const scope = yield* Scope.make()
+          const session = yield* Scope.extend(sessions.start(ada, "s1"), scope)
+          yield* session.recordLearning("before the end")
+          yield* Scope.close(scope, Exit.die("the harness broke"))
+          assert.strictEqual(yield* reason(session.recordLearning("after")), "unsupported")
+          assert.strictEqual(yield* reason(session.recordTask("after")), "unsupported")
+          assert.strictEqual(yield* reason(session.recordError("after", "x")), "unsupported")
+          assert.lengthOf((yield* store.list(system, {})).items, 1)
+          const again = yield* sessions.start(ada, "s1")
+          assert.deepStrictEqual(bodies(again.loaded), ["before the end"])
+          yield* again.recordLearning("and on")
+        })
+    )
+
+    law("solutions come newest first, of errors only", (sessions) =>
+      Effect.gen(function*() {
+        const session = yield* sessions.start(ada, "s1")
+        for (let n = 0; n < 12; n++) {
+          yield* session.recordLearning(`learning ${n}`)
+          yield* session.recordError(`error ${n}`, `solution ${n}`)
+          yield* TestClock.adjust("1 second")
+        }
+        const solutions = (all: ReadonlyArray<{ data: SessionMemory.Learning }>) => all.map(({ data }) => data.solution)
+        assert.deepStrictEqual(solutions(yield* sessions.getRecentErrorSolutions(ada, 2)), [
+          "solution 11",
+          "solution 10"
+        ])
+        assert.lengthOf(yield* sessions.getRecentErrorSolutions(ada), 10)
+        for (const limit of [0, -1, NaN, 1.5]) {
+          assert.strictEqual(yield* reason(sessions.getRecentErrorSolutions(ada, limit)), "invalid_draft")
+          assert.strictEqual(yield* reason(sessions.search(ada, "error", limit)), "invalid_draft")
+        }
+      }))
+
+    law("what is no learning is refused, and nothing is written", (sessions, store) =>
+      Effect.gen(function*() {
+        const session = yield* sessions.start(ada, "s1")
+        for (const text of ["", " \n\t"]) {
+          assert.strictEqual(yield* reason(session.recordLearning(text, { context: "x" })), "invalid_draft")
+          assert.strictEqual(yield* reason(session.recordTask(text)), "invalid_draft")
+          assert.strictEqual(yield* reason(session.recordError(text, "x")), "invalid_draft")
+          assert.strictEqual(yield* reason(session.recordError("x", text)), "invalid_draft")
+        }
+        for (const confidence of [-0.1, 1.1, NaN]) {
+          assert.strictEqual(yield* reason(session.recordLearning("x", { confidence })), "invalid_draft")
+        }
+        assert.isEmpty((yield* store.list(system, {})).items)
+        assert.strictEqual(yield* reason(sessions.start(ada, "..")), "path_escape")
+        assert.strictEqual(yield* reason(sessions.start(ada, "")), "invalid_scope")
+      }))
+
+    law(
+      "a viewer is shown its own sessions: of no other, and of no narrower scope",
+      (sessions, store) =>
+        Effect.gen(function*() {
+          const viewers = [ada, bob, Viewer.make({}), Viewer.make({ userId: "ada", agentId: "pilot" })]
+          for (const [n, viewer] of viewers.entries()) {
+            const session = yield* sessions.start(viewer, "s")
+            yield* session.recordLearning(`lesson of ${n}`, { confidence: 1 })
+            yield* session.recordError(`lesson of ${n}`, "solved")
+          }
+          yield* store.put(ada, [{
+            scope: { userId: "ada" },
+            kind: "learning",
+            body: "lesson by hand",
+            data: { type: "learning" }
+          }])
+          for (const [n, viewer] of viewers.entries()) {
+            const { loaded } = yield* sessions.start(viewer, "next")
+            assert.deepStrictEqual(bodies(loaded), [`lesson of ${n}`])
+            const found = (yield* sessions.search(viewer, "lesson")).map(({ record }) => record.summary)
+            assert.sameMembers(found, [
+              `lesson of ${n}`,
+              `lesson of ${n}`,
+              ...(n === 0 ? ["lesson by hand"] : [])
+            ])
+            assert.lengthOf(yield* sessions.getRecentErrorSolutions(viewer), 1)
+          }
+          assert.lengthOf(yield* sessions.search(Viewer.make({ userId: "ada", reach: "within" }), "lesson"), 5)
+          const bound = Viewer.make({ userId: "ada", sessionId: "other" })
+          assert.deepStrictEqual(yield* sessions.search(bound, "lesson"), [])
+          assert.strictEqual(yield* reason(sessions.start(bound, "s")), "invalid_scope")
+          assert.deepStrictEqual((yield* sessions.start(bound, "other")).loaded, [])
+        })
+    )
+
+    law("naughty strings are learnt, and asked for, like any other", (sessions) =>
+      Effect.gen(function*() {
+        const session = yield* sessions.start(ada, "s1")
+        const some = strings.filter((text, n) => n % 11 === 0 && text.trim() !== "" && text.length < 1_000)
+        for (const text of some) {
+          const { data, record } = yield* session.recordError(text, text)
+          assert.strictEqual(record.body, `${text}\n\n${text}`)
+          assert.strictEqual(data.solution, text)
+          yield* sessions.search(ada, text)
+        }
+        for (const text of ["8.104.8", "foo.ts", "a\"b", "-x", "col:val", "NOT", "NEAR(a b)", "(", "*", ""]) {
+          yield* sessions.search(ada, text)
+        }
+      }))
+  })
+
+for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
+
+describe("SessionMemory", () => {
+  it.scoped("of a session the last 500 learnings and 200 errors stay, however often it is begun again", () =>
+    Effect.gen(function*() {
+      const [sessions, store] = yield* both
+      const count = (type: string) =>
+        Effect.map(
+          store.list(system, { where: { "data.type": { eq: type } }, limit: 1_000 }),
+          ({ items }) => [items.length, items.at(-1)?.body]
+        )
+      const first = yield* sessions.start(ada, "s1")
+      yield* first.recordTask("stays")
+      for (let n = 0; n < 202; n++) {
+        yield* first.recordError(`error ${n}`, "x")
+        yield* TestClock.adjust(1)
+      }
+      for (let n = 0; n < 300; n++) {
+        yield* first.recordLearning(`learning ${n}`)
+        yield* TestClock.adjust(1)
+      }
+      const again = yield* sessions.start(ada, "s1")
+      for (let n = 300; n < 503; n++) {
+        yield* again.recordLearning(`learning ${n}`)
+        yield* TestClock.adjust(1)
+      }
+      assert.deepStrictEqual(yield* count("error"), [200, "error 2\n\nx"])
+      assert.deepStrictEqual(yield* count("learning"), [500, "learning 3"])
+      assert.deepStrictEqual(yield* count("task"), [1, "stays"])
+    }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
+})
