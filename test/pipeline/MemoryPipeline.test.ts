@@ -182,6 +182,18 @@ describe("remember", () => {
       ]
     })))
 
+  it.effect("what is imported says so", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      for (const infer of [true, false]) {
+        yield* pipeline.remember(ada, turns, { scope, infer, origin: "import", trust: 2 })
+      }
+      assert.deepStrictEqual(
+        (yield* everything).map(({ source: { origin, trust } }) => [origin, trust]),
+        Array.from({ length: 3 }, () => ["import", 2])
+      )
+    }).pipe(within({ script: add("Ada moved to Porto") })))
+
   it.effect("a fact keeps its kind, unless a sentence is not enough for it", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -404,7 +416,12 @@ describe("remember", () => {
       const [record] = yield* everything
       assert.deepInclude(record, { body: "3 turns", importance: 1 })
       assert.strictEqual(record!.source.trust, 3)
-    }).pipe(within({ script: [memory({ event: "ADD", text: "3 turns" })] })))
+    }).pipe(within({
+      script: ({ user }) => {
+        assert.strictEqual(user, "EXISTING:\n[]\nNEW FACTS:\n[\"3 turns\"]")
+        return memory({ event: "ADD", text: "3 turns" })
+      }
+    })))
 
   it.effect("the model is not shown tools, the system's words, or the memories that we put there", () => {
     const asked: Array<string> = []
@@ -673,6 +690,24 @@ describe("without infer", () => {
       assert.lengthOf(yield* everything, 12)
     }).pipe(within(none)))
 
+  it.effect("a store that fails is not asked again", () => {
+    let asked = 0
+    return Effect.gen(function*() {
+      const { pipeline } = yield* both
+      assert.strictEqual(yield* reason(pipeline.remember(ada, turns, { ...raw, sequence: 0 })), "unavailable")
+      assert.strictEqual(asked, 1)
+    }).pipe(within({
+      ...none,
+      over: () => ({
+        apply: () =>
+          Effect.suspend(() => {
+            asked++
+            return MemoryError.make("unavailable", { op: "apply", message: "down" })
+          })
+      })
+    }))
+  })
+
   it.effect("a turn from ahead of the clock is true now", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
@@ -908,6 +943,33 @@ describe("vectors", () => {
       embedder: layer
     }))
   })
+
+  it.effect("of both forms of a text there is one", () => {
+    const { calls, layer } = counted()
+    return Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual(calls, [keep("José moved to Porto")])
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
+    }).pipe(within({ script: add("Jose\u0301 moved to Porto"), embedder: layer }))
+  })
+
+  it.effect("that the store cannot search by are told, too, each leg once", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const { failures } = yield* pipeline.remember(ada, turns, { scope })
+      assert.deepStrictEqual(failures?.map(({ error, leg }) => [leg, error.reason]), [["vector", "io"]])
+    }).pipe(within({
+      script: [facts("Porto", "Lisbon"), memory()],
+      embedder: Embedder.layerHash(),
+      over: (store) => ({
+        search: (viewer, query) =>
+          Effect.map(store.search(viewer, { ...query, mode: "lexical" }), (found) => ({
+            ...found,
+            failures: [{ leg: "vector", error: MemoryError.make("io", { op: "search", message: "no vectors" }) }]
+          }))
+      })
+    })))
 
   it.effect("neighbours are searched by them", () => {
     const texts: Array<ReadonlyArray<string>> = []
