@@ -55,8 +55,8 @@ export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 export const MemoryFilter = Schema.Struct({ ...filter, after: Schema.optional(Cursor) })
 export interface MemoryFilter extends Schema.Schema.Type<typeof MemoryFilter> {}
 
-/** Each 0.., 0 switches off. Those of the score are relative to one another: legs, then factors; 1 and .4, the rest 0. */
-const Weight = Schema.NonNegative.pipe(Schema.finite())
+/** Each 0..1,000,000, 0 switches off. Those of the score are relative to one another: legs, then factors; 1 and .4, the rest 0. */
+const Weight = Schema.Number.pipe(Schema.between(0, 1_000_000))
 export const Weights = Schema.partial(Schema.Struct({
   /** Default 1. */
   lexical: Weight,

@@ -21,15 +21,21 @@ interface Table {
 
 export class Embeddings {
   readonly #tables = new Map<string, Table>()
+  #arrived = 0
 
   /** `undefined`: there is no vector of this model. */
   dimensions(model: string): number | undefined {
     return this.#tables.get(model)?.dimensions
   }
 
-  /** Grows with each vector that comes: what was not there may be there now. */
+  /** Another with each vector that comes, never the same again: what was not there may be there now. */
   version(model: string): number {
     return this.#tables.get(model)?.version ?? 0
+  }
+
+  /** How many vectors of the model that has the most. */
+  get size(): number {
+    return Math.max(0, ...Array.from(this.#tables.values(), ({ vectors }) => vectors.size))
   }
 
   get(model: string, hash: string): Float32Array | undefined {
@@ -40,22 +46,27 @@ export class Embeddings {
     return this.#tables.get(model)?.vectors ?? []
   }
 
-  /** Not copied. `false`, and nothing changed: it is empty, not finite, or has not the dimensions of the others. */
+  /**
+   * Not copied. A hash that has one keeps it: of one text a model makes one vector. `false`, and nothing changed: it is
+   * empty, not finite, or has not the dimensions of the others.
+   */
   set(model: string, hash: string, vector: Float32Array): boolean {
     const known = this.#tables.get(model)
     if (vector.length === 0 || vector.length !== (known?.dimensions ?? vector.length)) return false
     if (!vector.every(Number.isFinite)) return false
     const table = known ?? { dimensions: vector.length, vectors: new Map(), version: 0 }
     if (known === undefined) this.#tables.set(model, table)
+    if (table.vectors.has(hash)) return true
     table.vectors.set(hash, vector)
-    table.version++
+    table.version = ++this.#arrived
     return true
   }
 
-  /** Of every model; how many vectors went. */
-  retain(keep: (hash: string) => boolean): number {
+  /** Of every model, or of one; how many vectors went. */
+  retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0
     for (const [model, { vectors }] of this.#tables) {
+      if (only !== undefined && model !== only) continue
       for (const hash of vectors.keys()) if (!keep(hash) && vectors.delete(hash)) count++
       if (vectors.size === 0) this.#tables.delete(model)
     }

@@ -17,6 +17,8 @@ export interface Candidates {
   readonly scoreOf: (slot: number) => number
   readonly explanationOf: (slot: number) => Readonly<Record<string, number>>
   readonly awaiting?: number
+  /** Whether there may be more that a hit of this slot, the last that is wanted, does not surely beat. `undefined`: of none. */
+  readonly isCut?: (last: number | undefined) => boolean
 }
 
 export interface Question {
@@ -106,9 +108,9 @@ export const byVector = (question: Question, { model, vector }: Embedding, depth
   const { query, shelf, weights } = question
   const { recordAt, slotOf, timeline } = shelf
   const space = shelf.space(model)
-  const { all, sees } = visible(question)
-  const near = new Map(space.nearest(vector, depth, all ?? sees).map(({ id, score }) => [slotOf(id)!, score]))
-  const waiting = all ? all.filter((id) => space.isWaiting(id)) : Array.from(space.waiting).filter(sees)
+  const { few, sees } = visible(question)
+  const near = new Map(space.nearest(vector, depth, few ?? sees).map(({ id, score }) => [slotOf(id)!, score]))
+  const waiting = few ? few.filter((id) => space.isWaiting(id)) : Array.from(space.waiting).filter(sees)
   const closest = near.values().next().value ?? 0
 
   const matched = query.text !== undefined && query.mode !== "vector" && weights.lexical > 0
@@ -129,13 +131,16 @@ export const byVector = (question: Question, { model, vector }: Embedding, depth
     best: closest
   })
   const scored = scorer(question, weights.vector + (matched ? weights.lexical : 0))
-  const found = Array.from(new Set([...words, ...near.keys()]), (slot) => {
+  const all = new Set([...words, ...near.keys()])
+  const found = Array.from(all, (slot) => {
     const relevance = matched ? Fusion.byScore([lexicalOf(slot), vectorOf(slot)]) : Math.min(1, vectorOf(slot).score)
     return { slot, relevance, score: query.weights ? scored(slot, relevance).score : relevance }
   })
     .filter(({ score }) => score >= (query.minScore ?? 0))
     .sort((a, b) => b.score - a.score || timeline.newestFirst(a.slot, b.slot))
   const bySlot = new Map(found.map((one) => [one.slot, one]))
+  const isDeep = near.size < depth && words.length < depth
+  const furthest = Math.min(...near.values())
   const only = matched ? Array.from(near.keys()).filter((slot) => matched.scores[slot] === 0).length : near.size
 
   return {
@@ -146,16 +151,19 @@ export const byVector = (question: Question, { model, vector }: Embedding, depth
       const { relevance } = bySlot.get(slot)!
       const { lexical: whole = 0, ...factors } = scored(slot, relevance).factors
       const [lexical, vector] = [lexicalOf(slot), vectorOf(slot)].map(Fusion.partOf)
+      const both = lexical! + vector! || 1
       return {
         ...(matched && wordsOf(shelf, slot, matched.lent)),
         cosine: vectorOf(slot).score,
         relevance,
-        ...(matched && { lexical: whole * lexical! / (lexical! + vector!) }),
-        vector: matched ? whole * vector! / (lexical! + vector!) : whole,
+        ...(matched && { lexical: whole * lexical! / both }),
+        vector: matched ? whole * vector! / both : whole,
         ...factors
       }
     },
-    awaiting: waiting.length
+    awaiting: waiting.length,
+    // what is further off than one below `minScore` is below it too; of equally near ones it is not the newest that were found
+    isCut: (last) => !isDeep && (last === undefined ? found.length === all.size : near.get(last) === furthest)
   }
 }
 
@@ -163,7 +171,7 @@ export const byVector = (question: Question, { model, vector }: Embedding, depth
 const visible = ({ pass, shelf: { index, recordAt, slotOf }, view }: Question) => {
   const isSeen = index.sees(view)
   return {
-    all: view.count * 8 < index.live
+    few: view.count * 8 < index.live
       ? Array.from(index.seen(view)).filter(pass).map((slot) => recordAt(slot).id)
       : undefined,
     sees: (id: MemoryId) => {

@@ -42,6 +42,8 @@ export interface Ranked {
   /** Beyond the limit. */
   readonly more: number
   readonly folded: number
+  /** Whether near-duplicates were left out at all. */
+  readonly isFolded: boolean
   /** With a vector leg: how many have no vector. */
   readonly awaiting?: number
 }
@@ -67,21 +69,24 @@ export const rank = (
     pass: shelf.passes(viewer, query, now),
     weights: { lexical, vector, conversation }
   }
-  const isVectorial = query.embedding !== undefined && query.mode !== "lexical" && vector > 0
-  try {
-    const candidates = isVectorial
-      ? Legs.byVector(question, query.embedding, Math.max(100, 5 * limit))
-      : Legs.byWord(question)
-    const isRelevance = query.text !== undefined || isVectorial
-    const { folded, slots } = pick(shelf, candidates, limit, folding && isRelevance)
-    const hits = slots.map((slot): Hit => {
-      const hit = { record: shelf.recordAt(slot), score: candidates.scoreOf(slot) }
-      return query.explain === true ? { ...hit, explanation: candidates.explanationOf(slot) } : hit
-    })
-    const { awaiting, count } = candidates
-    return { hits, folded, more: count - hits.length - folded, ...(awaiting !== undefined && { awaiting }) }
-  } finally {
-    shelf.index.clear()
+  // a weight of 0 leaves out what it weighs, but not the only leg there is
+  const isVectorial = query.embedding !== undefined && query.mode !== "lexical" &&
+    (vector > 0 || query.mode === "vector")
+  const isFolded = folding && (query.text !== undefined || isVectorial)
+  for (let depth = Math.max(100, 5 * limit);; depth *= 8) {
+    try {
+      const candidates = isVectorial ? Legs.byVector(question, query.embedding, depth) : Legs.byWord(question)
+      const { folded, slots } = pick(shelf, candidates, limit, isFolded)
+      if (candidates.isCut?.(slots[limit - 1]) === true) continue // near-duplicates took all the room
+      const hits = slots.map((slot): Hit => {
+        const hit = { record: shelf.recordAt(slot), score: candidates.scoreOf(slot) }
+        return query.explain === true ? { ...hit, explanation: candidates.explanationOf(slot) } : hit
+      })
+      const { awaiting, count } = candidates
+      return { hits, folded, isFolded, more: count - hits.length - folded, ...(awaiting !== undefined && { awaiting }) }
+    } finally {
+      shelf.index.clear()
+    }
   }
 }
 

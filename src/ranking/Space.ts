@@ -21,6 +21,11 @@ export class Space {
     for (const record of records) this.add(record)
   }
 
+  /** The vectors it was made of are gone, and those that came since have other dimensions: to be made anew. */
+  get isStale(): boolean {
+    return this.#dimensions !== undefined && this.#dimensions !== this.#embeddings.dimensions(this.#model)
+  }
+
   /** Replaces the one of the same id. */
   add(record: MemoryRecord): void {
     this.remove(record.id)
@@ -50,7 +55,7 @@ export class Space {
     this.#catchUp()
     return this.#vectors === undefined || this.#dimensions !== vector.length
       ? []
-      : this.#vectors.searchAmong(Float32Array.from(vector), ids, ids.length)
+      : this.#vectors.searchAmong(fitted(vector), ids, ids.length)
   }
 
   /** Above 0 only, nearest first; ties in no order that means anything. `sees` is asked before the cut. */
@@ -61,7 +66,7 @@ export class Space {
   ): ReadonlyArray<Scored<MemoryId>> {
     this.#catchUp()
     if (this.#vectors === undefined || this.#dimensions !== vector.length) return []
-    const wanted = Float32Array.from(vector)
+    const wanted = fitted(vector)
     const found = typeof sees === "function"
       ? this.#vectors.search(wanted, limit, sees)
       : this.#vectors.searchAmong(wanted, sees, limit)
@@ -84,4 +89,10 @@ export class Space {
     this.#fresh.clear()
     this.#version = version
   }
+}
+
+/** In 32 bits. A cosine asks for no length: what is too long or too short for them is made 1. */
+const fitted = (vector: ReadonlyArray<number>): Float32Array => {
+  const most = vector.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
+  return Float32Array.from(most === 0 || (most > 1e-30 && most < 1e30) ? vector : vector.map((number) => number / most))
 }

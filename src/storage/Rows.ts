@@ -1,4 +1,7 @@
-/** The rows behind a store: read, decided about and committed, one batch at a time, and the index kept beside them. */
+/**
+ * The rows behind a store: read, decided about and committed, one batch at a time, and the index kept beside them. Longer
+ * than other files, since a batch and the sweep after it hold the same lock and see the same catalogs.
+ */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -44,7 +47,7 @@ export interface Rows {
     mutations: ReadonlyArray<MemoryMutation>,
     provenance?: Provenance
   ) => Io<ReadonlyArray<Applied>>
-  /** Erases what is due; how many rows. */
+  /** Erases what is due, and the vectors of texts that are gone once they are most; how many rows. */
   readonly compact: Io<number>
 }
 
@@ -112,6 +115,16 @@ export const make = (options: {
           (all) => all.flatMap((catalog) => Array.from(catalog.records()))
         ))
     let unswept = false
+    /** Whether most vectors are of texts that were edited away. Cost: nothing to speak of as long as they cannot be. */
+    const isLittered = Effect.suspend(() => {
+      const size = primitives.sidecar?.embeddings.size ?? 0
+      return size === 0 ?
+        Effect.succeed(false) :
+        Effect.map(
+          recordsBy(catalogOf),
+          (records) => size > 2 * records.length || size > 2 * new Set(records.map(hashOf)).size
+        )
+    })
     /** What was erased leaves no vector; to be asked by a writer. Another record may have the same text, so all are looked at. */
     const sweep = Effect.suspend(() => {
       const { sidecar } = primitives
@@ -246,6 +259,8 @@ export const make = (options: {
       for (const tenant of yield* primitives.tenants) {
         if ((yield* due(tenant)).length > 0) count += yield* exclusive(erase(tenant))
       }
+      unswept ||= yield* isLittered
+      if (unswept) yield* exclusive(sweep)
       return count
     })
 

@@ -16,12 +16,15 @@ export interface Unembedded {
 export interface Vectors {
   /** Of what is live or closed, of every tenant; each text once. Default: all. */
   readonly pending: (model: string, limit?: number) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
-  /** All or none: `invalid_draft` where one is not finite or has other dimensions than the model's first. */
+  /**
+   * All or none: `invalid_draft` where one is not finite or has other dimensions than the model's first. A hash that has a
+   * vector keeps it. The name of a model has 1 to 500 characters.
+   */
   readonly attach: (
     model: string,
     vectors: Iterable<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
-  /** In the order asked for; `None` where there is none of this model. */
+  /** In the order asked for, copies; `None` where there is none of this model. */
   readonly read: (
     model: string,
     hashes: ReadonlyArray<string>
@@ -33,7 +36,7 @@ export interface Sidecar {
   readonly embeddings: Embeddings
   /** Brings in what came by this model since it was last asked for: at first everything. */
   readonly follow: (model: string) => Effect.Effect<void, MemoryError>
-  /** Keeps them, and puts them among the embeddings. */
+  /** Keeps those that are new, and puts them among the embeddings; `invalid_draft` where others were first, of another length. */
   readonly append: (
     model: string,
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
@@ -73,20 +76,37 @@ export const make = (
     }),
   attach: (model, vectors) =>
     Effect.gen(function*() {
-      yield* follow(model)
-      const all = Array.from(vectors)
-      const dimensions = embeddings.dimensions(model) ?? all[0]?.[1].length
-      const issue = all.some(([hash]) => !/^[0-9a-f]{64}$/.test(hash))
+      // of the caller's, which may change
+      const all = Array.from(vectors, ([hash, vector]) => [hash, vector.slice()] as const)
+      const issue = model === "" || model.length > 500 || !model.isWellFormed()
+        ? "model: expected 1 to 500 characters"
+        : all.some(([hash]) => !/^[0-9a-f]{64}$/.test(hash))
         ? "hash: no SHA-256"
-        : all.some(([, vector]) => vector.length !== dimensions || vector.length === 0)
-        ? `vector: expected ${dimensions} dimensions`
         : all.some(([, vector]) => !vector.every(Number.isFinite))
         ? "vector: expected finite numbers"
         : undefined
       if (issue !== undefined) return yield* invalid("attach", issue)
-      // of the caller's, which may change
-      yield* append(model, all.map(([hash, vector]) => [hash, vector.slice()]))
+      yield* follow(model)
+      yield* fit(embeddings, model, all)
+      yield* append(model, all)
     }),
+  // theirs, to change as they like
   read: (model, hashes) =>
-    Effect.map(follow(model), () => hashes.map((hash) => Option.fromNullable(embeddings.get(model, hash))))
+    Effect.map(
+      follow(model),
+      () =>
+        hashes.map((hash) => Option.map(Option.fromNullable(embeddings.get(model, hash)), (vector) => vector.slice()))
+    )
 })
+
+/** `invalid_draft` where they are not of one length, that of the model's others. */
+export const fit = (
+  embeddings: Embeddings,
+  model: string,
+  vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
+): Effect.Effect<void, MemoryError> => {
+  const dimensions = embeddings.dimensions(model) ?? vectors[0]?.[1].length
+  return vectors.every(([, { length }]) => length === dimensions && length > 0)
+    ? Effect.void
+    : invalid("attach", `vector: expected ${dimensions} dimensions`)
+}

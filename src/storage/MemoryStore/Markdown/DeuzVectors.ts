@@ -64,7 +64,12 @@ export const make = (disk: Disk, entries: () => ReadonlyArray<Entry>, sidecar: S
         Effect.zipRight(
           sidecar.follow(model),
           Effect.suspend(() =>
-            asked.has(model) ? Effect.void : Effect.tap(bringIn(model), () => Effect.sync(() => asked.add(model)))
+            asked.has(model) ?
+              Effect.void :
+              Effect.tap(
+                bringIn(model),
+                () => Effect.sync(() => embeddings.dimensions(model) !== undefined && asked.add(model))
+              )
           ).pipe(importing.withPermits(1))
         ),
       issues: () => issue === undefined ? [] : [{ path, error: issue }]

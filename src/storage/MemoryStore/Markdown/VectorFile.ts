@@ -11,36 +11,64 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { Embeddings } from "../../../ranking/Embeddings.ts"
 import type { Sidecar } from "../../MemoryStore.ts"
-import type { Disk } from "./Disk.ts"
+import { fit } from "../../Vectors.ts"
+import type { Disk, Stat } from "./Disk.ts"
 import { hidden, segmentOf } from "./Layout.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 type Row = readonly [hash: string, vector: Float32Array]
 
 const folder = `${hidden}/vectors`
-const fileOf = (model: string) => `${folder}/${segmentOf(model)}.vec`
+/** A name for each model, however it is written: `segmentOf` takes two spellings of a letter for one. */
+const fileOf = (model: string) =>
+  `${folder}/${/^[A-Za-z0-9_-]{1,64}$/.test(model) ? segmentOf(model) : `~${sha256(model).slice(0, 32)}`}.vec`
 
 const Header = Schema.parseJson(Schema.Struct({ model: Schema.String, dimensions: Schema.Int.pipe(Schema.positive()) }))
 const decodeHeader = Schema.decodeOption(Header)
 const encodeHeader = Schema.encodeSync(Header)
 
+/** How far a file has been read, and what it was like then. */
+interface Position extends Stat {
+  readonly offset: number
+}
+
 /** `exclusive` shuts other writers out; whoever asks to `retain` has done so. */
 export const make = (disk: Disk, embeddings: Embeddings, exclusive: <A>(self: Io<A>) => Io<A>): Sidecar => {
-  const positions = new Map<string, { readonly ino: number; readonly offset: number }>()
+  const positions = new Map<string, Position>()
+  /** Neither the folder nor the file is a link. */
+  const within = (path: string) => disk.within(`${path}/`)
 
   const follow = (model: string): Io<void> =>
     Effect.gen(function*() {
       const path = fileOf(model)
-      const { ino, size } = Option.getOrElse(yield* disk.stat(path), () => ({ ino: 0, size: 0 }))
       const known = positions.get(model)
-      if (size === 0 || (known?.ino === ino && known.offset === size)) return
-      const bytes = yield* disk.bytesFrom(path, 0)
-      const { end, rows } = parse(bytes, model, known?.ino === ino ? known.offset : 0)
+      const stat = Option.getOrUndefined(yield* disk.stat(path))
+      if (stat === undefined) {
+        if (known !== undefined) embeddings.retain(() => false, model) // purged there, or thrown away
+        positions.delete(model)
+        return
+      }
+      const { ino, mtime, size } = stat
+      if (known?.ino === ino && known.size === size && known.mtime === mtime) return
+      yield* within(path)
+      const isGrown = known?.ino === ino && known.size < size && known.offset > 0
+      const from = isGrown ? known.offset : 0
+      const bytes = yield* disk.bytesFrom(path, from)
+      const dimensions = isGrown ? embeddings.dimensions(model) : dimensionsIn(bytes, model)
+      const { end, rows } = dimensions === undefined
+        ? { end: 0, rows: [] }
+        : rowsIn(bytes, dimensions, isGrown ? 0 : headOf(model, dimensions).length)
+      if (!isGrown) {
+        // another process erased what is not there, and may have begun anew
+        const left = new Set(embeddings.dimensions(model) === dimensions ? rows.map(([hash]) => hash) : [])
+        embeddings.retain((hash) => left.has(hash), model)
+      }
       for (const [hash, vector] of rows) embeddings.set(model, hash, vector)
-      positions.set(model, { ino, offset: end })
+      positions.set(model, { ino, mtime, size, offset: from + end })
     })
 
   const rewrite = (model: string, rows: ReadonlyArray<Row>): Io<void> =>
@@ -53,33 +81,41 @@ export const make = (disk: Disk, embeddings: Embeddings, exclusive: <A>(self: Io
     follow,
     append: (model, rows) =>
       exclusive(Effect.gen(function*() {
-        if (rows.length === 0) return
         yield* follow(model)
+        yield* fit(embeddings, model, rows)
+        const fresh = Array.from(new Map(rows)).filter(([hash]) => embeddings.get(model, hash) === undefined)
+        if (fresh.length === 0) return
         const path = fileOf(model)
-        const { ino, size } = Option.getOrElse(yield* disk.stat(path), () => ({ ino: 0, size: 0 }))
-        if (size > 0 && positions.get(model)?.offset === size) {
-          const tail = body(rows)
-          yield* disk.append(path, tail)
-          positions.set(model, { ino, offset: size + tail.length })
-          for (const [hash, vector] of rows) embeddings.set(model, hash, vector)
+        yield* within(path)
+        const known = positions.get(model)
+        if (known !== undefined && known.offset > 0 && known.offset === known.size) {
+          yield* disk.append(path, body(fresh))
         } else {
           // a torn row, or a file of another sort: begun anew with what is known
-          yield* rewrite(model, [...embeddings.all(model), ...rows])
-          yield* follow(model)
+          yield* rewrite(model, [...embeddings.all(model), ...fresh])
         }
+        yield* follow(model)
       })),
     retain: (hashes) =>
       Effect.gen(function*() {
         let count = 0
+        yield* within(folder)
         for (const name of yield* disk.list(folder)) {
-          const bytes = yield* disk.bytesFrom(`${folder}/${name}`, 0)
-          const model = Option.map(headerOf(bytes), ({ model }) => model)
-          if (Option.isNone(model) || fileOf(model.value) !== `${folder}/${name}`) continue
-          const { rows } = parse(bytes, model.value, 0)
+          const path = `${folder}/${name}`
+          if (!/\.vec(?:\.tmp)?$/.test(name)) continue
+          yield* within(path)
+          const bytes = yield* disk.bytesFrom(path, 0)
+          const header = Option.getOrUndefined(headerOf(bytes))
+          if (header === undefined || fileOf(header.model) !== path) {
+            yield* disk.remove(path, { force: false }) // what cannot be read, or was never finished, may hold it too
+            continue
+          }
+          const { dimensions, model } = header
+          const { rows } = rowsIn(bytes, dimensions, headOf(model, dimensions).length)
           const kept = rows.filter(([hash]) => hashes.has(hash))
-          if (kept.length === rows.length) continue
+          if (bytes.length === sizeOf(model, dimensions, kept.length)) continue
           count += rows.length - kept.length
-          yield* rewrite(model.value, kept)
+          yield* rewrite(model, kept)
         }
         return Math.max(count, embeddings.retain((hash) => hashes.has(hash)))
       })
@@ -121,15 +157,22 @@ const print = (model: string, rows: ReadonlyArray<Row>): Uint8Array => {
   return all
 }
 
-/** `end`: the last byte that is understood; at `from` a row begins, or the file. */
-const parse = (bytes: Uint8Array, model: string, from: number) => {
-  const header = headerOf(bytes)
+const sizeOf = (model: string, dimensions: number, rows: number) =>
+  headOf(model, dimensions).length + rows * (9 + dimensions) * 4
+
+/** `undefined`: it is no file of this model. */
+const dimensionsIn = (bytes: Uint8Array, model: string): number | undefined =>
+  Option.match(headerOf(bytes), {
+    onNone: () => undefined,
+    onSome: (header) => header.model === model ? header.dimensions : undefined
+  })
+
+/** Those that begin at `from` and one after the other; where the last whole one ends. */
+const rowsIn = (bytes: Uint8Array, dimensions: number, from: number) => {
   const rows: Array<Row> = []
-  if (Option.isNone(header) || header.value.model !== model) return { rows, end: -1 }
-  const { dimensions } = header.value
   const words = 9 + dimensions
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength)
-  let at = Math.max(from, headOf(model, dimensions).length)
+  let at = from
   for (; at + words * 4 <= bytes.length; at += words * 4) {
     if (view.getInt32(at + 32, true) !== checksum(view, at, words)) continue
     const hash = Array.from(bytes.subarray(at, at + 32), (byte) => byte.toString(16).padStart(2, "0")).join("")
