@@ -45,6 +45,21 @@ describe("MemoryTools.makeRecords", () => {
       assert.deepStrictEqual(yield* MemoryTools.makeRecords(bob).pipe(within({ enabled: false })), [])
     }).pipe(within()))
 
+  it.effect("what is wrong is said as a model can act on it", () =>
+    Effect.gen(function*() {
+      const call = yield* recordsOf(bob)
+      const told = (name: string, input: unknown) =>
+        Effect.map(Effect.flip(call(name, input)), ({ message }) => message)
+      assert.strictEqual(
+        yield* told("memory_append", { text: " ", kind: "Two words" }),
+        "text: expected a statement of 1 to 4,000 characters; kind: expected a name such as semantic"
+      )
+      assert.strictEqual(
+        yield* told("memory_search", { query: "tea", topK: 0 }),
+        "topK: Expected a number between 1 and 50, actual 0"
+      )
+    }).pipe(within()))
+
   it.effect("a round: appended, found, updated, viewed, deleted", () =>
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)

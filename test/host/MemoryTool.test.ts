@@ -47,6 +47,12 @@ describe("MemoryTool", () => {
       assert.strictEqual((yield* tool.call({})).text, "{\"sum\":3}")
     }))
 
+  it.effect("a violation is told once, of what may be left out too", () =>
+    Effect.gen(function*() {
+      const { message } = yield* Effect.flip(add.call({ a: "1", b: 1.5 }))
+      assert.strictEqual(message, "b: Expected an integer, actual 1.5")
+    }))
+
   it.effect("every violation is told, and an argument that is not declared is one", () =>
     Effect.gen(function*() {
       const failure = yield* Effect.flip(add.call({ a: "two", b: 1.5, viewer: { userId: "bob" } }))
