@@ -537,6 +537,27 @@ describe("neighbours", () => {
       assert.strictEqual(yield* reason(seen(fill, { scope, topK: 0 })), "invalid_draft")
     }))
 
+  it.effect("that match leave room for the newest, five in all", () =>
+    Effect.gen(function*() {
+      const fill = Effect.gen(function*() {
+        yield* put("Ada lives in Lisbon")
+        yield* TestClock.adjust("1 second")
+        for (let i = 0; i < 9; i++) yield* put(`filler ${i}`)
+      })
+      const texts = yield* seen(fill, { scope })
+      assert.deepStrictEqual([texts.length, texts[0]], [5, "Ada lives in Lisbon"])
+    }))
+
+  it.effect("are looked for among the best thousand, and no further", () =>
+    Effect.gen(function*() {
+      const fill = Effect.flatMap(MemoryStore.MemoryStore, (store) =>
+        store.put(
+          Viewer.system(),
+          Array.from({ length: 1_100 }, (_, i) => ({ scope, kind: "semantic", body: `Ada lives in Porto, ${i}` }))
+        ))
+      assert.deepStrictEqual(yield* seen(fill, { scope, trust: 3 }), [])
+    }))
+
   it.effect("are no turns that were stored as said, and no records that are more than a sentence", () =>
     Effect.gen(function*() {
       const fill = Effect.gen(function*() {
@@ -1024,6 +1045,19 @@ describe("vectors", () => {
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
+  it.effect("that the store does not keep are tried once", () => {
+    const { calls, layer } = counted()
+    return Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* put("Ada lives in Lisbon")
+      assert.strictEqual(yield* pipeline.embedMissing, 1)
+      assert.lengthOf(calls, 1)
+    }).pipe(within({
+      embedder: layer,
+      over: ({ vectors }) => ({ vectors: Option.map(vectors, (all) => ({ ...all, attach: () => Effect.void })) })
+    }))
+  })
+
   it.effect("are neither asked for nor missed where the store has none, or the embedder", () => {
     const { calls, layer } = counted()
     const program = Effect.gen(function*() {
@@ -1195,6 +1229,16 @@ describe("undo", () => {
         () => [{ event: "DELETE", id: "0" }, { event: "ADD", text: "Ada moved to Porto" }]
       )
     })))
+
+  it.effect("of what changed several times is of all of it", () =>
+    Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      const old = yield* put("Ada lives in Lisbon")
+      const update = (body: string) => ({ _tag: "Update", id: old.id, patch: { body } }) as const
+      const applied = yield* store.apply(ada, [update("Porto"), update("Braga")])
+      yield* pipeline.undo({ viewer: ada, mutations: [], applied })
+      assert.deepStrictEqual(yield* bodies(ada), ["Ada lives in Lisbon"])
+    }).pipe(within()))
 
   it.effect("what has expired meanwhile is gone already", () =>
     Effect.gen(function*() {

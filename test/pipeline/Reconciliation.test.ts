@@ -246,6 +246,8 @@ describe("applyEvents", () => {
       after([update], [lisbon, tea], { supersede: "hard" }),
       [{ _tag: "Forget", id: tea.id, ifRevision: 3 }]
     )
+    const [close] = after([update, { event: "ADD", text: "Ada drinks tea at five" }])
+    assert.deepStrictEqual([close], closed(tea.id) as never)
     const [first, second, ...rest] = after([{ ...update, id: "0", text: "Porto" }, { ...update, text: "Porto" }])
     assert.deepStrictEqual(rest, [])
     assert.deepStrictEqual(first?._tag === "Update" && [first.id, first.patch], [lisbon.id, { body: "Porto" }])
@@ -329,6 +331,14 @@ describe("attribute", () => {
         [lisbon, tea]
       ),
       3
+    )
+  })
+
+  it("two contradictions that are only deleted lose neither fact; of equals the first is meant", () => {
+    const facts = [{ text: "Now Porto" }, { text: "Now coffee" }]
+    assert.deepStrictEqual(
+      attribute([{ event: "DELETE", id: "0" }, { event: "DELETE", id: "1" }], facts, [lisbon, tea]).slice(2),
+      facts.map((fact) => ({ ...fact, event: "ADD" }))
     )
   })
 
