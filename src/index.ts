@@ -85,6 +85,8 @@ export * as TypedMemory from "./kinds/TypedMemory.ts"
 export * as GraphMemory from "./kinds/GraphMemory.ts"
 /** What is worth having in mind now, of any kind. */
 export * as AdaptiveMemory from "./kinds/AdaptiveMemory.ts"
+/** Notes that know their neighbours (A-MEM). */
+export * as AgenticMemory from "./kinds/AgenticMemory.ts"
 /** What one sitting taught. */
 export * as SessionMemory from "./kinds/SessionMemory.ts"
 
