@@ -10,7 +10,8 @@ import type { Service, Vectors } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, bob, draft, found, put, system, whyNot } from "../Sample.ts"
 
-const ofVectors = (
+/** Of stores that hold vectors; one that says it does not is held to that. */
+export const ofVectors = (
   title: string,
   check: (store: Service, vectors: Vectors) => Effect.Effect<unknown, unknown>
 ): Law =>

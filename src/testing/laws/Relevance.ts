@@ -1,0 +1,169 @@
+/** What is found by meaning as well as by word, in what order, and what is said of the rest. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import type { MemoryQuery } from "../../domain/MemoryFilter.ts"
+import type { Draft } from "../../domain/MemoryRecord.ts"
+import { textHash } from "../../domain/MemoryRecord.ts"
+import type { Service } from "../../storage/MemoryStore.ts"
+import { type Law, law, refuses } from "../Law.ts"
+import { ada, bob, draft, found, listed, put, whyNot } from "../Sample.ts"
+import { ofVectors } from "./Vectors.ts"
+
+const turn = (sequence: number, body: string, fields: Partial<Draft> = {}): Draft =>
+  draft(body, { source: { session: "one", sequence }, ...fields })
+const scores = (store: Service, query: MemoryQuery) =>
+  Effect.map(
+    store.search(ada, query),
+    ({ hits }) => hits.map(({ record, score }): [string, number] => [record.body, score])
+  )
+const hashOf = (body: string) => textHash({ summary: "", summaryDerived: true, body })
+const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery => ({
+  embedding: { model: "m", vector },
+  ...query
+})
+
+export const laws: ReadonlyArray<Law> = [
+  law(
+    "a turn beside one with the words comes before one that stands alone; who has none of them is not found",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, [
+          turn(1, "tea again"),
+          turn(2, "green tea from Japan"),
+          turn(3, "neither of them"),
+          draft("tea alone")
+        ])
+        const order = yield* found(store, ada, { text: "tea green japan" })
+        assert.deepStrictEqual(order, ["green tea from Japan", "tea again", "tea alone"])
+        const plain = new Map(yield* scores(store, { text: "tea green japan", weights: { conversation: 0 } }))
+        assert.strictEqual(plain.get("tea again"), plain.get("tea alone"))
+      })
+  ),
+
+  law(
+    "what has expired, and what a viewer does not see, neither lends a turn its score nor is counted",
+    (store, another) =>
+      Effect.gen(function*() {
+        const alone = yield* another
+        const own = [turn(2, "tea at noon"), turn(5, "tea at night", { source: { session: "two", sequence: 5 } })]
+        yield* store.put(ada, [turn(1, "green tea", { expiresAt: 500 })])
+        for (const session of ["one", "three", "four", "five"]) {
+          yield* put(store, turn(1, "green tea", { scope: { userId: "bob" }, source: { session, sequence: 1 } }), bob)
+        }
+        yield* store.put(ada, own)
+        yield* alone.put(ada, own)
+        yield* TestClock.adjust("1 second")
+        const query = { text: "green tea noon" }
+        assert.deepStrictEqual(yield* scores(store, query), yield* scores(alone, query))
+      })
+  ),
+
+  law(
+    "one text of two kinds, or of other data, is two hits; a double is left out, counted, and still listed",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, [
+          draft("Green tea!"),
+          draft("green  tea"),
+          draft("green tea", { kind: "user" }),
+          draft("green tea", { data: { n: 1 } })
+        ])
+        const { hits, leftOut } = yield* store.search(ada, { text: "green tea" })
+        assert.deepStrictEqual([hits.length, leftOut.folded, leftOut.limit], [3, 1, 0])
+        assert.lengthOf(yield* listed(store, ada), 4)
+        assert.lengthOf(yield* found(store, ada), 4)
+      })
+  ),
+
+  ofVectors(
+    "any vector of finite numbers is a question, whatever its length",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, [draft("green tea"), draft("the night train")])
+        yield* vectors.attach("m", [
+          [hashOf("green tea"), Float32Array.of(3e38, 0)],
+          [hashOf("the night train"), Float32Array.of(0, 1e-45)]
+        ])
+        for (
+          const [vector, first] of [
+            [[1e300, 1e299], "green tea"],
+            [[1e-320, 0], "green tea"],
+            [[1e39, 2e39], "the night train"],
+            [[0, 0], undefined],
+            [[-1, -1], undefined]
+          ] as const
+        ) {
+          for (const limit of [1, 1_000]) {
+            assert.strictEqual((yield* found(store, ada, by(vector, { mode: "vector", limit })))[0], first)
+            const both = yield* store.search(ada, by(vector, { text: "night", limit, explain: true }))
+            for (const { explanation, score } of both.hits) {
+              assert.isTrue(score >= 0 && score <= 1 && Object.values(explanation!).every(Number.isFinite))
+            }
+          }
+        }
+        // the one leg there is cannot be switched off
+        assert.deepStrictEqual(
+          yield* found(store, ada, by([1, 0], { mode: "vector", weights: { vector: 0 } })),
+          ["green tea"]
+        )
+        yield* refuses("invalid_draft", store.search(ada, by([1, 0], { text: "tea", weights: { vector: Infinity } })))
+      })
+  ),
+
+  ofVectors(
+    "a text keeps the vector it has, which nobody can change; with the last of a model its length is free",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        const { id } = yield* put(store, draft("green tea"))
+        const hash = hashOf("green tea")
+        const given = Float32Array.of(1, 0)
+        yield* vectors.attach("m", [[hash, given]])
+        given[0] = 0
+        assert.deepStrictEqual(yield* found(store, ada, by([1, 0], { mode: "vector" })), ["green tea"])
+        yield* vectors.attach("m", [[hash, Float32Array.of(0, 1)]])
+        const [read] = yield* vectors.read("m", [hash])
+        Option.getOrThrow(read!)[0] = 7
+        const [again] = yield* vectors.read("m", [hash])
+        assert.deepStrictEqual(Option.getOrThrow(again!), Float32Array.of(1, 0))
+        yield* store.forget(ada, [id], { purge: true })
+        const train = yield* put(store, draft("the night train"))
+        yield* vectors.attach("m", [[hashOf("the night train"), Float32Array.of(0, 0, 1)]])
+        const query = by([0, 0, 1], { mode: "vector" })
+        assert.deepStrictEqual(yield* found(store, ada, query), ["the night train"])
+        assert.strictEqual(yield* whyNot(store, ada, train.id, query), "hit")
+        for (const model of ["", "x".repeat(501), "\ud800"]) {
+          yield* refuses("invalid_draft", vectors.attach(model, [[hash, Float32Array.of(1)]]))
+        }
+      })
+  ),
+
+  ofVectors(
+    "doubles of the nearest take nobody's place, however many; `awaiting` counts what the viewer sees",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, Array.from({ length: 130 }, (_, n) => draft(`${"-".repeat(n)} green tea`)))
+        yield* store.put(ada, [draft("black tea"), draft("tea on the train")])
+        yield* store.put(bob, [draft("not hers", { scope: { userId: "bob" } })])
+        yield* store.put(ada, [draft("not yet"), draft("filtered", { importance: 0 })])
+        const pending = yield* vectors.pending("m")
+        const plane: Readonly<Record<string, readonly [number, number]>> = {
+          "black tea": [0.9, 0.4],
+          "tea on the train": [0.7, 0.7]
+        }
+        yield* vectors.attach(
+          "m",
+          pending.filter(({ text }) => text.includes("tea")).map(({ hash, text }) =>
+            [hash, Float32Array.from(plane[text] ?? [1, 0])] as const
+          )
+        )
+        for (const query of [by([1, 0], { mode: "vector" }), by([1, 0], { text: "green" })]) {
+          const { awaiting, hits } = yield* store.search(ada, { ...query, limit: 3, minImportance: 0.1 })
+          assert.match(hits[0]!.record.body, /green tea$/)
+          assert.deepStrictEqual(hits.slice(1).map(({ record }) => record.body), ["black tea", "tea on the train"])
+          assert.strictEqual(awaiting, 1)
+        }
+      })
+  )
+]

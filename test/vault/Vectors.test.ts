@@ -1,0 +1,247 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { sha256 } from "../../src/domain/Digest.ts"
+import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { refuses } from "../../src/testing/Law.ts"
+import { ada, draft, found, put } from "../../src/testing/Sample.ts"
+import { opened, place } from "./Place.ts"
+
+const of = (store: MemoryStore.Service) => Option.getOrThrow(store.vectors)
+/** A vector that only this text has. */
+const vectorOf = (text: string) =>
+  Float32Array.from({ length: 4 }, (_, n) => parseInt(sha256(text).slice(n, n + 4), 16) + 1)
+const attach = (store: MemoryStore.Service, model = "m") =>
+  Effect.gen(function*() {
+    const pending = yield* of(store).pending(model)
+    yield* of(store).attach(model, pending.map(({ hash, text }) => [hash, vectorOf(text)] as const))
+    return pending.length
+  })
+const pending = (store: MemoryStore.Service, model = "m") =>
+  Effect.map(of(store).pending(model), (all) => all.map(({ text }) => text).sort())
+/** Those of these texts that are there are the right ones; how many. */
+const right = (store: MemoryStore.Service, texts: ReadonlyArray<string>, model = "m") =>
+  Effect.map(of(store).read(model, texts.map(sha256)), (all) =>
+    all.filter((vector, n) => {
+      if (Option.isSome(vector)) assert.deepStrictEqual(vector.value, vectorOf(texts[n]!))
+      return Option.isSome(vector)
+    }).length)
+const folder = (root: string) => path.join(root, ".effect-memory/vectors")
+const file = (root: string, model = "m") => path.join(folder(root), `${model}.vec`)
+const size = (root: string) => fs.statSync(file(root)).size
+const row = (9 + 4) * 4
+const texts = ["alpha", "beta", "gamma"]
+const query = (text: string) => ({
+  mode: "vector" as const,
+  embedding: { model: "m", vector: Array.from(vectorOf(text)) }
+})
+
+/** A closed vault of three records, with their vectors. */
+const filled = Effect.gen(function*() {
+  const root = yield* place
+  yield* Effect.scoped(Effect.gen(function*() {
+    const { store } = yield* opened(root)
+    yield* store.put(ada, texts.map((text) => draft(text)))
+    yield* attach(store)
+  }))
+  return root
+})
+
+describe("the vectors of a vault", () => {
+  it.scopedLive("survive reopening, are nobody else's to read, and are no business of git", () =>
+    Effect.gen(function*() {
+      const root = yield* filled
+      const { store } = yield* opened(root)
+      assert.deepStrictEqual(yield* pending(store), [])
+      assert.strictEqual((yield* found(store, ada, query("beta")))[0], "beta")
+      assert.strictEqual(fs.statSync(file(root)).mode & 0o777, 0o600)
+      assert.strictEqual(fs.statSync(folder(root)).mode & 0o777, 0o700)
+      assert.strictEqual(fs.readFileSync(path.join(root, ".effect-memory/.gitignore"), "utf8"), "*\n")
+    }))
+
+  it.scopedLive("of several processes at once are all there, each once, and seen by all", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const all = yield* Effect.all([opened(root), opened(root), opened(root)])
+      const [first] = all
+      const many = Array.from({ length: 40 }, (_, n) => `text ${n}`)
+      yield* first.store.put(ada, many.map((text) => draft(text)))
+      yield* Effect.forEach(all, ({ vault }) => vault.refresh)
+      yield* Effect.forEach(
+        all.flatMap((
+          { store },
+          n
+        ) => [[store, many.slice(n * 10, n * 10 + 20)] as const, [store, many.slice(5, 15)] as const]),
+        ([store, some]) =>
+          Effect.forEach(some, (text) => of(store).attach("m", [[sha256(text), vectorOf(text)]]), { discard: true }),
+        { concurrency: "unbounded", discard: true }
+      )
+      for (const { store } of all) {
+        assert.strictEqual(yield* right(store, many), 40)
+        assert.deepStrictEqual(yield* pending(store), [])
+        assert.strictEqual((yield* found(store, ada, query("text 7")))[0], "text 7")
+      }
+      assert.isBelow(size(root), 41 * row + 100)
+    }))
+
+  it.scopedLive("of two lengths at once: one is refused, and the file holds the other", () =>
+    Effect.gen(function*() {
+      const root = yield* filled
+      const [a, b] = yield* Effect.all([opened(root), opened(root)])
+      const [one, other] = yield* Effect.all([
+        Effect.either(of(a.store).attach("n", [[sha256("alpha"), Float32Array.of(1, 2)]])),
+        Effect.either(of(b.store).attach("n", [[sha256("beta"), Float32Array.of(1, 2, 3)]]))
+      ], { concurrency: 2 })
+      assert.notStrictEqual(one._tag, other._tag)
+      const read = yield* of((yield* opened(root)).store).read("n", [sha256("alpha"), sha256("beta")])
+      assert.deepStrictEqual(read.map(Option.isSome), [one._tag === "Right", other._tag === "Right"])
+    }))
+
+  it.scopedLive(
+    "that are torn, flipped, foreign or empty are passed over, and made again",
+    () =>
+      Effect.gen(function*() {
+        const head = `{"model":"m","dimensions":`
+        const harms: Readonly<Record<string, (bytes: Buffer) => Uint8Array>> = {
+          torn: (bytes) => bytes.subarray(0, -7),
+          "torn head": (bytes) => bytes.subarray(0, 9),
+          empty: () => new Uint8Array(),
+          zeros: (bytes) => new Uint8Array(bytes.length),
+          "a longer tail": (bytes) => Buffer.concat([bytes, Buffer.from("x")]),
+          "another model": (bytes) => Buffer.from(bytes.toString("latin1").replace(`"m"`, `"n"`), "latin1"),
+          "another length": (bytes) => Buffer.from(bytes.toString("latin1").replace(`:4}`, `:5}`), "latin1"),
+          "no length": () => Buffer.from(`${head}0}\n`),
+          "too great a length": () => Buffer.from(`${head}900000000}\n  `),
+          "no JSON": () => Buffer.from("{".repeat(5_000)),
+          ...Object.fromEntries(
+            Array.from({ length: 16 }, (_, n): [string, (bytes: Buffer) => Uint8Array] => [`bit ${n}`, (bytes) => {
+              bytes[Math.floor(n * bytes.length / 16)]! ^= 1 << n % 8
+              return bytes
+            }])
+          )
+        }
+        const template = yield* filled
+        for (const [name, harm] of Object.entries(harms)) {
+          const root = yield* place
+          fs.cpSync(template, root, { recursive: true })
+          fs.writeFileSync(file(root), harm(fs.readFileSync(file(root))))
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { store, vault } = yield* opened(root)
+            const kept = yield* right(store, texts)
+            assert.lengthOf(yield* pending(store), 3 - kept, name)
+            assert.deepStrictEqual(
+              (yield* store.search(ada, { ...query("alpha"), text: "alpha", mode: "hybrid" })).failures,
+              []
+            )
+            yield* attach(store)
+            assert.strictEqual(yield* right(store, texts), 3, name)
+            assert.deepStrictEqual(yield* vault.issues, [])
+          }))
+          const { store } = yield* opened(root)
+          assert.strictEqual(yield* right(store, texts), 3, `${name}, reopened`)
+          assert.deepStrictEqual(yield* pending(store), [], name)
+        }
+      }),
+    60_000
+  )
+
+  it.scopedLive("of names that look alike are two models', and no name leads out of the folder", () =>
+    Effect.gen(function*() {
+      const root = yield* filled
+      const models = [
+        "é".normalize("NFC"),
+        "é".normalize("NFD"),
+        "../../m",
+        "M",
+        "m/n",
+        "con",
+        "x".repeat(500),
+        "\u0000"
+      ]
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        for (const [n, model] of models.entries()) {
+          yield* of(store).attach(model, [[sha256("alpha"), Float32Array.of(n, 1)]])
+        }
+      }))
+      const { store } = yield* opened(root)
+      for (const [n, model] of models.entries()) {
+        const [vector] = yield* of(store).read(model, [sha256("alpha")])
+        assert.deepStrictEqual(Option.getOrUndefined(vector!), Float32Array.of(n, 1), model)
+      }
+      assert.lengthOf(fs.readdirSync(folder(root)), models.length + 1)
+      assert.strictEqual(yield* right(store, texts), 3)
+    }))
+
+  it.scopedLive("of what is purged are gone from the disk, from every file and from every process, for good", () =>
+    Effect.gen(function*() {
+      const root = yield* filled
+      const { store } = yield* opened(root)
+      const other = yield* opened(root)
+      yield* attach(store, "n")
+      const { id } = yield* put(store, draft("secret"))
+      yield* attach(store)
+      yield* attach(store, "n")
+      assert.strictEqual(yield* right(other.store, ["secret"]), 1)
+      // what a writer that was killed left, and a file that nobody can read any more
+      fs.copyFileSync(file(root), path.join(folder(root), ".m.vec.tmp"))
+      fs.copyFileSync(file(root), path.join(folder(root), "lost.vec"))
+      const bytes = Buffer.from(vectorOf("secret").buffer)
+      const holds = () =>
+        fs.readdirSync(folder(root)).filter((name) => fs.readFileSync(path.join(folder(root), name)).includes(bytes))
+      assert.lengthOf(holds(), 4)
+      yield* store.forget(ada, [id], { purge: true })
+      assert.deepStrictEqual(holds(), [])
+      assert.strictEqual(yield* right(other.store, ["secret"]), 0)
+      // the file is begun anew by a process that knew it
+      fs.appendFileSync(file(root), "torn")
+      yield* put(other.store, draft("delta"))
+      yield* attach(other.store)
+      assert.deepStrictEqual(holds(), [])
+      assert.strictEqual(yield* right(store, [...texts, "delta"]), 4)
+    }))
+
+  it.scopedLive("of texts that were edited away are swept by compaction, once they are most", () =>
+    Effect.gen(function*() {
+      const root = yield* filled
+      const { store } = yield* opened(root)
+      const { id } = yield* put(store, draft("v0"))
+      for (let n = 1; n < 30; n++) {
+        yield* store.update(ada, id, { body: `v${n}` })
+        yield* attach(store)
+        yield* store.compact
+        assert.isBelow(size(root), 10 * row + 100)
+      }
+      assert.strictEqual(yield* right(store, [...texts, "v29"]), 4)
+      assert.deepStrictEqual(yield* pending(store), [])
+    }))
+
+  it.scopedLive("are not looked for, written or erased through a link", () =>
+    Effect.gen(function*() {
+      const template = yield* filled
+      for (const linked of ["folder", "file"] as const) {
+        const [root, outside] = [yield* place, yield* place]
+        fs.cpSync(template, root, { recursive: true })
+        const from = linked === "folder" ? folder(root) : file(root)
+        const to = path.join(outside, "it")
+        fs.renameSync(from, to)
+        fs.symlinkSync(to, from)
+        const before = fs.readFileSync(linked === "folder" ? path.join(to, "m.vec") : to)
+        const { store } = yield* opened(root)
+        yield* refuses("path_escape", of(store).pending("m"))
+        yield* refuses("path_escape", of(store).attach("m", [[sha256("new"), vectorOf("new")]]))
+        yield* refuses("path_escape", store.search(ada, query("alpha")))
+        const hybrid = yield* store.search(ada, { ...query("alpha"), text: "alpha", mode: "hybrid" })
+        assert.deepStrictEqual(hybrid.failures.map(({ error, leg }) => [leg, error.reason]), [[
+          "vector",
+          "path_escape"
+        ]])
+        assert.strictEqual(hybrid.hits[0]!.record.body, "alpha")
+        yield* store.forget(ada, [hybrid.hits[0]!.record.id], { purge: true })
+        assert.deepStrictEqual(yield* found(store, ada, { text: "alpha" }), [])
+        assert.deepStrictEqual(fs.readFileSync(linked === "folder" ? path.join(to, "m.vec") : to), before)
+      }
+    }))
+})
