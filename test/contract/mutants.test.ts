@@ -13,8 +13,9 @@ import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { Cursor, matches, type SearchResult } from "../../src/domain/MemoryFilter.ts"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
-import { isExpired, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import { isExpired, MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import { saysTheSame } from "../../src/ranking/NearDuplicate.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 
@@ -75,6 +76,35 @@ const only = (result: SearchResult, keep: (record: MemoryRecord) => boolean): Se
   ...result,
   hits: result.hits.filter(({ record }) => keep(record))
 })
+
+const withVectors = (breaks: (vectors: MemoryStore.Vectors) => Partial<MemoryStore.Vectors>): Store =>
+  broken((store) => ({ vectors: Option.map(store.vectors, (vectors) => ({ ...vectors, ...breaks(vectors) })) }))
+/** Turns have the scores that somebody else would see. */
+const ofTurns = (other: (viewer: Viewer.Any) => Viewer.Any): Store =>
+  broken((store) => ({
+    search: (viewer, query) =>
+      Effect.zipWith(
+        store.search(viewer, query),
+        store.search(other(viewer), { ...query, limit: 1_000 }),
+        (mine, { hits }) => ({
+          ...mine,
+          hits: mine.hits.map((hit) =>
+            hits.find(({ record }) => record.id === hit.record.id && record.source.session !== undefined) ?? hit
+          )
+        })
+      )
+  }))
+const folding = (says: (record: MemoryRecord) => string): Store =>
+  broken((store) => ({
+    search: (viewer, query) =>
+      Effect.map(store.search(viewer, query), (result) => {
+        const hits = result.hits.filter(({ record }, n) =>
+          query.text === undefined || n === result.hits.findIndex((other) => says(other.record) === says(record))
+        )
+        const folded = result.leftOut.folded + result.hits.length - hits.length
+        return { ...result, hits, leftOut: { ...result.leftOut, folded } }
+      })
+  }))
 
 const mutants: Readonly<Record<string, Store>> = {
   "get skips the viewer check": broken((store) => ({ get: (viewer, ids) => store.get(all(viewer), ids) })),
@@ -158,6 +188,145 @@ const mutants: Readonly<Record<string, Store>> = {
   "nothing is said to be left out": broken((store) => ({
     search: (viewer, query) =>
       Effect.map(store.search(viewer, query), (result) => ({ ...result, leftOut: { limit: 0, budget: 0, folded: 0 } }))
+  })),
+  "the nearest are cut before the viewer check": broken((store) => ({
+    search: (viewer, query) =>
+      query.embedding === undefined
+        ? store.search(viewer, query)
+        : Effect.map(
+          store.search(all(viewer), query),
+          (result) => only(result, ({ scope }) => Viewer.sees(viewer, scope))
+        )
+  })),
+  "the nearest are cut before the filter": broken((store) => ({
+    search: (viewer, query) => {
+      const { embedding, limit, mode, text } = query
+      return embedding === undefined
+        ? store.search(viewer, query)
+        : Effect.map(
+          store.search(viewer, { embedding, limit, mode, text }),
+          (result) => only(result, matches(query, undefined))
+        )
+    }
+  })),
+  "all models are one": withVectors((vectors) => ({
+    attach: (_, all) => vectors.attach("m", all),
+    pending: (_, limit) => vectors.pending("m", limit),
+    read: (_, hashes) => vectors.read("m", hashes)
+  })),
+  "a vector is that of a record, whatever it says by now": broken((store) => ({
+    update: (viewer, id, patch, options) =>
+      Effect.gen(function*() {
+        const [before] = yield* store.get(viewer, [id])
+        const record = yield* store.update(viewer, id, patch, options)
+        const { attach, read } = Option.getOrThrow(store.vectors)
+        const [vector] = Option.isSome(before!) ? yield* read("m", [textHash(before.value)]) : []
+        if (vector && Option.isSome(vector)) yield* attach("m", [[textHash(record), vector.value]])
+        return record
+      })
+  })),
+  "a purge leaves the vector behind": broken((store) => {
+    const kept = new Map<string, Float32Array>()
+    const { attach, pending, read } = Option.getOrThrow(store.vectors)
+    return {
+      vectors: Option.some({
+        pending,
+        attach: (model, all) =>
+          Effect.tap(attach(model, all), () =>
+            Effect.sync(() => {
+              for (const [hash, vector] of all) if (!kept.has(hash)) kept.set(hash, vector.slice())
+            })),
+        read: (model, hashes) =>
+          Effect.map(read(model, hashes), (found) =>
+            found.map((vector, n) =>
+              Option.map(
+                Option.orElse(vector, () => Option.fromNullable(kept.get(hashes[n]!))),
+                (vector) => vector.slice()
+              )
+            ))
+      })
+    }
+  }),
+  "what awaits is counted out of sight": broken((store) => ({
+    search: (viewer, query) =>
+      Effect.zipWith(store.search(viewer, query), store.search(all(viewer), query), (mine, { awaiting }) => ({
+        ...mine,
+        ...(mine.awaiting !== undefined && { awaiting: awaiting! })
+      }))
+  })),
+  "what awaits is not counted": broken((store) => ({
+    search: (viewer, query) =>
+      Effect.map(store.search(viewer, query), (result) => result.awaiting ? { ...result, awaiting: 0 } : result)
+  })),
+  "hybrid is by words alone": broken((store) => ({
+    search: (viewer, query) =>
+      Effect.zipWith(
+        store.search(viewer, query),
+        store.search(viewer, query.mode === "vector" ? query : { ...query, mode: "lexical" }),
+        (said, { hits }) => ({ ...said, hits })
+      )
+  })),
+  "hybrid wants word and vector": broken((store) => ({
+    search: (viewer, query) =>
+      query.embedding === undefined || query.text === undefined
+        ? store.search(viewer, query)
+        : Effect.zipWith(
+          store.search(viewer, query),
+          store.search(viewer, { ...query, mode: "lexical", limit: 1_000 }),
+          (both, words) => only(both, ({ id }) => words.hits.some(({ record }) => record.id === id))
+        )
+  })),
+  "the vectors of a batch are attached one by one": withVectors(({ attach }) => ({
+    attach: (model, all) => Effect.forEach(all, (one) => attach(model, [one]), { discard: true })
+  })),
+  "a vector of another length is passed over": withVectors(({ attach }) => ({
+    attach: (model, all) => attach(model, all).pipe(MemoryError.catchReason("invalid_draft", () => Effect.void))
+  })),
+  "one text of two records is pending twice": withVectors(({ pending }) => ({
+    pending: (model, limit) => Effect.map(pending(model, limit), (all) => all.flatMap((one) => [one, one]))
+  })),
+  "the vectors read are the store's own": withVectors(({ read }) => {
+    const given = new Map<string, Float32Array>()
+    return {
+      read: (model, hashes) =>
+        Effect.map(read(model, hashes), (found) =>
+          found.map((vector, n) =>
+            Option.map(vector, (vector) => {
+              const known = given.get(hashes[n]!) ?? vector
+              given.set(hashes[n]!, known)
+              return known
+            })
+          ))
+    }
+  }),
+  "a turn is lent what others said": ofTurns(all),
+  "a turn is lent what has expired": ofTurns(system),
+  "turns lend each other nothing": broken((store) => ({
+    search: (viewer, query) => store.search(viewer, { ...query, weights: { ...query.weights, conversation: 0 } })
+  })),
+  "near-duplicates of another kind are left out": folding(({ body }) => body),
+  "near-duplicates are left out uncounted": broken((store) => ({
+    search: (viewer, query) =>
+      Effect.map(
+        store.search(viewer, query),
+        (result) => ({ ...result, leftOut: { ...result.leftOut, folded: 0 } })
+      )
+  })),
+  "a list leaves near-duplicates out": broken((store) => ({
+    list: (viewer, filter) =>
+      Effect.map(store.list(viewer, filter), ({ items, ...page }) => ({
+        ...page,
+        items: items.filter((one, n) => n === items.findIndex((other) => saysTheSame(one, other)))
+      }))
+  })),
+  "near-duplicates take the place of what is further off": broken((store) => ({
+    search: (viewer, query) =>
+      query.embedding === undefined ? store.search(viewer, query) : Effect.gen(function*() {
+        const result = yield* store.search(viewer, query)
+        const nearest = Chunk.toReadonlyArray(yield* Stream.runCollect(store.stream(viewer, { limit: 1_000 })))
+          .filter((record) => result.hits[0] !== undefined && saysTheSame(result.hits[0].record, record))
+        return nearest.length < 100 ? result : { ...result, hits: result.hits.slice(0, 1) }
+      })
   })),
   "a missing leg is passed over": broken((store) => ({
     search: (viewer, query) => Effect.map(store.search(viewer, query), (result) => ({ ...result, failures: [] }))

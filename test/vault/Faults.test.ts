@@ -11,6 +11,7 @@ import * as Stream from "effect/Stream"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
+import { textHash } from "../../src/domain/MemoryRecord.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
 import { files, type Opened, opened, place } from "./Place.ts"
@@ -219,6 +220,63 @@ describe("a disk that fails", () => {
           )
         }
       }))
+  }
+})
+
+describe("vectors on a disk that fails", () => {
+  const hash = textHash({ summary: "", summaryDerived: true, body: "a more" })
+  const vector = Float32Array.of(1, 0)
+  const vectorsOf = ({ store }: Opened) => Option.getOrThrow(store.vectors)
+  const query = { text: "more", embedding: { model: "m", vector: [1, 0] } }
+  const attach = (vault: Opened, hash: string) => vectorsOf(vault).attach("m", [[hash, vector]])
+  const other = textHash({ summary: "", summaryDerived: true, body: "b" })
+  const calls: Readonly<Record<string, (opened: Opened) => Effect.Effect<unknown, MemoryError.MemoryError>>> = {
+    "attach, the first": (vault) => vectorsOf(vault).attach("n", [[hash, vector]]),
+    "attach, a further one": (vault) => attach(vault, other),
+    pending: (vault) => vectorsOf(vault).pending("m"),
+    "a hybrid search": ({ store }) =>
+      Effect.flatMap(store.search(ada, query), ({ failures, hits }) => {
+        assert.lengthOf(hits, 1) // by word at least
+        return failures[0]?.error ?? Effect.void
+      }),
+    "a purge": ({ store }) => store.forget(ada, [c], { purge: true })
+  }
+  for (const [name, call] of Object.entries(calls)) {
+    it.scopedLive(
+      `an error at every call of ${name}: typed, records untouched, and what is attached stays`,
+      () =>
+        Effect.gen(function*() {
+          const template = yield* filled
+          yield* Effect.scoped(Effect.gen(function*() {
+            const vault = yield* opened(template)
+            yield* put(vault.store, draft("c", { id: c }))
+            yield* attach(vault, hash)
+          }))
+          for (let at = 1, failed = true; failed; at++) {
+            const root = yield* place
+            const code = all[at % 3]!
+            fs.cpSync(template, root, { recursive: true })
+            const plan: Plan = { at: 0, code, calls: 0 }
+            yield* Effect.scoped(Effect.gen(function*() {
+              const vault = yield* opened(root, { lockTimeout: 30 }, faulty(plan))
+              plan.calls = 0
+              plan.at = at
+              const result = yield* Effect.either(call(vault))
+              failed = plan.calls >= at
+              plan.at = 0
+              if (Either.isLeft(result)) isTyped(result.left, root, code)
+              assert.deepStrictEqual((yield* state(vault)).slice(0, 2), old.slice(0, 2))
+              yield* attach(vault, other)
+              for (const one of [vault, yield* opened(root, { lockTimeout: 30 })]) {
+                const read = yield* vectorsOf(one).read("m", [hash, other])
+                assert.deepStrictEqual(read.map(Option.getOrUndefined), [vector, vector], `${code} at call ${at}`)
+                assert.deepStrictEqual((yield* one.store.search(ada, query)).failures, [])
+              }
+            }))
+          }
+        }),
+      60_000
+    )
   }
 })
 

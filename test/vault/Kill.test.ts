@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
@@ -86,6 +87,46 @@ describe("a writer killed at any moment", () => {
           }
         }
       }).pipe(Effect.withRandom(Random.make("kill"))),
+    times(120_000, 1_800_000)
+  )
+})
+
+describe("one who attaches vectors, killed at any moment", () => {
+  it.scopedLive(
+    "what was acknowledged is there, and every vector that is there is right",
+    () =>
+      Effect.gen(function*() {
+        const root = yield* place
+        const kept = new Set<string>()
+        const Kept = Schema.Union(
+          Schema.Struct({ ready: Schema.Int }),
+          Schema.Struct({ kept: Schema.Array(Schema.String) })
+        )
+        for (let round = 0; round < times(6, 100); round++) {
+          yield* Effect.scoped(Effect.gen(function*() {
+            const embedder = yield* program("embedder.mjs", [root, String(round)], Kept)
+            const heard = (line: typeof Kept.Type) => {
+              if ("kept" in line) { for (const hash of line.kept) kept.add(hash) }
+            }
+            const lines = yield* Random.nextIntBetween(1, 60)
+            for (let n = 0; n <= lines; n++) heard(yield* embedder.line)
+            for (let turns = yield* Random.nextIntBetween(0, 300); turns > 0; turns--) yield* Effect.yieldNow()
+            yield* embedder.signal("SIGKILL")
+            yield* embedder.end
+            for (const line of yield* embedder.rest) heard(line)
+          }))
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { store } = yield* opened(root)
+            const hashes = Array.from(kept)
+            const all = yield* Option.getOrThrow(store.vectors).read("m", hashes)
+            for (const [n, hash] of hashes.entries()) {
+              const vector = Option.getOrThrow(all[n]!)
+              assert.strictEqual(Array.from(vector, (digit) => digit.toString(16)).join(""), hash)
+            }
+          }))
+        }
+        assert.isAbove(kept.size, 100)
+      }).pipe(Effect.withRandom(Random.make("embed"))),
     times(120_000, 1_800_000)
   )
 })

@@ -30,10 +30,10 @@ export const laws: ReadonlyArray<Law> = [
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
+          draft("tea alone"),
           turn(1, "tea again"),
           turn(2, "green tea from Japan"),
-          turn(3, "neither of them"),
-          draft("tea alone")
+          turn(3, "neither of them")
         ])
         const order = yield* found(store, ada, { text: "tea green japan" })
         assert.deepStrictEqual(order, ["green tea from Japan", "tea again", "tea alone"])

@@ -176,6 +176,8 @@ export const laws: ReadonlyArray<Law> = [
           )
         }
         assert.lengthOf(yield* vectors.pending("m"), 1)
+        const [before] = yield* vectors.read("m", [textHash({ summary: "", body: "x" })])
+        assert.isTrue(Option.isNone(before!))
         yield* vectors.attach("m", [[hash, Float32Array.of(1, 0)]])
         yield* refuses("invalid_draft", vectors.attach("m", [[hash, Float32Array.of(1, 0, 0)]]))
         yield* refuses("invalid_draft", store.search(ada, by(1, 0, 0)))
