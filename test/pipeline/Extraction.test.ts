@@ -54,6 +54,13 @@ describe("parseFacts", () => {
     )
   })
 
+  it("of a text that comes twice the first is kept", () => {
+    assert.deepStrictEqual(
+      parseFacts(JSON.stringify({ facts: [{ text: "a", importance: 0.9 }, " a ", { text: "a", importance: 0 }] })),
+      [{ text: "a", importance: 0.9 }]
+    )
+  })
+
   it("text that no file could hold is made whole, or dropped", () => {
     assert.deepStrictEqual(texts("{\"facts\": [\"a\\ud800\"]}"), ["a\ufffd"])
     assert.deepStrictEqual(texts(JSON.stringify({ facts: ["x".repeat(65_537), "y"] })), ["y"])
