@@ -128,7 +128,7 @@ export const seen = (
     Viewer.isSystem(viewer) || (Viewer.sees(viewer, record.scope) && !MemoryRecord.isExpired(record, now))
   )
 
-const passes = (viewer: Viewer.Any, filter: MemoryFilter.MemoryFilter, now: number) =>
+export const passes = (viewer: Viewer.Any, filter: MemoryFilter.MemoryFilter, now: number) =>
   MemoryFilter.matches(filter, Viewer.isSystem(viewer) ? undefined : now)
 
 export const listed = (
@@ -139,9 +139,8 @@ export const listed = (
 ): ReadonlyArray<MemoryRecord.MemoryRecord> =>
   seen(records, viewer, now).filter(passes(viewer, filter, now)).sort(MemoryRecord.byRecency)
 
-/** `[id, score]` of the hits, and how many were cut off by limit and budget. */
 /** With what conversations lend: the formula, looked up the slow way. */
-const lent = (
+export const lent = (
   own: ReadonlyArray<Bm25.Scored<MemoryRecord.MemoryRecord>>,
   visible: ReadonlyArray<MemoryRecord.MemoryRecord>,
   { text = "", weights }: MemoryFilter.MemoryQuery
@@ -173,6 +172,7 @@ const lent = (
   })
 }
 
+/** `[id, score]` of the hits, and how many were cut off by limit and budget. */
 export const found = (
   records: Iterable<MemoryRecord.MemoryRecord>,
   viewer: Viewer.Any,
@@ -194,11 +194,20 @@ export const found = (
     })
     .filter(({ score }) => score >= (query.minScore ?? 0))
     .sort((a, b) => b.rank - a.rank || MemoryRecord.byRecency(a.id, b.id))
+  return cut(matching, query, query.text !== undefined)
+}
+
+/** Best first, by limit and budget. */
+export const cut = (
+  matching: ReadonlyArray<{ readonly id: MemoryRecord.MemoryRecord; readonly score: number }>,
+  query: MemoryFilter.MemoryQuery,
+  folding: boolean
+) => {
   const first: Array<typeof matching[number]> = []
   let folded = 0
   for (const one of matching) {
     if (first.length === (query.limit ?? 20)) break
-    if (query.text !== undefined && first.some(({ id }) => saysTheSame(id, one.id))) folded++
+    if (folding && first.some(({ id }) => saysTheSame(id, one.id))) folded++
     else first.push(one)
   }
   let cost = 0

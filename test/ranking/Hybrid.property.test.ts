@@ -1,0 +1,210 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import type { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
+import type { MemoryId } from "../../src/domain/MemoryId.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import { byRecency, type MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
+import type * as Viewer from "../../src/domain/Viewer.ts"
+import * as Bm25 from "../../src/ranking/Bm25.ts"
+import { Embeddings } from "../../src/ranking/Embeddings.ts"
+import * as Fusion from "../../src/ranking/Fusion.ts"
+import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
+import * as Scorer from "../../src/ranking/Scorer.ts"
+import { cosineSimilarity } from "../../src/ranking/VectorIndex.ts"
+import * as World from "./world.ts"
+
+const { array, constantFrom, integer, oneof, record, tuple } = FastCheck
+
+/** By model and text hash. */
+type Known = Map<string, Float32Array>
+const dimensions = { m: 3, n: 2, none: 2 } as const
+const model = constantFrom<"m" | "n" | "none">("m", "m", "n", "none")
+const numbers = (length: number) => array(constantFrom(-1, 0, 0, 0.5, 1, 3), { minLength: length, maxLength: length })
+
+const query: FastCheck.Arbitrary<MemoryQuery> = model.chain((model) =>
+  tuple(
+    World.query,
+    numbers(dimensions[model]),
+    constantFrom("vector" as const, "hybrid" as const, "lexical" as const, undefined),
+    constantFrom<Array<MemoryQuery["weights"]>>(
+      undefined,
+      undefined,
+      { vector: 0 },
+      { lexical: 0 },
+      { lexical: 0, vector: 0 },
+      { vector: 2, recency: 1, conversation: 2 }
+    ),
+    constantFrom(undefined, undefined, 0.1, 0.6)
+  ).map(([query, vector, mode, weights, minScore]) => ({
+    ...query,
+    mode,
+    weights: weights ?? query.weights,
+    minScore,
+    embedding: { model, vector }
+  }))
+)
+
+/** The formulas, looked up the slow way. */
+const found = (
+  records: Iterable<MemoryRecord>,
+  vectors: Known,
+  viewer: Viewer.Any,
+  query: MemoryQuery,
+  now: number
+) => {
+  const { embedding, mode, text, weights } = query
+  const { lexical = 1, vector = 0.4 } = weights ?? {}
+  if (embedding === undefined || mode === "lexical" || (mode !== "vector" && vector === 0)) {
+    return { ...World.found(records, viewer, query, now), awaiting: undefined }
+  }
+  const all = Array.from(records)
+  const visible = World.seen(all, viewer, now)
+  const passing = visible.filter(World.passes(viewer, query, now))
+  const vectorOf = (record: MemoryRecord) => vectors.get(`${embedding.model} ${textHash(record)}`)
+  const cosineOf = (record: MemoryRecord) => {
+    const own = vectorOf(record)
+    return own === undefined ? 0 : cosineSimilarity(Float32Array.from(embedding.vector), own)
+  }
+  const isMatched = text !== undefined && mode !== "vector" && lexical > 0
+  const words = new Map(
+    isMatched
+      ? World.lent(Bm25.bm25(text, visible.map((record) => Bm25.buildDoc(record, record))), visible, query)
+        .filter(({ id }) => passing.includes(id)).map(({ id, score }) => [id, score])
+      : []
+  )
+  const best = Math.max(0, ...words.values())
+  const closest = Math.max(0, ...passing.map(cosineOf))
+  const kinds = MemoryKind.Kinds.defaultValue()
+  const weigh = Scorer.score(query, vector + (isMatched ? lexical : 0))
+  const matching = passing
+    .filter((record) => words.has(record) || cosineOf(record) > 0)
+    .map((record) => {
+      const relevance = isMatched
+        ? Fusion.byScore([
+          { weight: lexical, score: words.get(record) ?? 0, best },
+          { weight: vector, score: cosineOf(record), best: closest }
+        ])
+        : cosineOf(record)
+      const kind = MemoryKind.find(kinds, record.kind)
+      return { id: record, score: weights ? weigh({ record, relevance, kind, now }).score : relevance }
+    })
+    .filter(({ score }) => score >= (query.minScore ?? 0))
+    .sort((a, b) => b.score - a.score || byRecency(a.id, b.id))
+  const awaiting = passing.filter((record) => vectorOf(record) === undefined).length
+  return { ...World.cut(matching, query, true), awaiting }
+}
+
+interface State {
+  readonly index: MemoryIndex.MemoryIndex
+  readonly embeddings: Embeddings
+  readonly records: Map<MemoryId, MemoryRecord>
+  readonly vectors: Known
+}
+interface Act {
+  readonly text: string
+  readonly run: (state: State) => void
+}
+const act = (name: string, about: unknown, run: Act["run"]): Act => ({ text: `${name} ${JSON.stringify(about)}`, run })
+
+const add = World.anyRecord(12).map((one) =>
+  act("add", one, ({ index, records }) => {
+    index.add(one)
+    records.set(one.id, one)
+  })
+)
+const remove = integer({ min: 0, max: 12 }).map((n) =>
+  act("remove", n, ({ index, records }) => {
+    index.remove(World.id(String(n)))
+    records.delete(World.id(String(n)))
+  })
+)
+/** Of a text that is there: the n-th, from whichever end. */
+const attach = constantFrom<Array<"m" | "n">>("m", "m", "n").chain((model) =>
+  tuple(integer({ min: 0, max: 11 }), numbers(dimensions[model])).map(([n, vector]) =>
+    act("attach", [model, n, vector], ({ index, records, vectors }) => {
+      const one = Array.from(records.values())[n % Math.max(1, records.size)]
+      if (one === undefined) return
+      const key = `${model} ${textHash(one)}`
+      index.attach(model, textHash(one), Float32Array.from(vector))
+      if (!vectors.has(key)) vectors.set(key, Float32Array.from(vector))
+    })
+  )
+)
+/** What a store does after a purge. */
+const sweep = constantFrom(
+  act("sweep", "", ({ embeddings, records, vectors }) => {
+    const live = new Set(Array.from(records.values(), textHash))
+    embeddings.retain((hash) => live.has(hash))
+    for (const key of vectors.keys()) if (!live.has(key.split(" ")[1]!)) vectors.delete(key)
+  })
+)
+const ask = record({ viewer: World.viewer, query, now: World.time })
+const search = ask.map(({ now, query, viewer }) =>
+  act("search", [viewer, query, now], ({ index, records, vectors }) => {
+    const { awaiting, hits, leftOut } = index.search(viewer, query, now)
+    const expected = found(records.values(), vectors, viewer, query, now)
+    assert.deepStrictEqual(hits.map(({ record, score }) => [record.id, score]), expected.hits.map((hit) => [...hit]))
+    assert.deepStrictEqual(leftOut, { limit: expected.limit, budget: expected.budget, folded: expected.folded })
+    assert.strictEqual(awaiting, expected.awaiting)
+    const { hits: explained } = index.search(viewer, { ...query, explain: true }, now)
+    assert.deepStrictEqual(explained.map(({ score }) => score), hits.map(({ score }) => score))
+    assert.isTrue(explained.every(({ explanation }) => Object.values(explanation!).every(Number.isFinite)))
+  })
+)
+const whyNot = tuple(integer({ min: 0, max: 12 }), ask).map(([n, { now, query, viewer }]) =>
+  act("whyNot", [n, viewer, query, now], ({ index }) => {
+    const id = World.id(String(n))
+    const { hits } = index.search(viewer, query, now)
+    assert.strictEqual(index.whyNot(viewer, id, query, now) === undefined, hits.some(({ record }) => record.id === id))
+  })
+)
+
+const begun = (): State => {
+  const embeddings = new Embeddings()
+  return { embeddings, index: MemoryIndex.make({ embeddings }), records: new Map(), vectors: new Map() }
+}
+
+describe("search by vector, and by word and vector", () => {
+  it("answers as the formulas do, over a plain list of what is seen: the same numbers, bit by bit", () => {
+    const any = oneof(
+      { weight: 6, arbitrary: add },
+      { weight: 1, arbitrary: remove },
+      { weight: 5, arbitrary: attach },
+      { weight: 1, arbitrary: sweep },
+      { weight: 4, arbitrary: search },
+      { weight: 1, arbitrary: whyNot }
+    )
+    FastCheck.assert(
+      FastCheck.property(array(any, { maxLength: 80 }), (acts) => {
+        const state = begun()
+        for (const act of acts) act.run(state)
+      }),
+      { seed: 7, numRuns: 400 }
+    )
+  })
+
+  it("neither a record that a viewer cannot see nor its vector changes anything of what he is answered", () => {
+    const attached = array(tuple(constantFrom<Array<"m" | "n">>("m", "n"), integer({ min: 0, max: 30 }), numbers(3)))
+    FastCheck.assert(
+      FastCheck.property(array(World.anyRecord(30), { maxLength: 20 }), attached, ask, (some, attached, asked) => {
+        const { now, query, viewer } = asked
+        const all = Array.from(new Map(some.map((one) => [one.id, one])).values())
+        const [full, own] = [begun().index, begun().index]
+        for (const one of all) full.add(one)
+        const seen = World.seen(all, viewer, now)
+        for (const one of seen) own.add(one)
+        const texts = new Set(seen.map(textHash))
+        for (const [model, n, vector] of attached) {
+          const one = all[n % Math.max(1, all.length)]
+          if (one === undefined) continue
+          const own32 = () => Float32Array.from(vector.slice(0, dimensions[model]))
+          full.attach(model, textHash(one), own32())
+          if (texts.has(textHash(one))) own.attach(model, textHash(one), own32())
+        }
+        const explained = { ...query, explain: true }
+        assert.deepStrictEqual(full.search(viewer, explained, now), own.search(viewer, explained, now))
+      }),
+      { seed: 8, numRuns: 400 }
+    )
+  })
+})
