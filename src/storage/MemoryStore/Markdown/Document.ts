@@ -19,6 +19,7 @@ import * as Claims from "./Claims.ts"
 import * as Deuz from "./Deuz.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
+import * as Related from "./Related.ts"
 
 /** Frontmatter keys that are nobody's field here; they survive every write. */
 export type Extra = Readonly<Record<string, unknown>>
@@ -67,7 +68,7 @@ export const print = (
     invalidAt: Frontmatter.time(record.invalidAt),
     expiresAt: Frontmatter.time(record.expiresAt),
     supersededBy: record.supersededBy,
-    links: record.links.length > 0 ? record.links : undefined,
+    links: Related.print(record),
     data: Object.keys(data).length > 0 ? data : undefined,
     metadata: Object.keys(metadata).length > 0 ? metadata : undefined,
     ...source,
@@ -124,7 +125,7 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
         (place.id !== undefined && fields["summary"] === undefined ? true : undefined),
       body,
       tags: tagsOf(fields["tags"]),
-      links: fields["links"] ?? [],
+      links: Related.read(fields["links"]),
       data: fields["data"] ?? {},
       metadata: fields["metadata"] ?? {},
       importance: importanceIn(context, fields),
