@@ -37,6 +37,8 @@ const filter = {
   maxTrust: Schema.optional(Trust),
   /** What was true then, closed records included. Default now. */
   asOf: Schema.optional(Millis),
+  /** Also what has ceased to be true by then. Default false. */
+  closed: Schema.optional(Schema.Boolean),
   /**
    * Dotted paths below `data`, `metadata` or `scope`; all must hold. `{ "data.subject": { eq: "Ada" } }`, or, of what is
    * no session's, `{ "scope.sessionId": { exists: false } }`.
@@ -176,7 +178,9 @@ export const absenceIn = (
   const kinds = filter.kinds && new Set(filter.kinds)
   const conditions = Object.entries(filter.where ?? {})
   return (record) => {
-    if (at !== undefined && !isValidAt(record, at)) return "not_valid_then"
+    if (at !== undefined && !isValidAt(filter.closed ? { validAt: record.validAt } : record, at)) {
+      return "not_valid_then"
+    }
     if (filter.scope !== undefined && !matchesScope(record.scope, filter.scope)) return "scope"
     if (kinds && !kinds.has(record.kind)) return "kind"
     if (tags && !record.tags.some((tag) => tags.has(fold(tag)))) return "tags"

@@ -60,7 +60,14 @@ export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   shown: false
 })
 /** Plain text, or a whole `Procedure`: `ProceduralMemory` demands the whole. */
-export const procedural = make({ name: "procedural", schema: Schema.partial(Payload.Procedure) })
+export const procedural = make({
+  name: "procedural",
+  schema: Schema.partial(Payload.Procedure).pipe(
+    Schema.filter(({ executions = 0, successes = 0 }) => successes <= executions, {
+      message: () => "expected no more successes than executions"
+    })
+  )
+})
 export const working = make({ name: "working", halfLife: "24 hours", shown: false })
 export const core: MemoryKind<"core", Payload.Identity> = make({
   name: "core",

@@ -41,6 +41,15 @@ export const freeze = <A extends Json>(json: A): A => copy(json) as A // a copy 
 
 export const Outcome = Schema.Literal("success", "failure", "partial")
 
+export const Task = Schema.Struct({
+  taskId: Schema.String,
+  taskType: Schema.optional(Schema.String),
+  action: Schema.String,
+  outcome: Outcome,
+  learnings: Schema.optional(Schema.Array(Schema.String)),
+  durationMs: Schema.optional(Millis)
+})
+
 /** kind `episodic`: a turn, an event or a task. The counterpart is the record's `actorId`, the time its `validAt`. */
 export const Episode = Schema.Struct({
   /** Default `chat_message`; any event name. */
@@ -49,14 +58,7 @@ export const Episode = Schema.Struct({
   emotion: Schema.optional(VAD),
   appraisal: Schema.optional(Appraisal),
   intensity: Schema.optional(Unit),
-  task: Schema.optional(Schema.Struct({
-    taskId: Schema.String,
-    taskType: Schema.optional(Schema.String),
-    action: Schema.String,
-    outcome: Outcome,
-    learnings: Schema.optional(Schema.Array(Schema.String)),
-    durationMs: Schema.optional(Millis)
-  }))
+  task: Schema.optional(Task)
 })
 export interface Episode extends Schema.Schema.Type<typeof Episode> {}
 
@@ -68,21 +70,39 @@ export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 export const Fact = Schema.Struct({ ...Triple, ...Domain })
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
+/** What was done to a belief, the revision that it made, and why. */
+export const Audited = Schema.Struct({
+  action: Schema.Literal("retain", "revise", "supersede", "reinforce", "weaken"),
+  /** Epoch ms. */
+  at: Millis,
+  revision: Schema.Int.pipe(Schema.positive()),
+  /** From then on, 0..1. */
+  confidence: Unit,
+  reason: Schema.String,
+  evidence: Schema.optional(Schema.Array(MemoryId))
+})
+export interface Audited extends Schema.Schema.Type<typeof Audited> {}
+
 /** kind `belief` */
 export const Belief = Schema.Struct({
   ...Triple,
   ...Domain,
   sourceType: Schema.Literal("observation", "inference", "external", "user_input", "hindsight", "prior"),
-  derivedFrom: Schema.optional(Schema.Array(MemoryId))
+  derivedFrom: Schema.optional(Schema.Array(MemoryId)),
+  /** Oldest first: every change of it, and why. */
+  audit: Schema.optional(Schema.Array(Audited))
 })
 export interface Belief extends Schema.Schema.Type<typeof Belief> {}
 
 /** kind `procedural`. `successRate` is exactly successes ÷ executions. */
 export const Procedure = Schema.Struct({
   name: Schema.NonEmptyString,
-  steps: Schema.Array(Schema.Struct({ action: Schema.NonEmptyString, parameters: Schema.optional(JsonObject) })).pipe(
-    Schema.maxItems(100)
-  ),
+  steps: Schema.Array(Schema.Struct({
+    action: Schema.NonEmptyString,
+    parameters: Schema.optional(JsonObject),
+    preconditions: Schema.optional(Schema.Array(Schema.String)),
+    postconditions: Schema.optional(Schema.Array(Schema.String))
+  })).pipe(Schema.maxItems(100)),
   triggers: Schema.Array(Schema.NonEmptyString),
   successes: Count,
   executions: Count
@@ -95,7 +115,10 @@ export const Resource = Schema.Struct({
   location: Schema.NonEmptyString,
   mimeType: Schema.optional(Schema.String),
   /** bytes */
-  size: Schema.optional(Count)
+  size: Schema.optional(Count),
+  hash: Schema.optional(Schema.String),
+  /** Epoch ms, of what is there. */
+  lastModified: Schema.optional(Millis)
 })
 export interface Resource extends Schema.Schema.Type<typeof Resource> {}
 
@@ -132,8 +155,8 @@ export const Learning = Schema.Struct({
 })
 export interface Learning extends Schema.Schema.Type<typeof Learning> {}
 
-/** kind `entry`: key and value. */
-export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.String, value: Json })
+/** kind `entry`: key and value. Without a value it is the body. */
+export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.String, value: Schema.optional(Json) })
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
 /** kind `note`: A-MEM. */

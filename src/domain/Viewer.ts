@@ -45,6 +45,16 @@ export const equals = (a: Any, b: Any): boolean =>
     ? isSystem(a) && isSystem(b)
     : a.reach === b.reach && fields.every((field) => a[field]?.normalize("NFC") === b[field]?.normalize("NFC")))
 
+/** Exactly the viewer's: all its ids; Global where it has none, as the library. */
+export const scopeOf = (viewer: Any): MemoryScope =>
+  isSystem(viewer) || fields.every((field) => viewer[field] === undefined)
+    ? Global
+    : Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))
+
+/** Who sees of `scopeOf(viewer)`, and of what is narrower, exactly that. */
+export const exactly = (viewer: Any): Viewer =>
+  isSystem(viewer) ? make({ tenant: viewer.tenant }) : new Viewer({ ...viewer, reach: "exact" })
+
 /** Seeing is owning: what a viewer sees it may change, but for instructions (`read_only`) and Global under `deny`. */
 export const sees = (viewer: Any, scope: MemoryScope): boolean => {
   if (isSystem(viewer)) return true

@@ -3,11 +3,12 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
-import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
+import { deriveSummary, type Draft, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { type IfRevision, MemoryStore } from "../storage/MemoryStore.ts"
 
@@ -33,6 +34,11 @@ export interface TypedMemory<in out A> {
     viewer: Viewer.Any,
     filter?: Narrow<MemoryFilter>
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
+  /** All that `list` has pages of; `limit` is the page's size, default 1,000. */
+  readonly stream: (
+    viewer: Viewer.Any,
+    filter?: Narrow<MemoryFilter>
+  ) => Stream.Stream<Typed<A>, MemoryError.MemoryError>
   readonly search: (
     viewer: Viewer.Any,
     query: Narrow<MemoryQuery>
@@ -50,7 +56,19 @@ export interface TypedMemory<in out A> {
     f: (data: A) => A
   ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
+  /** Newest first, as far back as the store keeps revisions; the last 20 by default. Empty where it is absent. */
+  readonly history: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
 }
+
+/** Named so, unless the draft has a summary: a search finds it by its name, and a `[[Name]]` does. */
+export const called = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
+  ...draft,
+  summary: draft.summary ?? (deriveSummary(name) || undefined)
+})
 
 /** Over the store that is there. Of another kind is as good as absent; a record whose `data` does not decode is `corrupt`. */
 export const make = <N extends string, A>(
@@ -114,6 +132,11 @@ export const make = <N extends string, A>(
           Effect.flatMap(store.list(viewer, { ...filter, kinds: [kind.name] }), ({ items }) =>
             Effect.forEach(items, (record) => decode("list", record)))
         ),
+      stream: (viewer, filter) =>
+        store.stream(viewer, { limit: 1_000, ...filter, kinds: [kind.name] }).pipe(
+          Stream.mapEffect((record) => decode("stream", record)),
+          Stream.withSpan("TypedMemory.stream", { attributes: { kind: kind.name } })
+        ),
       search: (viewer, query) =>
         span(
           "search",
@@ -144,6 +167,15 @@ export const make = <N extends string, A>(
               onSome: () => Effect.map(store.forget(viewer, [id]), ([there]) => there === true)
             })
           )
+        ),
+      history: (viewer, id, limit) =>
+        span(
+          "history",
+          Effect.flatMap(store.history(viewer, id, limit), (revisions) =>
+            Effect.forEach(
+              revisions.filter((record) => record.kind === kind.name),
+              (record) => decode("history", record)
+            ))
         )
     }
   })

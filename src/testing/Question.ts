@@ -72,6 +72,7 @@ const filter: FastCheck.Arbitrary<MemoryFilter> = record({
   createdAt: rarely(record({ from: often(time), until: often(time) })),
   validAt: rarely(record({ from: often(time), until: often(time) })),
   asOf: rarely(time),
+  closed: rarely(boolean()),
   where: rarely(constantFrom(
     { "data.n": { eq: 1 } },
     { "metadata.m": { exists: true } },

@@ -96,6 +96,11 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* found(store, ada, { text: "Bern" }), [])
       assert.deepStrictEqual(yield* whyNot(store, ada, id, { text: "Bern" }), "not_valid_then")
       assert.deepStrictEqual(yield* get(store, ada, id), closed)
+      assert.deepStrictEqual(yield* listed(store, ada, { closed: true }), ["Lives in Bern"])
+      assert.deepStrictEqual(yield* found(store, ada, { closed: true, text: "Bern" }), ["Lives in Bern"])
+      assert.deepStrictEqual(yield* whyNot(store, ada, id, { closed: true, text: "Bern" }), "hit")
+      yield* put(store, fact("Will live in Rome", { validAt: 2_000 }))
+      assert.deepStrictEqual(yield* listed(store, ada, { closed: true }), ["Lives in Bern"])
       yield* store.update(ada, id, { invalidAt: null })
       assert.deepStrictEqual(yield* found(store, ada, { text: "Bern" }), ["Lives in Bern"])
     })),
