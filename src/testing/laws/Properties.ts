@@ -12,6 +12,7 @@ import { anyDraft } from "../Drafts.ts"
 import { type Law, law } from "../Law.ts"
 import { listen } from "../Listener.ts"
 import * as Model from "../Model.ts"
+import * as Nearness from "../Nearness.ts"
 import * as Question from "../Question.ts"
 import { get, id, put, system } from "../Sample.ts"
 
@@ -107,6 +108,7 @@ const course = <A>(question: FastCheck.Arbitrary<A>) =>
 
 const anything = FastCheck.oneof(
   { weight: 20, arbitrary: Question.make(Question) },
+  { weight: 2, arbitrary: Nearness.make(Question.viewer) },
   { weight: 1, arbitrary: Question.maintenance }
 )
 
@@ -119,11 +121,17 @@ interface Stranger {
 const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
   FastCheck.record({
     viewer: FastCheck.constant(viewer),
-    questions: course(Question.make({
-      viewer: FastCheck.constant(viewer),
-      names: Question.names,
-      putNames: FastCheck.integer({ min: 0, max: 9 })
-    })),
+    questions: course(FastCheck.oneof(
+      {
+        weight: 6,
+        arbitrary: Question.make({
+          viewer: FastCheck.constant(viewer),
+          names: Question.names,
+          putNames: FastCheck.integer({ min: 0, max: 9 })
+        })
+      },
+      { weight: 1, arbitrary: Nearness.make(FastCheck.constant(viewer)) }
+    )),
     foreign: FastCheck.array(
       FastCheck.record<Stranger>({
         writer: FastCheck.constantFrom(Viewer.system(viewer.tenant), Viewer.system("nowhere")),

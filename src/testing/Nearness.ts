@@ -1,0 +1,92 @@
+/** Questions by vector, with a scripted embedder: a store that is asked first attaches what awaits a vector. */
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Option from "effect/Option"
+import type { MemoryQuery } from "../domain/MemoryFilter.ts"
+import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import * as Analyzer from "../ranking/Analyzer.ts"
+import { signature } from "../ranking/NearDuplicate.ts"
+import type { Service } from "../storage/MemoryStore.ts"
+import type { Question } from "./Question.ts"
+import { importance, kind, often, rarely, text } from "./World.ts"
+
+const { array, constantFrom, record, tuple } = FastCheck
+
+/** How much of tea, of coffee and of water; some texts have none, and never get one. */
+const vectorOf = (text: string): ReadonlyArray<number> | undefined => {
+  const of = (word: string) => text.toLowerCase().split(word).length - 1
+  const vector = [of("tea") - of("sea"), of("coffee") + of("drinks"), of("water") - of("green")]
+  return vector.some((number) => number !== 0) ? vector : undefined
+}
+
+const embedded = (store: Service) =>
+  Option.match(store.vectors, {
+    onNone: () => Effect.void,
+    onSome: ({ attach, pending }) =>
+      Effect.flatMap(pending("m"), (all) =>
+        attach(
+          "m",
+          all.flatMap(({ hash, text }) => {
+            const vector = vectorOf(text)
+            return vector ? [[hash, Float32Array.from(vector)] as const] : []
+          })
+        ))
+  })
+
+const query: FastCheck.Arbitrary<MemoryQuery & { readonly embedding: { readonly vector: ReadonlyArray<number> } }> =
+  record({
+    text: often(text),
+    mode: constantFrom<Array<MemoryQuery["mode"]>>("vector", "hybrid", undefined),
+    embedding: record({
+      model: constantFrom("m"),
+      vector: constantFrom([1, 0, 0], [0, 1, 0], [-1, 1, 1], [0, 0, -1], [0, 0, 0])
+    }),
+    kinds: rarely(array(kind, { maxLength: 2 })),
+    minImportance: rarely(importance)
+  })
+
+/** The one that stores have where none is provided. */
+const analyzer = Analyzer.make()
+const sayingOf = (record: MemoryRecord): string =>
+  JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
+
+/** The library itself is not asked: it sees what has expired, and whether that ever got a vector depends on when. */
+export const make = (viewer: FastCheck.Arbitrary<Viewer.Any>): FastCheck.Arbitrary<Question> =>
+  tuple(viewer.filter((viewer) => !Viewer.isSystem(viewer)), query).map(([viewer, query]): Question => ({
+    viewer,
+    text: `search by vector ${JSON.stringify(query)}`,
+    ask: (store) =>
+      Effect.zipRight(
+        embedded(store),
+        Effect.map(store.search(viewer, { ...query, limit: 1_000, explain: true }), (whole) => ({
+          whole,
+          gist: store.capabilities.vector
+            ? [
+              whole.hits.length + whole.leftOut.folded,
+              whole.hits.map(({ record }) => sayingOf(record)).sort(),
+              whole.awaiting
+            ]
+            : "by words"
+        }))
+      ),
+    expect: (model, _, now, gist) => {
+      const { embedding, mode, text, ...filter } = query
+      if (gist === "by words" || (mode === "vector" && isRefused(gist))) return gist // of a store without vectors
+      const wanted = new Set(text === undefined || mode === "vector" ? [] : analyzer.query(text))
+      const all = model.list(viewer, filter, now)
+      const found = all.filter((record) => {
+        const { body, summary, tags } = record
+        const near = vectorOf(embeddingText(record))?.reduce((sum, n, i) => sum + n * embedding.vector[i]!, 0) ?? 0
+        return near > 0 || analyzer.index([summary, body, ...tags].join(" ")).some((word) => wanted.has(word))
+      })
+      return [
+        found.length,
+        Array.from(new Set(found.map(sayingOf))).sort(),
+        all.filter((record) => vectorOf(embeddingText(record)) === undefined).length
+      ]
+    }
+  }))
+
+const isRefused = (gist: unknown): boolean =>
+  typeof gist === "object" && gist !== null && "refused" in gist && gist.refused === "unsupported"
