@@ -1141,6 +1141,20 @@ describe.each(Object.entries(stores))("on %s", (_, store) => {
     })))
 })
 
+describe.each(Object.entries(stores))("at once, on %s", (_, store) => {
+  it.effect("50 that are the same are one record with its vector, by a clock that stands still", () =>
+    Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), 50, { concurrency: "unbounded" })
+      assert.lengthOf(yield* everything, 1)
+      for (const { pending } of Option.toArray(store.vectors)) assert.deepStrictEqual(yield* pending("hash-256"), [])
+    }).pipe(within({
+      store,
+      embedder: Embedder.layerHash(),
+      completion: meeting(50, model("Ada moved to Porto", () => [{ event: "ADD", text: "Ada moved to Porto" }]))
+    })))
+})
+
 describe("undo", () => {
   const content = Effect.map(
     everything,

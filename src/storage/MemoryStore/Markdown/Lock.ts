@@ -27,6 +27,7 @@ const patience = 20
 export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock> =>
   Effect.gen(function*() {
     const owner = yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)
+    const one = yield* Effect.makeSemaphore(1)
     let held: Claim | undefined
 
     const look = (path: string) =>
@@ -104,6 +105,6 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
             yield* Effect.forkScoped(Effect.interruptible(beat(claim)))
             return yield* restore(self)
           }))
-        )
+        ).pipe(one.withPermits(1)) // our own wait in line, and ask no clock
     }
   })
