@@ -17,6 +17,8 @@ import * as Priority from "../ranking/Priority.ts"
 import { check, invalid } from "../storage/Check.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 
+export type { Priority } from "../ranking/Priority.ts"
+
 /** What is asked, and what counts. */
 export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
   /** Each 0..; default .4, .3, .3. As shares of their sum, which may not be 0. */

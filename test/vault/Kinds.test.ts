@@ -4,6 +4,8 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
 import * as AgenticMemory from "../../src/kinds/AgenticMemory.ts"
 import * as GraphMemory from "../../src/kinds/GraphMemory.ts"
 import * as SessionMemory from "../../src/kinds/SessionMemory.ts"
@@ -154,4 +156,27 @@ describe("kinds in a vault", () => {
         assert.deepInclude(found?.data, { type: "error", solution: "Raise the timeout." })
       })
   )
+
+  it.scopedLive("every page that docs/kinds.md shows is one that a hand may write", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const text = fs.readFileSync(path.join(import.meta.dirname, "../../docs/kinds.md"), "utf8")
+      const pages = Array.from(text.matchAll(/```markdown\n([^]*?)```/g), ([, page]) => page!)
+      assert.isNotEmpty(pages)
+      for (const page of pages) {
+        const [, id] = /^id: (\w+)$/m.exec(page)!
+        const [, session] = /^sessionId: (.+)$/m.exec(page) ?? []
+        const folder = path.join(root, "users/ada", ...(session === undefined ? [] : ["sessions", session]))
+        fs.mkdirSync(folder, { recursive: true })
+        fs.writeFileSync(path.join(folder, `${id}.md`), page)
+      }
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual(yield* vault.issues, [])
+      const { items } = yield* store.list(Viewer.system(), { limit: 100 })
+      assert.lengthOf(items, pages.length)
+      const graph = yield* Effect.provideService(GraphMemory.make, MemoryStore, store)
+      const lovelace = MemoryId.make("01J8Z3N5T6V7W8X9Y0ABCDEFGH")
+      const found = yield* graph.relationships(ada, lovelace)
+      assert.deepStrictEqual(found.map(({ type, weight }) => [type, weight]), [["wikilink", 1], ["works_with", 0.9]])
+    }))
 })
