@@ -332,3 +332,26 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
   })
 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
+
+describe("GraphMemory", () => {
+  it.effect("what another writer says meanwhile is not lost when an end is forgotten", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      let isFirst = true
+      const meanwhile = Effect.suspend(() => {
+        if (!isFirst) return Effect.void
+        isFirst = false
+        return store.update(ada, id("a"), { links: [b, { to: id("c"), type: "new", weight: 1 }] })
+      })
+      const graph = yield* Effect.provideService(GraphMemory.make, MemoryStore.MemoryStore, {
+        ...store,
+        apply: (...args) => Effect.zipRight(meanwhile, store.apply(...args))
+      })
+      for (const name of ["a", "b", "c"]) yield* add(graph, name)
+      const b = { to: id("b"), type: "x", weight: 1 }
+      yield* relate(graph, "a", "x", "b")
+      assert.isTrue(yield* graph.forget(ada, id("b")))
+      const left = yield* graph.relationships(ada, id("a"))
+      assert.deepStrictEqual(left.map(({ type }) => type), ["new"])
+    }).pipe(Effect.provide(MemoryStore.layerInMemory)))
+})
