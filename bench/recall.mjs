@@ -7,16 +7,7 @@ import { FileSystem } from "@effect/platform"
 import { NodeContext } from "@effect/platform-node"
 import { Context, Effect, Layer } from "effect"
 import MiniSearch from "minisearch"
-import {
-  Completion,
-  Embedder,
-  Fusion,
-  Markdown,
-  MemoryPipeline,
-  MemoryStore,
-  VectorIndex,
-  Viewer
-} from "../dist/index.js"
+import { Completion, Embedder, Fusion, Markdown, MemoryPipeline, MemoryStore, Viewer } from "../dist/index.js"
 import { notes, queries } from "./corpus.mjs"
 
 const count = Number(process.argv[2] ?? 10_000)
