@@ -2,6 +2,7 @@
  * Vectors for what is written. A store keeps them by model and text hash, so what could not be embedded is not lost: it
  * is `pending`, found by its words, and made up for by `missing`.
  */
+import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { sha256 } from "../domain/Digest.ts"
@@ -75,15 +76,24 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
         yield* attach(embedder.model, texts.map((text) => [sha256(text), known.get(text) ?? made.get(text)!]))
         return made.size
       }),
-    missing: Effect.gen(function*() {
-      const tried = new Set<string>()
-      for (;;) {
-        const left = (yield* pending(embedder.model, batch)).filter(({ hash }) => !tried.has(hash))
-        if (left.length === 0) return tried.size
-        const made = yield* embed(left.map(({ text }) => text), "add")
-        yield* attach(embedder.model, left.map(({ hash, text }) => [hash, made.get(text)!]))
-        for (const { hash } of left) tried.add(hash)
-      }
+    missing: Effect.suspend(() => {
+      let made = 0
+      const refused: Array<MemoryError.MemoryError> = []
+      /** What one text is refused for is not the others' loss; where the first few are all refused, the embedder is at fault. */
+      const each = (texts: ReadonlyArray<MemoryStore.Unembedded>): Effect.Effect<void, MemoryError.MemoryError> =>
+        embed(texts.map(({ text }) => text), "add").pipe(
+          Effect.flatMap((found) => attach(embedder.model, texts.map(({ hash, text }) => [hash, found.get(text)!]))),
+          Effect.tap(() => Effect.sync(() => void (made += texts.length))),
+          MemoryError.catchReason("model", (error) => {
+            const half = texts.length >> 1
+            if (half > 0) return Effect.zipRight(each(texts.slice(0, half)), each(texts.slice(half)))
+            return refused.push(error) >= 3 && made === 0 ? error : Effect.logWarning("a text has no vector", error)
+          })
+        )
+      return pending(embedder.model).pipe(
+        Effect.flatMap((all) => Effect.forEach(Arr.chunksOf(all, batch), each, { discard: true })),
+        Effect.flatMap(() => made === 0 && refused[0] !== undefined ? refused[0] : Effect.succeed(made))
+      )
     })
   }
 }

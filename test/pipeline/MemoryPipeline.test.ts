@@ -132,7 +132,7 @@ const meeting = (n: number, script: Script) =>
   ).pipe(Layer.provide(Completion.layerScripted(script)))
 
 /** An embedder that counts, and fails where it is told to. */
-const counted = (fails: (purpose: Embedder.Purpose) => boolean = () => false) => {
+const counted = (fails: (purpose: Embedder.Purpose, texts: ReadonlyArray<string>) => boolean = () => false) => {
   const calls: Array<{ readonly purpose: Embedder.Purpose; readonly texts: ReadonlyArray<string> }> = []
   const layer = Layer.effect(
     Embedder.Embedder,
@@ -141,7 +141,7 @@ const counted = (fails: (purpose: Embedder.Purpose) => boolean = () => false) =>
       embed: (texts, purpose) =>
         Effect.suspend(() => {
           calls.push({ purpose, texts })
-          return fails(purpose)
+          return fails(purpose, texts)
             ? MemoryError.make("model", { op: "embed", message: "no embedding today" })
             : inner.embed(texts, purpose)
         })
@@ -1049,6 +1049,19 @@ describe("vectors", () => {
       assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
       assert.strictEqual(yield* pipeline.embed(yield* everything), 3)
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
+  })
+
+  it.effect("of one text that is always refused keep no others from theirs", () => {
+    const { layer } = counted((_, texts) => texts.some((text) => text.includes("poison")))
+    return Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      const bodies = Array.from({ length: 20 }, (_, n) => n === 7 ? "poison" : `tea ${n}`)
+      yield* store.put(ada, bodies.map((body) => ({ scope, kind: "reference", body })))
+      assert.strictEqual(yield* pipeline.embedMissing, 19)
+      const left = yield* Option.getOrThrow(store.vectors).pending("hash-256")
+      assert.deepStrictEqual(left.map(({ text }) => text), ["poison"])
+      assert.strictEqual(yield* reason(pipeline.embedMissing), "model")
+    }).pipe(within({ embedder: layer }))
   })
 
   it.effect("that the store does not keep are tried once", () => {
