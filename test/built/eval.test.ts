@@ -59,6 +59,20 @@ describe("npm run eval", () => {
     assert.deepStrictEqual(result(output), expected)
   })
 
+  it("hybrid finds by vector what shares no word with the question", () => {
+    const folder = elsewhere()
+    writeFileSync(
+      join(folder, "docs.jsonl"),
+      "{\"id\": \"dog\", \"text\": \"A kitchen with a new dog\"}\n{\"id\": \"tax\", \"text\": \"Invoices were paid\"}"
+    )
+    writeFileSync(join(folder, "queries.jsonl"), "{\"id\": \"q\", \"text\": \"cats\"}")
+    writeFileSync(join(folder, "qrels.tsv"), "q\tdog\t1")
+    const mrr = (...args: ReadonlyArray<string>) => result(evaluate(folder, "--json", ...args).output)
+    assert.deepInclude(mrr(), { mrr: 0 })
+    assert.deepInclude(mrr("--embedder", "words"), { mrr: 1 })
+    assert.deepInclude(mrr("--embedder", "words", "--store", "vault"), { mrr: 1 })
+  })
+
   it.each<readonly [saying: string, args: ReadonlyArray<string>]>([
     ["expected one folder", []],
     ["expected one folder", [collection, collection]],
