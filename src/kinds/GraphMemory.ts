@@ -2,7 +2,8 @@
  * Entities and what holds between them: links of records, indexed both ways.
  *
  * A relationship is a link of the record it begins at, or a `[[Name]]` in its body: one of type `wikilink`, weight 1,
- * which only the body can take back. Where an end is not seen there is no relationship. Walks go through entities only.
+ * which only the body can take back. Where an end is not seen there is no relationship. Walks go through entities only, a
+ * search through all kinds.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -55,7 +55,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       Effect.gen(function*() {
         for (let n = 0; n < 12; n++) {
           const session = yield* sessions.start(ada, `s${n}`)
-          for (let i = 0; i < 3; i++) yield* session.recordLearning(`${n}.${i}`, { confidence: n === 0 ? 1 : 0.6 })
+          for (let i = 0; i < 3; i++) yield* session.recordLearning(`${n}.${i}`, { confidence: n < 2 ? 1 : 0.6 })
           yield* TestClock.adjust("1 second")
         }
         const { loaded } = yield* sessions.start(ada, "last")
@@ -234,5 +234,10 @@ describe("SessionMemory", () => {
       assert.deepStrictEqual(yield* count("error"), [200, "error 2\n\nx"])
       assert.deepStrictEqual(yield* count("learning"), [500, "learning 3"])
       assert.deepStrictEqual(yield* count("task"), [1, "stays"])
+      const other = yield* sessions.start(ada, "s2")
+      yield* Effect.forEach(Array.from({ length: 201 }), () => other.recordError("of another", "x"), { discard: true })
+      const { items } = yield* store.list(system, { scope: { sessionId: "s2" }, limit: 1_000 })
+      assert.lengthOf(items, 200)
+      assert.deepStrictEqual(yield* count("error"), [400, "error 2\n\nx"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
 })
