@@ -89,6 +89,8 @@ export * as AdaptiveMemory from "./kinds/AdaptiveMemory.ts"
 export * as AgenticMemory from "./kinds/AgenticMemory.ts"
 /** What one sitting taught. */
 export * as SessionMemory from "./kinds/SessionMemory.ts"
+/** Values by key in a namespace. */
+export * as KeyValueMemory from "./kinds/KeyValueMemory.ts"
 
 // How memories change
 /** Conversation to facts. */

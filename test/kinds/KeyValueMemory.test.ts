@@ -1,0 +1,405 @@
+import * as KeyValueStore from "@effect/platform/KeyValueStore"
+import { assert, describe, it } from "@effect/vitest"
+import * as Arbitrary from "effect/Arbitrary"
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import * as Payload from "../../src/domain/Payload.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as KeyValueMemory from "../../src/kinds/KeyValueMemory.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada, bob, draft, put, system } from "../../src/testing/Sample.ts"
+import { strings } from "../contract/naughty.ts"
+import { stores } from "../stores.ts"
+
+type Law = (memory: KeyValueMemory.Service, store: MemoryStore.Service) => Effect.Effect<void, unknown>
+
+const both = Effect.all([KeyValueMemory.KeyValueMemory, MemoryStore.MemoryStore])
+const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
+const inNamespace = (namespace: string, store: MemoryStore.Service) =>
+  Effect.provideService(KeyValueMemory.make(namespace), MemoryStore.MemoryStore, store)
+/** An assertion of chai takes one `Option` for another. */
+const get = (memory: KeyValueMemory.Service, key: string, viewer: Viewer.Any = ada) =>
+  Effect.map(memory.get(viewer, key), Option.getOrUndefined)
+
+const action = FastCheck.record({
+  do: FastCheck.constantFrom("set", "set", "set", "delete", "clear", "prune"),
+  key: FastCheck.constantFrom("a", "ab", "b", "", "__proto__"),
+  value: Arbitrary.make(Payload.Json),
+  expiresAt: FastCheck.option(FastCheck.nat(30), { nil: undefined })
+})
+
+const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
+  describe(`KeyValueMemory (${name})`, () => {
+    const law = (title: string, check: Law) =>
+      it.effect(title, () =>
+        Effect.flatMap(both, ([memory, store]) => check(memory, store)).pipe(
+          Effect.provide(Layer.provideMerge(KeyValueMemory.layer("settings"), layer))
+        ))
+
+    law(
+      "what is set is there until it is deleted, and set again it is another, of the same record",
+      (memory, store) =>
+        Effect.gen(function*() {
+          yield* memory.set(ada, "theme", { dark: true, accents: ["red", null] })
+          assert.deepStrictEqual(yield* get(memory, "theme"), { dark: true, accents: ["red", null] })
+          assert.isTrue(yield* memory.has(ada, "theme"))
+          yield* TestClock.adjust("1 minute")
+          yield* memory.set(ada, "theme", "light")
+          assert.strictEqual(yield* get(memory, "theme"), "light")
+          const { items } = yield* store.list(ada, {})
+          assert.deepStrictEqual(items.map(({ createdAt, revision, updatedAt }) => [createdAt, updatedAt, revision]), [
+            [0, 60_000, 2]
+          ])
+          assert.isTrue(yield* memory.delete(ada, "theme"))
+          assert.isFalse(yield* memory.delete(ada, "theme"))
+          assert.isFalse(yield* memory.has(ada, "theme"))
+          assert.isUndefined(yield* get(memory, "theme"))
+          yield* memory.set(ada, "theme", "dark")
+          assert.strictEqual(yield* get(memory, "theme"), "dark")
+        })
+    )
+
+    law(
+      "null, false, 0 and the empty text are values; undefined, at any depth, and what is no JSON are refused",
+      (memory) =>
+        Effect.gen(function*() {
+          for (const value of [null, false, 0, "", {}, []]) {
+            yield* memory.set(ada, "k", value)
+            assert.deepStrictEqual(yield* memory.get(ada, "k"), Option.some(value))
+            assert.isTrue(yield* memory.has(ada, "k"))
+          }
+          const circle: { self?: unknown } = {}
+          circle.self = circle
+          for (
+            const value of [
+              undefined,
+              { a: undefined },
+              [undefined],
+              NaN,
+              Infinity,
+              1n,
+              new Date(0),
+              () => 1,
+              "\ud800",
+              circle
+            ]
+          ) {
+            assert.strictEqual(yield* reason(memory.set(ada, "k", value)), "invalid_draft")
+          }
+          assert.deepStrictEqual(yield* get(memory, "k"), [])
+        })
+    )
+
+    law(
+      "from its end on an entry is invisible everywhere; one that is past already stores and changes nothing",
+      (memory) =>
+        Effect.gen(function*() {
+          yield* TestClock.setTime(1_000)
+          for (const expiresAt of [0, 999, 1_000, -5]) {
+            yield* memory.set(ada, "late", "tea", { expiresAt })
+            assert.isFalse(yield* memory.has(ada, "late"))
+          }
+          yield* memory.set(ada, "soon", "green tea", { expiresAt: 1_001 })
+          yield* memory.set(ada, "stays", "tea")
+          yield* memory.set(ada, "stays", "coffee", { expiresAt: 0 })
+          assert.sameMembers(Array.from(yield* memory.keys(ada)), ["soon", "stays"])
+          yield* TestClock.adjust(1)
+          assert.deepStrictEqual(yield* memory.keys(ada), ["stays"])
+          assert.strictEqual(yield* get(memory, "stays"), "tea")
+          assert.deepStrictEqual((yield* memory.entries(ada)).map(({ key }) => key), ["stays"])
+          assert.strictEqual(yield* memory.size(ada), 1)
+          assert.isUndefined(yield* get(memory, "soon"))
+          assert.isFalse(yield* memory.has(ada, "soon"))
+          assert.isFalse(yield* memory.delete(ada, "soon"))
+          assert.deepStrictEqual(yield* memory.search(ada, "green"), [])
+          assert.strictEqual(yield* memory.clear(ada), 1)
+          for (const expiresAt of [NaN, 5_000.5]) {
+            assert.strictEqual(yield* reason(memory.set(ada, "k", 1, { expiresAt })), "invalid_draft")
+          }
+        })
+    )
+
+    law("what is said of an entry comes back with it, a level as its number", (memory) =>
+      Effect.gen(function*() {
+        const metadata = { tags: ["Red", "hot"], expiresAt: 9_000, source: "the manual" }
+        yield* memory.set(ada, "a", 1, { ...metadata, importance: "critical" })
+        yield* memory.set(ada, "b", 2, { importance: 0.1 })
+        yield* memory.set(ada, "c", 3)
+        assert.sameDeepMembers(Array.from(yield* memory.entries(ada)), [
+          { key: "a", value: 1, metadata: { ...metadata, importance: 1 } },
+          { key: "b", value: 2, metadata: { importance: 0.1 } },
+          { key: "c", value: 3, metadata: { importance: 0.5 } }
+        ])
+        yield* memory.set(ada, "a", 1)
+        assert.deepInclude(yield* memory.entries(ada), { key: "a", value: 1, metadata: { importance: 0.5 } })
+        assert.strictEqual(yield* reason(memory.set(ada, "a", 1, { importance: 1.5 })), "invalid_draft")
+        assert.strictEqual(yield* reason(memory.set(ada, "a", 1, { tags: ["\n"] })), "invalid_draft")
+      }))
+
+    law(
+      "clear and prune keep to their namespace and viewer, and to what they are told",
+      (memory, store) =>
+        Effect.gen(function*() {
+          const other = yield* inNamespace("other", store)
+          const note = yield* put(store, draft("a note"))
+          yield* other.set(ada, "user:1", "other")
+          yield* memory.set(bob, "user:1", "bob's")
+          yield* memory.batchWrite(ada, [
+            { key: "user:1", value: 1, metadata: { tags: ["Hot"] } },
+            { key: "user:2", value: 2 },
+            { key: "app:1", value: 3, metadata: { tags: ["hot"] } }
+          ])
+          assert.strictEqual(yield* memory.clear(ada, { prefix: "nothing" }), 0)
+          assert.strictEqual(yield* memory.clear(ada, { tags: [] }), 0)
+          assert.strictEqual(yield* memory.clear(ada, { prefix: "user:", tags: ["HOT"] }), 1)
+          assert.sameMembers(Array.from(yield* memory.keys(ada)), ["user:2", "app:1"])
+          yield* TestClock.adjust(100)
+          yield* memory.set(ada, "app:1", 4)
+          assert.strictEqual(yield* memory.prune(ada, 0), 0)
+          assert.strictEqual(yield* memory.prune(ada, 100), 1)
+          assert.deepStrictEqual(yield* memory.keys(ada), ["app:1"])
+          assert.strictEqual(yield* memory.clear(ada), 1)
+          assert.strictEqual(yield* memory.size(ada), 0)
+          assert.strictEqual(yield* get(other, "user:1"), "other")
+          assert.strictEqual(yield* get(memory, "user:1", bob), "bob's")
+          assert.isTrue(Option.isSome((yield* store.get(ada, [note.id]))[0]!))
+        })
+    )
+
+    law(
+      "of concurrent writers of one key one is last, and there is one record",
+      (memory, store) =>
+        Effect.gen(function*() {
+          const values = Array.from({ length: 20 }, (_, n) => n)
+          yield* Effect.forEach(values, (n) => memory.set(ada, "k", n), { concurrency: "unbounded", discard: true })
+          assert.include(values, yield* get(memory, "k"))
+          assert.deepStrictEqual(yield* memory.keys(ada), ["k"])
+          assert.lengthOf((yield* store.list(ada, {})).items, 1)
+          yield* Effect.all([memory.set(ada, "k", "new"), memory.clear(ada), memory.set(ada, "k", "newer")], {
+            concurrency: "unbounded"
+          })
+          assert.isAtMost(yield* memory.size(ada), 1)
+        })
+    )
+
+    law(
+      "each sees its own keys: by user, by tenant, by session, and everyone those of everyone",
+      (memory) =>
+        Effect.gen(function*() {
+          const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
+          const session = Viewer.make({ userId: "ada", sessionId: "s" })
+          const nobody = Viewer.make({})
+          const all = [ada, bob, elsewhere, session, nobody]
+          for (const [n, viewer] of all.entries()) yield* memory.set(viewer, "k", n)
+          for (const [n, viewer] of all.entries()) {
+            assert.deepStrictEqual(yield* memory.entries(viewer), [{
+              key: "k",
+              value: n,
+              metadata: { importance: 0.5 }
+            }])
+            assert.strictEqual(yield* get(memory, "k", viewer), n)
+          }
+          const within = Viewer.make({ userId: "ada", reach: "within" })
+          assert.strictEqual(yield* get(memory, "k", within), 0)
+          assert.deepStrictEqual(yield* memory.keys(within), ["k"])
+          assert.strictEqual(yield* memory.size(system), 1)
+          assert.isTrue(yield* memory.delete(system, "k"))
+          assert.isFalse(yield* memory.has(system, "k"))
+          assert.isFalse(yield* memory.has(nobody, "k"))
+          assert.strictEqual(yield* memory.clear(within), 1)
+          assert.strictEqual(yield* get(memory, "k", session), 3)
+        })
+    )
+
+    law(
+      "a batch is written whole or not at all, and of one key twice the later counts",
+      (memory) =>
+        Effect.gen(function*() {
+          yield* memory.batchWrite(ada, [])
+          yield* memory.batchWrite(ada, [{ key: "a", value: 1 }, { key: "b", value: 2 }, { key: "a", value: 3 }])
+          assert.deepStrictEqual([yield* get(memory, "a"), yield* get(memory, "b")], [3, 2])
+          const bad = [{ key: "a", value: 9 }, { key: "b", value: undefined }]
+          assert.strictEqual(yield* reason(memory.batchWrite(ada, bad)), "invalid_draft")
+          const late = [{ key: "a", value: 9 }, { key: "b", value: 9, metadata: { importance: -1 } }]
+          assert.strictEqual(yield* reason(memory.batchWrite(ada, late)), "invalid_draft")
+          assert.deepStrictEqual([yield* get(memory, "a"), yield* get(memory, "b")], [3, 2])
+        })
+    )
+
+    law(
+      "found by words of key, value and tags; hostile queries find nothing or something, and break nothing",
+      (memory) =>
+        Effect.gen(function*() {
+          yield* memory.set(ada, "release", { notes: ["ships 10.104.22", "before winter"] })
+          yield* memory.set(ada, "older", "ships 10.104.21")
+          yield* memory.set(ada, "tagged", 1, { tags: ["winter"] })
+          const keys = (text: string, limit?: number) =>
+            Effect.map(memory.search(ada, text, limit), (all) => all.map(({ key }) => key))
+          assert.include(yield* keys("release"), "release")
+          assert.strictEqual((yield* keys("10.104.22"))[0], "release")
+          assert.sameMembers(yield* keys("winter"), ["release", "tagged"])
+          assert.lengthOf(yield* keys("ships", 1), 1)
+          for (
+            const text of ["", "  ", "(", "*", "\"", "NOT", "NEAR(a b)", "-x", "col:val", "foo.ts", "it's"]
+          ) yield* keys(text)
+          for (const text of ["", "  ", "(", "*"]) assert.deepStrictEqual(yield* keys(text), [])
+          for (const limit of [0, -1, 1.5, NaN]) {
+            assert.strictEqual(yield* reason(memory.search(ada, "x", limit)), "invalid_draft")
+          }
+        })
+    )
+
+    law(
+      "naughty strings are keys and values like any other, 100 KB too; and no key is another",
+      (memory) =>
+        Effect.gen(function*() {
+          const some = strings.filter((text, n) => n % 5 === 0 && text.length < 1_000)
+          yield* memory.batchWrite(ada, some.map((text, n) => ({ key: text, value: n % 2 ? text : [text] })))
+          for (const [n, text] of some.entries()) {
+            assert.deepStrictEqual(yield* get(memory, text), n % 2 ? text : [text], text)
+          }
+          assert.sameMembers(Array.from(yield* memory.keys(ada)), some)
+          const long = "\u{1f600}".repeat(25_000)
+          for (const value of [`x${long}`, { long }, "x".repeat(65_536), "x".repeat(65_537)]) {
+            yield* memory.set(ada, "long", value)
+            assert.deepStrictEqual(yield* get(memory, "long"), value)
+          }
+          for (const pair of [["a", "b"], ["e\u0301", "\u00e9"], ["", " "]] as const) {
+            for (const key of pair) yield* memory.set(ada, key, key)
+            for (const key of pair) assert.strictEqual(yield* get(memory, key), key)
+          }
+          assert.isFalse(yield* memory.has(ada, "\ud800"))
+          assert.strictEqual(yield* reason(memory.set(ada, "\ud800", 1)), "invalid_draft")
+        })
+    )
+
+    law("more than a page of them are all there", (memory) =>
+      Effect.gen(function*() {
+        yield* memory.batchWrite(ada, Array.from({ length: 1_100 }, (_, n) => ({ key: `k${n}`, value: n })))
+        assert.strictEqual(yield* memory.size(ada), 1_100)
+        assert.strictEqual(new Set(yield* memory.keys(ada)).size, 1_100)
+        assert.strictEqual(yield* memory.clear(ada, { prefix: "k1" }), 211)
+        assert.strictEqual(yield* memory.size(ada), 889)
+      }))
+
+    it.effect.prop(
+      "whatever is done, it answers as a Map does",
+      [FastCheck.array(action, { maxLength: 25 })],
+      ([actions]) =>
+        Effect.gen(function*() {
+          const memory = yield* KeyValueMemory.KeyValueMemory
+          const model = new Map<
+            string,
+            { readonly value: Payload.Json; readonly expiresAt: number; readonly at: number }
+          >()
+          for (const [now, act] of actions.entries()) {
+            yield* TestClock.setTime(now)
+            for (const [key, { expiresAt }] of model) if (expiresAt <= now) model.delete(key)
+            const { key } = act
+            switch (act.do) {
+              case "set":
+                yield* memory.set(ada, key, act.value, { expiresAt: act.expiresAt })
+                if ((act.expiresAt ?? Infinity) > now) {
+                  model.set(key, { value: act.value, expiresAt: act.expiresAt ?? Infinity, at: now })
+                }
+                break
+              case "delete":
+                assert.strictEqual(yield* memory.delete(ada, key), model.delete(key))
+                break
+              case "clear": {
+                const gone = Array.from(model.keys()).filter((other) => other.startsWith(key))
+                assert.strictEqual(yield* memory.clear(ada, { prefix: key }), gone.length)
+                for (const other of gone) model.delete(other)
+                break
+              }
+              case "prune": {
+                const gone = Array.from(model).filter(([, { at }]) => at < now - 3).map(([other]) => other)
+                assert.strictEqual(yield* memory.prune(ada, now - 3), gone.length)
+                for (const other of gone) model.delete(other)
+              }
+            }
+            assert.deepStrictEqual(yield* get(memory, key), model.get(key)?.value)
+            assert.strictEqual(yield* memory.has(ada, key), model.has(key))
+            assert.strictEqual(yield* memory.size(ada), model.size)
+            assert.sameDeepMembers(
+              (yield* memory.entries(ada)).map(({ key, value }) => [key, value]),
+              Array.from(model, ([key, { value }]) => [key, value])
+            )
+          }
+        }).pipe(Effect.provide(Layer.provideMerge(KeyValueMemory.layer("settings"), layer))),
+      { fastCheck: { numRuns: name === "markdown" ? 10 : 30, seed: 4 } }
+    )
+  })
+
+for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
+
+describe("KeyValueMemory", () => {
+  const here = Layer.provideMerge(KeyValueMemory.layer("settings"), MemoryStore.layerInMemory)
+
+  it.effect("is platform's KeyValueStore for one viewer, and takes over what one of platform's has", () =>
+    Effect.gen(function*() {
+      const memory = yield* KeyValueMemory.KeyValueMemory
+      const store = yield* KeyValueStore.KeyValueStore
+      yield* store.set("a", "one")
+      assert.deepStrictEqual(yield* store.get("a"), Option.some("one"))
+      assert.strictEqual(yield* get(memory, "a"), "one")
+      assert.deepStrictEqual(yield* store.modify("a", (text) => text + "!"), Option.some("one!"))
+      yield* store.set("bytes", Uint8Array.of(0, 255))
+      assert.deepStrictEqual(yield* store.getUint8Array("bytes"), Option.some(Uint8Array.of(0, 255)))
+      yield* memory.set(ada, "json", { n: 1 })
+      assert.deepStrictEqual(yield* store.get("json"), Option.some("{\"n\":1}"))
+      assert.strictEqual(yield* store.size, 3)
+      yield* store.remove("a")
+      assert.isFalse(yield* store.has("a"))
+      const error = yield* Effect.flip(store.set("\ud800", "x"))
+      assert.deepInclude(error, { _tag: "SystemError", method: "set" })
+      assert.strictEqual(yield* KeyValueMemory.copyKeyValueStore(memory, bob, ["json", "nothing"]), 1)
+      assert.strictEqual(yield* get(memory, "json", bob), "{\"n\":1}")
+      yield* store.clear
+      assert.isTrue(yield* store.isEmpty)
+      assert.strictEqual(yield* memory.size(bob), 1)
+    }).pipe(Effect.provide(Layer.provideMerge(KeyValueMemory.layerKeyValueStore(ada), here))))
+
+  it.effect("is seed 4's backend for one viewer, as its own tests want it, and takes over what one has", () =>
+    Effect.gen(function*() {
+      const memory = yield* KeyValueMemory.KeyValueMemory
+      const store = yield* MemoryStore.MemoryStore
+      const runtime = yield* Effect.runtime<never>()
+      const backend = KeyValueMemory.toBackend(memory, ada, (self) => Effect.runPromise(Effect.provide(self, runtime)))
+      yield* TestClock.setTime(5_000)
+      yield* Effect.promise(async () => {
+        await backend.set("key1", { data: "test" })
+        assert.strictEqual((await backend.get<{ data: string }>("key1"))?.data, "test")
+        await backend.set("key2", "value", { expiresAt: 4_000 })
+        assert.isUndefined(await backend.get("key2"))
+        await backend.set("key2", "value2", { importance: "high" })
+        const keys = []
+        for await (const key of backend.keys()) keys.push(key)
+        assert.sameMembers(keys, ["key1", "key2"])
+        assert.isTrue(await backend.has("key1"))
+        assert.strictEqual(await backend.size(), 2)
+        assert.lengthOf(await backend.search("value2"), 1)
+        const refused = await backend.set("key1", undefined).then(() => "stored", () => "refused")
+        assert.strictEqual(refused, "refused")
+      })
+      const copy = yield* inNamespace("copy", store)
+      assert.strictEqual(yield* KeyValueMemory.copyBackend(copy, ada, backend), 2)
+      assert.deepStrictEqual(yield* get(copy, "key1"), { data: "test" })
+      yield* Effect.promise(async () => {
+        assert.isTrue(await backend.delete("key1"))
+        await backend.clear()
+        assert.strictEqual(await backend.size(), 0)
+      })
+      assert.strictEqual(yield* copy.size(ada), 2)
+      const broken = {
+        entries: (): AsyncIterable<[string, never]> => ({
+          [Symbol.asyncIterator]: () => ({ next: () => Promise.reject(new Error("gone")) })
+        })
+      }
+      assert.strictEqual(yield* reason(KeyValueMemory.copyBackend(copy, ada, broken)), "io")
+    }).pipe(Effect.provide(here)))
+})
