@@ -179,6 +179,18 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
+    law("nothing is made of what is more trusted than the note", (notes, store) =>
+      Effect.gen(function*() {
+        const data = attributesOf(gateway)
+        for (const trust of [0, 1, 3] as const) {
+          const old = { id: id(`trust ${trust}`), scope, kind: "note", body: gateway, data: { ...data } }
+          yield* store.put(ada, [old], { trust })
+        }
+        yield* TestClock.adjust(1)
+        const { evolution } = yield* write(notes, "new", gateway)
+        assert.sameMembers(evolution.map(({ of }) => of), [id("trust 1"), id("trust 3")])
+      }))
+
     law(
       "attributes are made anew from the text as it stands; what is not theirs stays",
       (notes, store) =>
