@@ -286,7 +286,7 @@ describe("AgenticMemory's rules", () => {
       ]
     )
     assert.deepStrictEqual(entities("Yesterday we met. Then we left."), [])
-    assert.deepStrictEqual(entities("write to Ada@Example.com or 0123456789, in [[Green Tea]] and Zürich"), [
+    assert.deepStrictEqual(entities("write to [[ada@example.com]] or id_0123456789, in [[Green Tea]] and Zürich"), [
       "Green Tea",
       "Zürich"
     ])
