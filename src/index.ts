@@ -73,6 +73,8 @@ export * as Check from "./storage/Check.ts"
 export * as MemoryStore from "./storage/MemoryStore.ts"
 /** One `.md` per record, made to be read, edited and put under git. */
 export * as Markdown from "./storage/MemoryStore/Markdown.ts"
+/** Vectors for what is written. */
+export * as Embedding from "./storage/Embedding.ts"
 /** A branch over a store: reads through, keeps writes to itself until `commit`. */
 export * as Overlay from "./storage/MemoryStore/Overlay.ts"
 /** A plugin that breaks on purpose, for tests. */
@@ -81,6 +83,8 @@ export * as Faulty from "./storage/MemoryStore/Faulty.ts"
 // Kinds of memory
 /** A kind as a service. */
 export * as TypedMemory from "./kinds/TypedMemory.ts"
+/** What happened and how it felt, around each turn of a chat. */
+export * as EpisodicMemory from "./kinds/EpisodicMemory.ts"
 /** Entities and what holds between them. */
 export * as GraphMemory from "./kinds/GraphMemory.ts"
 /** What is worth having in mind now, of any kind. */
@@ -91,6 +95,18 @@ export * as AgenticMemory from "./kinds/AgenticMemory.ts"
 export * as SessionMemory from "./kinds/SessionMemory.ts"
 /** Values by key in a namespace. */
 export * as KeyValueMemory from "./kinds/KeyValueMemory.ts"
+/** Who an agent is. */
+export * as CoreMemory from "./kinds/CoreMemory.ts"
+/** What was tried, and how it went. */
+export * as TaskMemory from "./kinds/TaskMemory.ts"
+/** Facts as subject, predicate, object. */
+export * as SemanticMemory from "./kinds/SemanticMemory.ts"
+/** How things are done, and how often it worked. */
+export * as ProceduralMemory from "./kinds/ProceduralMemory.ts"
+/** Pointers to what lies elsewhere. */
+export * as ResourceMemory from "./kinds/ResourceMemory.ts"
+/** Insights, decisions, patterns. */
+export * as KnowledgeVault from "./kinds/KnowledgeVault.ts"
 
 // How memories change
 /** Conversation to facts. */

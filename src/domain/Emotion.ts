@@ -23,12 +23,12 @@ export interface Appraisal extends Schema.Schema.Type<typeof Appraisal> {}
 
 const dimensions = Object.keys(Appraisal.fields) as ReadonlyArray<keyof Appraisal> // a Struct's keys are its fields
 
-/** The wire form, snake_case. Numbers out of range are clamped, what is missing is neutral: a model wrote them. */
+/** The wire form, snake_case; camelCase is read, too. Numbers out of range are clamped, what is missing is neutral: a model wrote them. */
 export const AppraisalWire: Schema.Schema<Appraisal, { readonly [dimension: string]: number }> = Schema.transform(
   Schema.Record({ key: Schema.String, value: Schema.Number }),
   Schema.typeSchema(Appraisal),
   {
-    decode: (wire) => clamp(Object.fromEntries(dimensions.map((name) => [name, wire[snake(name)]]))),
+    decode: (wire) => clamp(Object.fromEntries(dimensions.map((name) => [name, wire[snake(name)] ?? wire[name]]))),
     encode: (appraisal) => Object.fromEntries(dimensions.map((name) => [snake(name), appraisal[name]]))
   }
 )
@@ -58,12 +58,20 @@ const signed = new Set<keyof Appraisal>([
 /** Every dimension into its range; what is missing or NaN is neutral. */
 export const clamp = (appraisal: Partial<Record<keyof Appraisal, number | undefined>>): Appraisal => {
   const clamped = { ...NEUTRAL_APPRAISAL }
-  for (const name of dimensions) {
-    const value = appraisal[name] ?? Number.NaN
-    if (!Number.isNaN(value)) clamped[name] = Math.min(1, Math.max(signed.has(name) ? -1 : 0, value))
-  }
+  for (const name of dimensions) clamped[name] = into(signed.has(name) ? -1 : 0, appraisal[name], clamped[name])
   return clamped
 }
+
+/** Each into its range; what is missing or NaN is neutral. */
+export const clampVAD = ({ A, D, V }: Partial<Record<keyof VAD, number | undefined>>): VAD => ({
+  V: into(-1, V, neutral.V),
+  A: into(0, A, neutral.A),
+  D: into(0, D, neutral.D)
+})
+
+/** Up to 1. */
+const into = (min: number, value: number | undefined, otherwise: number): number =>
+  value === undefined || Number.isNaN(value) ? otherwise : Math.min(1, Math.max(min, value))
 
 /** 1 for equal feeling, 0 for the opposite corner: one minus the distance, over the cube's diagonal. */
 export const congruence = (a: VAD, b: VAD): number =>

@@ -17,7 +17,11 @@ export const Condition = Schema.Union(
   Schema.Struct({ in: Schema.NonEmptyArray(Scalar) }),
   Schema.Struct({ gte: Schema.Union(Schema.String, Schema.Number) }),
   Schema.Struct({ lt: Schema.Union(Schema.String, Schema.Number) }),
-  Schema.Struct({ exists: Schema.Boolean })
+  Schema.Struct({ exists: Schema.Boolean }),
+  /** Both inclusive. */
+  Schema.Struct({ between: Schema.Tuple(Schema.JsonNumber, Schema.JsonNumber) }),
+  /** There, and another. */
+  Schema.Struct({ ne: Scalar })
 )
 
 /** 1..1,000. Zero, negative, fractional and NaN are refused. */
@@ -201,6 +205,10 @@ const within = (range: typeof Range.Type | undefined, at: number): boolean =>
 const holds = (condition: typeof Condition.Type, value: Json | undefined): boolean => {
   if ("exists" in condition) return (value !== undefined) === condition.exists
   if ("eq" in condition) return value === condition.eq
+  if ("ne" in condition) return value !== undefined && value !== condition.ne
+  if ("between" in condition) {
+    return typeof value === "number" && value >= condition.between[0] && value <= condition.between[1]
+  }
   if ("in" in condition) return condition.in.some((option) => option === value)
   if ("gte" in condition) return typeof value === typeof condition.gte && value! >= condition.gte
   return typeof value === typeof condition.lt && value! < condition.lt

@@ -20,5 +20,20 @@ export class Message extends Schema.Class<Message>("@memory/Message")({
 export const user = (content: string): Message => new Message({ role: "user", content })
 export const assistant = (content: string): Message => new Message({ role: "assistant", content })
 
-/** Seed 0: cuts the leading run of `[…]` groups, and no other bracket. */
-export const stripMetaTags = (content: string): string => content.replace(/^(?:\s*\[[^\]]*\])+\s*/, "")
+/**
+ * Seed 0: cuts the leading run of `[…]` groups, nested ones whole, and no other bracket. A text that is nothing else stays
+ * as it is, and so does a bracket that nobody closes.
+ */
+export const stripMetaTags = (content: string): string => {
+  let end = 0
+  let depth = 0
+  for (let at = 0; at < content.length; at++) {
+    const mark = content[at]!
+    if (mark === "[") depth++
+    else if (depth === 0) {
+      if (/\S/.test(mark)) break
+    } else if (mark === "]" && --depth === 0) end = at + 1
+  }
+  const rest = content.slice(end).trimStart()
+  return end === 0 || rest === "" ? content : rest
+}

@@ -34,3 +34,9 @@ export const fence = (text: string): string => {
   const mark = "`".repeat(longest + 1)
   return `${mark}\n${text}\n${mark}`
 }
+
+/** What a tag begins or ends with. */
+export const escape = (text: string): string => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;")
+
+/** One line, escaped: for labels and summaries. */
+export const line = (text: string): string => escape(visible(text).replace(/\s+/gu, " ").trim())

@@ -15,9 +15,9 @@ import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { Embedder } from "../host/Embedder.ts"
+import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Application from "./Application.ts"
-import * as Embedding from "./Embedding.ts"
 import type { Fact } from "./Extraction.ts"
 
 /**

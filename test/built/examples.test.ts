@@ -38,6 +38,8 @@ const problems = compile(path, {
   "b-secret.ts": harness(secret),
   "b-secret-elsewhere.ts": harness(secret, elsewhereCalled),
   "d-pipeline.ts": source("d-pipeline.ts"),
+  "g-persona.ts": source("g-persona.ts"),
+  "g-blocks.ts": source("g-persona.ts").replace("const reply =", "yield* Console.log(block)\n    const reply ="),
   "h-viewer.ts": source("h-viewer.ts"),
   "i-own-kind.ts": source("i-own-kind.ts")
 })
@@ -80,6 +82,19 @@ describe("examples", () => {
     const [plan, open, ...block] = output.trim().split("\n")
     assert.deepStrictEqual([plan, open, block.at(-1)], ["would change 1", "<memory>", "</memory>"])
     assert.include(block, "Ada moved to Lisbon")
+  })
+
+  it("g: a persona's second turn remembers the first", () => {
+    const replies = ["Back already! How was the lake?", "You swam across? Ada!"]
+    assert.deepStrictEqual(run(join(path, "g-persona.js"), elsewhere()), { code: 0, output: `${replies.join("\n")}\n` })
+    const { code, output } = run(join(path, "g-blocks.js"), elsewhere())
+    assert.strictEqual(code, 0, output)
+    const [before, after] = output.split(replies[0]!, 2).length === 2 ? output.split(/^Back already.*\n/m) : []
+    assert.strictEqual(before?.trim(), "")
+    assert.match(
+      after ?? "",
+      /^<memory>\nRecent conversations:\n- .* ada: Ada: I am back from the lake\. Mira: Back already/
+    )
   })
 
   it("i: a kind of one's own is stored, queried by its data and changed", () => {

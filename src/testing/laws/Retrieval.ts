@@ -59,6 +59,8 @@ export const laws: ReadonlyArray<Law> = [
           [{ where: { "data.n": { eq: "1" } } }, ""],
           [{ where: { "data.n": { in: [2, 1] } } }, "ab"],
           [{ where: { "data.n": { gte: 2 } } }, "b"],
+          [{ where: { "data.n": { between: [2, 2] } } }, "b"],
+          [{ where: { "data.s": { ne: "y" } } }, "a"],
           [{ where: { "data.n": { lt: 2 } } }, "a"],
           [{ where: { "data.s": { gte: "x" } } }, "ab"],
           [{ where: { "data.s": { lt: 5 } } }, ""],

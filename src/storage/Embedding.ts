@@ -10,7 +10,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { Embedding as Query } from "../domain/MemoryFilter.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import type * as Embedder from "../host/Embedder.ts"
-import type * as MemoryStore from "../storage/MemoryStore.ts"
+import type * as MemoryStore from "./MemoryStore.ts"
 
 /** By text. */
 export type Vectors = ReadonlyMap<string, Float32Array>

@@ -1,0 +1,170 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as TestClock from "effect/TestClock"
+import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as EpisodicMemory from "../../src/kinds/EpisodicMemory.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+
+interface SeedEpisode {
+  id: string
+  timestamp: number
+  sourceEntity?: string
+  context?: string
+  type?: string
+  emotionSnapshot: { V: number; A: number; D: number }
+  importance: number
+}
+
+/** The seed's own: it ignores what it does not know, hands out anybody's, and keeps reflections oldest first. */
+class InMemoryAdapter {
+  readonly episodes: Array<SeedEpisode> = []
+  readonly reflections: Array<object> = []
+  saveEpisode(episode: SeedEpisode): Promise<void> {
+    this.episodes.push(episode)
+    return Promise.resolve()
+  }
+  recall(_: { sourceEntity?: string; timeRange?: [number, number]; type?: string | string[] }): Promise<SeedEpisode[]> {
+    return Promise.resolve(this.episodes)
+  }
+  saveReflection(reflection: object): Promise<void> {
+    this.reflections.push(reflection)
+    return Promise.resolve()
+  }
+  getReflections(): Promise<object[]> {
+    return Promise.resolve(this.reflections)
+  }
+}
+
+const scope = { agentId: "mira", actorId: "ada" }
+const ada = Viewer.make(scope)
+const bob = Viewer.make({ agentId: "mira", actorId: "bob" })
+const mira = Viewer.make({ agentId: "mira", reach: "within" })
+const feeling = { V: 0.2, A: 0.1, D: 0.5 }
+const bodies = (all: ReadonlyArray<{ readonly record: { readonly body: string } }>) =>
+  all.map(({ record }) => record.body)
+const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
+
+describe("EpisodicMemory.layerAdapter", () => {
+  it.effect("what an adapter ignores of a query and a viewer is held all the same, and its rows stay in their order", () => {
+    const adapter = new InMemoryAdapter()
+    return Effect.gen(function*() {
+      yield* TestClock.adjust(1_000)
+      const memory = yield* EpisodicMemory.EpisodicMemory
+      yield* memory.afterTurn(ada, {
+        episode: { scope, body: "swam", validAt: 5, importance: 0.9, data: { context: "the lake", emotion: feeling } },
+        reflection: { scope, body: "fond", data: { trigger: "interaction" } }
+      })
+      yield* memory.beforeTurn(ada, Message.user("?"))
+      const base = { emotionSnapshot: feeling, importance: 0.1 }
+      adapter.episodes.push(
+        { ...base, id: "b", timestamp: 900, sourceEntity: "bob", context: "bob's secret", type: "gift" },
+        { ...base, id: "a", timestamp: 800, sourceEntity: "ada", context: "later", type: "gift" }
+      )
+      const before = adapter.episodes.map(({ id }) => id)
+      const queries = [
+        { timeRange: { from: 5, until: 6 } },
+        { minImportance: 0.5 },
+        { valenceRange: [0.2, 0.2] as const, type: "chat_message" },
+        { context: "lake" }
+      ]
+      for (const query of queries) assert.deepStrictEqual(bodies(yield* memory.recall(ada, query)), ["swam"])
+      const hers = yield* memory.beforeTurn(ada, Message.user("?"))
+      assert.deepStrictEqual(bodies(hers.episodic), ["later", "swam"])
+      assert.deepStrictEqual(bodies(hers.reflections), ["fond"])
+      assert.deepStrictEqual(hers.failures, [], "what it never had has not failed")
+      const his = yield* memory.beforeTurn(bob, Message.user("?"))
+      assert.deepStrictEqual(bodies([...his.episodic, ...his.reflections]), ["bob's secret"])
+      assert.deepStrictEqual(adapter.episodes.map(({ id }) => id), before)
+      assert.strictEqual(yield* reason(memory.semanticRecall(ada, "x")), "unsupported")
+      assert.strictEqual(yield* reason(memory.getByIds(ada, [])), "unsupported")
+    }).pipe(Effect.provide(EpisodicMemory.layerAdapter(adapter)))
+  })
+
+  it.effect("an adapter that rejects is io, told by the leg", () =>
+    Effect.gen(function*() {
+      const memory = yield* EpisodicMemory.EpisodicMemory
+      assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
+      const { failures, reflections } = yield* memory.beforeTurn(ada, Message.user("?"))
+      assert.deepStrictEqual(failures.map(({ leg }) => leg), ["conversation", "events"])
+      assert.deepStrictEqual(bodies(reflections), [])
+      yield* memory.afterTurn(ada, { episode: { scope, body: "x", data: {} } })
+      yield* memory.beforeTurn(ada, Message.user("?"))
+      assert.deepStrictEqual((yield* memory.failures).map(({ reason }) => reason), ["io"])
+    }).pipe(Effect.provide(EpisodicMemory.layerAdapter({
+      saveEpisode: () => Promise.reject(new Error("down")),
+      recall: () => Promise.reject(new Error("down")),
+      getReflections: () => Promise.resolve([])
+    }))))
+})
+
+describe("EpisodicMemory.toAdapter", () => {
+  const adapted = Effect.gen(function*() {
+    yield* TestClock.adjust(10_000)
+    const runtime = yield* Effect.runtime<never>()
+    return yield* EpisodicMemory.toAdapter(mira, (self) => Effect.runPromise(Effect.provide(self, runtime)))
+  })
+  const provided = Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))
+  const episode = {
+    id: "ep-1",
+    timestamp: 5,
+    sourceEntity: "ada",
+    context: "the lake",
+    content: "I swam across",
+    type: "chat_message",
+    appraisal: { goal_relevance: 2, urgency: 0.5 },
+    emotionSnapshot: { V: 3, A: -1, D: 0.5 },
+    intensity: 0.5,
+    importance: 0.6
+  }
+
+  it.effect("an episode comes back as it was, clamped, and saved again it is one", () =>
+    Effect.gen(function*() {
+      const adapter = yield* adapted
+      yield* Effect.promise(() => adapter.saveEpisode(episode))
+      yield* Effect.promise(() => adapter.saveEpisode(episode))
+      const all = yield* Effect.promise(() => adapter.recall({ sourceEntity: "ada", timeRange: [5, 5], limit: 0 }))
+      assert.lengthOf(all, 1)
+      const { appraisal, ...rest } = all[0] as typeof episode
+      assert.deepStrictEqual(
+        rest as object,
+        (({ appraisal: _, ...rest }) => ({
+          ...rest,
+          emotionSnapshot: { V: 1, A: 0, D: 0.5 }
+        }))(episode)
+      )
+      assert.deepInclude<object>(appraisal, { goal_relevance: 1, urgency: 0.5, expectedness: 0.5 })
+      assert.deepStrictEqual(yield* Effect.promise(() => adapter.getByIds(["ep-1", "none"])), all)
+      assert.deepStrictEqual(yield* Effect.promise(() => adapter.semanticRecall("lake")), all)
+      assert.deepStrictEqual(yield* Effect.promise(() => adapter.recall({ sourceEntity: "bob" })), [])
+    }).pipe(provided))
+
+  it.effect("two reflections of one millisecond, with one id, are two; newest first", () =>
+    Effect.gen(function*() {
+      const adapter = yield* adapted
+      const reflection = {
+        id: "ref-7",
+        timestamp: 7,
+        sourceEntity: "mira",
+        trigger: "interaction",
+        emotionSnapshot: feeling
+      }
+      for (const content of ["a", "b"]) {
+        yield* Effect.promise(() => adapter.saveReflection({ ...reflection, content }))
+      }
+      yield* Effect.promise(() => adapter.saveReflection({ ...reflection, id: "ref-9", timestamp: 9, content: "c" }))
+      const all = yield* Effect.promise(() => adapter.getReflections("mira"))
+      assert.strictEqual((all[0] as { content: string }).content, "c")
+      assert.lengthOf(all, 3)
+      assert.deepStrictEqual(yield* Effect.promise(() => adapter.getReflections("ada")), [])
+    }).pipe(provided))
+
+  it.effect("what is no episode is rejected", () =>
+    Effect.gen(function*() {
+      const adapter = yield* adapted
+      const error = yield* Effect.flip(Effect.tryPromise({ try: () => adapter.saveEpisode({}), catch: String }))
+      assert.include(error, "timestamp")
+    }).pipe(provided))
+})
