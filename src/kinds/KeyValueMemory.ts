@@ -12,7 +12,6 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as Stream from "effect/Stream"
 import type * as MemoryError from "../domain/MemoryError.ts"
 import { type MemoryId, stableId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
@@ -94,11 +93,10 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
         Option.filter((found) => found.data.key === key && isOurs(viewer)(found))
       )
     const all = (viewer: Viewer.Any) =>
-      records.stream(Viewer.exactly(viewer), { scope: Viewer.scopeOf(viewer), where, closed: true }).pipe(
-        Stream.filter(isOurs(viewer))
+      Effect.map(
+        records.all(Viewer.exactly(viewer), { scope: Viewer.scopeOf(viewer), where, closed: true }),
+        (found) => found.filter(isOurs(viewer))
       )
-    const entries = (viewer: Viewer.Any) =>
-      Effect.map(Stream.runCollect(all(viewer)), (found) => Array.from(found, entryOf))
 
     const draftOf = (viewer: Viewer.Any, { key, metadata = {} }: Entry, value: Payload.Json): Draft => {
       const scope = Viewer.scopeOf(viewer)
@@ -132,8 +130,8 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
     /** What was written meanwhile is looked at again. */
     const remove = (viewer: Viewer.Any, goes: (record: MemoryRecord, entry: Payload.Entry) => boolean) =>
       Effect.gen(function*() {
-        const found = yield* Stream.runCollect(Stream.filter(all(viewer), ({ data, record }) => goes(record, data)))
-        const mutations = Array.from(found, ({ record: { id, revision } }): MemoryMutation => ({
+        const found = (yield* all(viewer)).filter(({ data, record }) => goes(record, data))
+        const mutations = found.map(({ record: { id, revision } }): MemoryMutation => ({
           _tag: "Forget",
           id,
           ifRevision: revision
@@ -164,9 +162,9 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
             )))
         )
       },
-      keys: (viewer) => span("keys", Effect.map(entries(viewer), (all) => all.map(({ key }) => key))),
-      entries: (viewer) => span("entries", entries(viewer)),
-      size: (viewer) => span("size", Stream.runCount(all(viewer))),
+      keys: (viewer) => span("keys", Effect.map(all(viewer), (found) => found.map(({ data }) => data.key))),
+      entries: (viewer) => span("entries", Effect.map(all(viewer), (found) => found.map(entryOf))),
+      size: (viewer) => span("size", Effect.map(all(viewer), ({ length }) => length)),
       batchWrite: (viewer, entries) => span("batchWrite", write("batchWrite", viewer, entries)),
       search: (viewer, text, limit) =>
         span(

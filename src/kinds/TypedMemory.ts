@@ -34,11 +34,11 @@ export interface TypedMemory<in out A> {
     viewer: Viewer.Any,
     filter?: Narrow<MemoryFilter>
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
-  /** All that `list` has pages of; `limit` is the page's size, default 1,000. */
-  readonly stream: (
+  /** What `list` has pages of, as one. */
+  readonly all: (
     viewer: Viewer.Any,
-    filter?: Narrow<MemoryFilter>
-  ) => Stream.Stream<Typed<A>, MemoryError.MemoryError>
+    filter?: Omit<Narrow<MemoryFilter>, "after" | "limit">
+  ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
   readonly search: (
     viewer: Viewer.Any,
     query: Narrow<MemoryQuery>
@@ -132,10 +132,14 @@ export const make = <N extends string, A>(
           Effect.flatMap(store.list(viewer, { ...filter, kinds: [kind.name] }), ({ items }) =>
             Effect.forEach(items, (record) => decode("list", record)))
         ),
-      stream: (viewer, filter) =>
-        store.stream(viewer, { limit: 1_000, ...filter, kinds: [kind.name] }).pipe(
-          Stream.mapEffect((record) => decode("stream", record)),
-          Stream.withSpan("TypedMemory.stream", { attributes: { kind: kind.name } })
+      all: (viewer, filter) =>
+        span(
+          "all",
+          store.stream(viewer, { ...filter, kinds: [kind.name], limit: 1_000 }).pipe(
+            Stream.mapEffect((record) => decode("all", record)),
+            Stream.runCollect,
+            Effect.map((all) => Array.from(all))
+          )
         ),
       search: (viewer, query) =>
         span(

@@ -1,0 +1,51 @@
+/** Insights, decisions, patterns: what should outlast a session. */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
+import type * as Payload from "../domain/Payload.ts"
+import type * as Viewer from "../domain/Viewer.ts"
+import type { MemoryStore } from "../storage/MemoryStore.ts"
+import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
+
+export type VaultEntry = Payload.VaultEntry
+
+type Io<A> = Effect.Effect<A, MemoryError>
+
+export interface Service {
+  /** Called by its title; what it is related to are its links. */
+  readonly store: (viewer: Viewer.Any, entry: DraftOf<VaultEntry>) => Io<Typed<VaultEntry>>
+  /** All of them, newest first. Cost: all entries that the viewer sees. */
+  readonly findByCategory: (
+    viewer: Viewer.Any,
+    category: VaultEntry["category"]
+  ) => Io<ReadonlyArray<Typed<VaultEntry>>>
+  /** Of at least this importance, 0..1; as `findByCategory`. */
+  readonly findByImportance: (viewer: Viewer.Any, minImportance: number) => Io<ReadonlyArray<Typed<VaultEntry>>>
+  /** Best first, the archived among them. Default 20. */
+  readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<VaultEntry>>>
+  /** From now on of category `archive`, and nothing else of it changes. */
+  readonly archive: (viewer: Viewer.Any, id: MemoryId) => Io<Typed<VaultEntry>>
+}
+
+export class KnowledgeVault extends Context.Tag("@memory/KnowledgeVault")<KnowledgeVault, Service>() {}
+
+export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed(MemoryKind.vault), (entries) => ({
+  store: (viewer, entry) =>
+    entries.put(viewer, called(entry.data.title, entry)).pipe(Effect.withSpan("KnowledgeVault.store")),
+  findByCategory: (viewer, category) =>
+    entries.all(viewer, { where: { "data.category": { eq: category } } }).pipe(
+      Effect.withSpan("KnowledgeVault.findByCategory")
+    ),
+  findByImportance: (viewer, minImportance) =>
+    entries.all(viewer, { minImportance }).pipe(Effect.withSpan("KnowledgeVault.findByImportance")),
+  search: (viewer, text, limit) => Effect.withSpan(entries.search(viewer, { text, limit }), "KnowledgeVault.search"),
+  archive: (viewer, id) =>
+    entries.modify(viewer, id, (entry) => ({ ...entry, category: "archive" as const })).pipe(
+      Effect.withSpan("KnowledgeVault.archive")
+    )
+}))
+
+export const layer: Layer.Layer<KnowledgeVault, never, MemoryStore> = Layer.effect(KnowledgeVault, make)

@@ -1,0 +1,54 @@
+/** Pointers to what lies elsewhere. */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
+import type * as Payload from "../domain/Payload.ts"
+import type * as Viewer from "../domain/Viewer.ts"
+import { MemoryStore } from "../storage/MemoryStore.ts"
+import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
+
+export type Resource = Payload.Resource
+
+type Io<A> = Effect.Effect<A, MemoryError>
+
+export interface Service {
+  /** Called by its location, unless it has a summary; of low importance, unless it says another. */
+  readonly store: (viewer: Viewer.Any, resource: DraftOf<Resource>) => Io<Typed<Resource>>
+  /** All of them, newest first. Cost, as of `findByLocation`: all resources that the viewer sees. */
+  readonly findByType: (viewer: Viewer.Any, type: Resource["type"]) => Io<ReadonlyArray<Typed<Resource>>>
+  /** By part of it, as it is written; newest first. */
+  readonly findByLocation: (viewer: Viewer.Any, location: string) => Io<ReadonlyArray<Typed<Resource>>>
+  /** Best first. Default 20. */
+  readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<Resource>>>
+  /** Used now. No revision. */
+  readonly touch: (viewer: Viewer.Any, id: MemoryId) => Io<void>
+}
+
+export class ResourceMemory extends Context.Tag("@memory/ResourceMemory")<ResourceMemory, Service>() {}
+
+export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
+  const store = yield* MemoryStore
+  const resources = yield* typed(MemoryKind.resource)
+
+  return {
+    store: (viewer, resource) =>
+      resources.put(viewer, called(resource.data.location, resource)).pipe(Effect.withSpan("ResourceMemory.store")),
+    findByType: (viewer, type) =>
+      resources.all(viewer, { where: { "data.type": { eq: type } } }).pipe(
+        Effect.withSpan("ResourceMemory.findByType")
+      ),
+    findByLocation: (viewer, location) =>
+      resources.all(viewer).pipe(
+        Effect.map((all) => all.filter(({ data }) => data.location.includes(location))),
+        Effect.withSpan("ResourceMemory.findByLocation")
+      ),
+    search: (viewer, text, limit) =>
+      Effect.withSpan(resources.search(viewer, { text, limit }), "ResourceMemory.search"),
+    touch: (viewer, id) => store.touch(viewer, [id])
+  }
+})
+
+export const layer: Layer.Layer<ResourceMemory, never, MemoryStore> = Layer.effect(ResourceMemory, make)

@@ -1,0 +1,83 @@
+/** Facts as subject, predicate, object; of kind `semantic`, beside the sentences that say one without its parts. */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as MemoryError from "../domain/MemoryError.ts"
+import type { MemoryFilter } from "../domain/MemoryFilter.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
+import * as Payload from "../domain/Payload.ts"
+import type * as Viewer from "../domain/Viewer.ts"
+import type { MemoryStore } from "../storage/MemoryStore.ts"
+import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
+
+export type Fact = Payload.Fact
+
+/** Epoch ms: what was true then. Default now. */
+type When = Pick<MemoryFilter, "asOf">
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+export interface Service {
+  /** Called by its three parts. True from `validAt` (default now) to `invalidAt`; equal ones of one scope are one. */
+  readonly storeFact: (viewer: Viewer.Any, fact: DraftOf<Fact>) => Io<Typed<Fact>>
+  /** All of them, newest first; a domain is compared as it is written. Cost: all facts that the viewer sees. */
+  readonly queryByDomain: (viewer: Viewer.Any, domain: string, when?: When) => Io<ReadonlyArray<Typed<Fact>>>
+  /** As `queryByDomain`. */
+  readonly queryBySubject: (viewer: Viewer.Any, subject: string, when?: When) => Io<ReadonlyArray<Typed<Fact>>>
+  /** Best first. Default 20. */
+  readonly searchFacts: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<Fact>>>
+  /** From now on it was true once; it stays, also where it had ceased to be true before. `not_found` where it is no fact. */
+  readonly invalidateFact: (viewer: Viewer.Any, id: MemoryId) => Io<void>
+}
+
+export class SemanticMemory extends Context.Tag("@memory/SemanticMemory")<SemanticMemory, Service>() {}
+
+export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
+  const facts = yield* typed({ ...MemoryKind.semantic, schema: Payload.Fact })
+
+  const by = (op: string, viewer: Viewer.Any, path: string, is: string, when: When = {}) =>
+    facts.all(viewer, { asOf: when.asOf, where: { ...isFact, [path]: { eq: is } } }).pipe(
+      Effect.withSpan(`SemanticMemory.${op}`)
+    )
+
+  return {
+    storeFact: (viewer, fact) => {
+      const { object, predicate, subject } = fact.data
+      return Effect.withSpan(
+        facts.put(viewer, called(`${subject} ${predicate} ${object}`, fact)),
+        "SemanticMemory.storeFact"
+      )
+    },
+    queryByDomain: (viewer, domain, when) => by("queryByDomain", viewer, "data.domain", domain, when),
+    queryBySubject: (viewer, subject, when) => by("queryBySubject", viewer, "data.subject", subject, when),
+    searchFacts: (viewer, text, limit) =>
+      Effect.withSpan(facts.search(viewer, { text, where: isFact, limit }), "SemanticMemory.searchFacts"),
+    invalidateFact: (viewer, id) =>
+      Effect.gen(function*() {
+        const found = yield* facts.get(viewer, id).pipe(
+          MemoryError.catchReason("corrupt", () => Effect.succeedNone) // a sentence
+        )
+        if (Option.isNone(found)) {
+          return yield* MemoryError.make("not_found", { op: "invalidateFact", id, message: "there is no such fact" })
+        }
+        const { invalidAt, revision } = found.value.record
+        const now = yield* Clock.currentTimeMillis
+        if (invalidAt !== undefined && invalidAt <= now) return
+        yield* facts.update(viewer, id, { invalidAt: now }, { ifRevision: revision })
+      }).pipe(
+        Effect.retry({ while: ({ reason }) => reason === "conflict" }),
+        Effect.withSpan("SemanticMemory.invalidateFact")
+      )
+  }
+})
+
+export const layer: Layer.Layer<SemanticMemory, never, MemoryStore> = Layer.effect(SemanticMemory, make)
+
+/** All three parts; a sentence has none. */
+const isFact: NonNullable<MemoryFilter["where"]> = {
+  "data.subject": { exists: true },
+  "data.predicate": { exists: true },
+  "data.object": { exists: true }
+}

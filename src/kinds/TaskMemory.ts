@@ -1,0 +1,96 @@
+/** Task episodes: what was tried, and how it went. Of kind `episodic`, beside the turns and events of a conversation. */
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import { Limit, type MemoryFilter } from "../domain/MemoryFilter.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
+import { byRecency, importanceOf, Millis } from "../domain/MemoryRecord.ts"
+import * as Payload from "../domain/Payload.ts"
+import type * as Viewer from "../domain/Viewer.ts"
+import { check } from "../storage/Check.ts"
+import type { MemoryStore } from "../storage/MemoryStore.ts"
+import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
+
+export const TaskEpisode = Schema.Struct({ ...Payload.Episode.fields, task: Payload.Task })
+export interface TaskEpisode extends Schema.Schema.Type<typeof TaskEpisode> {}
+
+export const EpisodeQuery = Schema.Struct({
+  /** When it happened, epoch ms, both inclusive. */
+  since: Schema.optional(Millis),
+  until: Schema.optional(Millis),
+  taskId: Schema.optional(Schema.String),
+  taskType: Schema.optional(Schema.String),
+  /** `false`: failed, or a partial success. */
+  success: Schema.optional(Schema.Boolean),
+  /** Default 20. */
+  limit: Schema.optional(Limit)
+})
+export interface EpisodeQuery extends Schema.Schema.Type<typeof EpisodeQuery> {}
+
+type Io<A> = Effect.Effect<A, MemoryError>
+
+export interface Service {
+  /** Called by its action. It happened at `validAt`, default now; a failure is of high importance unless it says another. */
+  readonly recordEpisode: (viewer: Viewer.Any, episode: DraftOf<TaskEpisode>) => Io<Typed<TaskEpisode>>
+  /** Latest first, by when it happened. Cost: all task episodes that the viewer sees. */
+  readonly queryEpisodes: (viewer: Viewer.Any, query: EpisodeQuery) => Io<ReadonlyArray<Typed<TaskEpisode>>>
+  /** Best first; those that share no word with the task are not similar. Default 20. */
+  readonly getSimilarEpisodes: (
+    viewer: Viewer.Any,
+    task: string,
+    limit?: number
+  ) => Io<ReadonlyArray<Found<TaskEpisode>>>
+  /** Latest first; default 10. */
+  readonly getRecentFailures: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<TaskEpisode>>>
+}
+
+export class TaskMemory extends Context.Tag("@memory/TaskMemory")<TaskMemory, Service>() {}
+
+type Where = NonNullable<MemoryFilter["where"]>
+
+export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
+  const episodes = yield* typed({ ...MemoryKind.episodic, schema: TaskEpisode })
+
+  const query = (op: string, viewer: Viewer.Any, asked: EpisodeQuery, outcome: Where[string] | undefined) =>
+    Effect.gen(function*() {
+      const { limit = 20, since, taskId, taskType, until } = yield* check(op, EpisodeQuery, asked)
+      const where: Where = {
+        ...isTask,
+        ...(taskId !== undefined && { "data.task.taskId": { eq: taskId } }),
+        ...(taskType !== undefined && { "data.task.taskType": { eq: taskType } }),
+        ...(outcome !== undefined && { "data.task.outcome": outcome })
+      }
+      const validAt = { from: since, until: until === undefined ? undefined : until + 1 }
+      const all = yield* episodes.all(viewer, { where, validAt })
+      return all.toSorted(latestFirst).slice(0, limit)
+    }).pipe(Effect.withSpan(`TaskMemory.${op}`))
+
+  return {
+    recordEpisode: (viewer, episode) =>
+      episodes.put(viewer, {
+        ...called(episode.data.task.action, episode),
+        importance: episode.importance ?? importanceOf[episode.data.task.outcome === "failure" ? "high" : "medium"]
+      }).pipe(Effect.withSpan("TaskMemory.recordEpisode")),
+    queryEpisodes: (viewer, asked) =>
+      query(
+        "queryEpisodes",
+        viewer,
+        asked,
+        asked.success === undefined ? undefined : asked.success ? { eq: "success" } : { in: ["failure", "partial"] }
+      ),
+    getSimilarEpisodes: (viewer, task, limit) =>
+      episodes.search(viewer, { text: task, where: isTask, limit }).pipe(
+        Effect.withSpan("TaskMemory.getSimilarEpisodes")
+      ),
+    getRecentFailures: (viewer, limit = 10) => query("getRecentFailures", viewer, { limit }, { eq: "failure" })
+  }
+})
+
+export const layer: Layer.Layer<TaskMemory, never, MemoryStore> = Layer.effect(TaskMemory, make)
+
+const isTask: Where = { "data.task": { exists: true } }
+
+const latestFirst = (a: Typed<unknown>, b: Typed<unknown>): number =>
+  b.record.validAt - a.record.validAt || byRecency(a.record, b.record)
