@@ -58,6 +58,13 @@ const deuz = [
   ["buildExtractionPrompt", "parseFacts", "buildDecisionPrompt", "parseDecision", "applyEvents"]
 ].flat()
 
+/** What molroo's SDK exports of its memory. */
+const molroo = [
+  ["MemoryAdapter", "InMemoryAdapter", "RecallQuery", "SemanticRecallOptions", "RecallLimits", "RecallResult"],
+  ["Episode", "Reflection", "VAD", "AppraisalVector", "NEUTRAL_APPRAISAL"],
+  ["recallMemories", "buildMemoryBlock", "stripMetaTags"]
+].flat()
+
 /** The table under the heading that begins so: each name of the seed, and ours. */
 const rowsOf = (heading: string) =>
   Array.from(
@@ -77,7 +84,7 @@ const isPublished = (module: string, name: string): boolean => {
 }
 
 describe("the README", () => {
-  it.each([["Coming from drover", drover], ["Coming from Deuz", deuz]])(
+  it.each([["Coming from drover", drover], ["Coming from Deuz", deuz], ["Coming from molroo", molroo]])(
     "%s: names ours for every name of the seed, once, and each is published",
     (heading, seed) => {
       const rows = rowsOf(heading)
