@@ -107,6 +107,10 @@ export * as ProceduralMemory from "./kinds/ProceduralMemory.ts"
 export * as ResourceMemory from "./kinds/ResourceMemory.ts"
 /** Insights, decisions, patterns. */
 export * as KnowledgeVault from "./kinds/KnowledgeVault.ts"
+/** What is held to be true, how surely, and why it changed. */
+export * as BeliefMemory from "./kinds/BeliefMemory.ts"
+/** What goes when a kind is over its cap. */
+export * as Retention from "./kinds/Retention.ts"
 
 // How memories change
 /** Conversation to facts. */
@@ -125,6 +129,8 @@ export * as MemorySpec from "./harness/MemorySpec.ts"
 export * as Resume from "./harness/Resume.ts"
 /** What memory did, for the harness to show, log and count. */
 export * as MemoryEvents from "./harness/MemoryEvents.ts"
+/** Kinds kept within their caps. */
+export * as Retirement from "./harness/Retirement.ts"
 /** Counts write attempts per run and turn, and says no. */
 export * as RateLimit from "./harness/RateLimit.ts"
 /** AGENTS.md and its like, from the root of the tree down to where the agent works. */

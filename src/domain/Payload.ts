@@ -72,7 +72,7 @@ export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
 /** What was done to a belief, the revision that it made, and why. */
 export const Audited = Schema.Struct({
-  action: Schema.Literal("retain", "revise", "supersede", "reinforce", "weaken"),
+  action: Schema.Literal("revise", "supersede", "reinforce", "weaken"),
   /** Epoch ms. */
   at: Millis,
   revision: Schema.Int.pipe(Schema.positive()),

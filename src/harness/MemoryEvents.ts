@@ -28,6 +28,8 @@ export const MemoryEvent = Schema.Union(
     hits: Schema.Array(Schema.Struct({ id: MemoryId, scope: MemoryScope, score: Unit }))
   }),
   Schema.TaggedStruct("memory_forgotten", { ...common, id: MemoryId, purged: Schema.Boolean }),
+  /** Its kind was over its cap. */
+  Schema.TaggedStruct("memory_retired", { ...common, ...entry }),
   Schema.TaggedStruct("memory_denied", {
     ...common,
     tool: Schema.String,

@@ -9,6 +9,7 @@ import type { MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { deriveSummary, type Draft, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
+import type { JsonObject } from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { type IfRevision, MemoryStore } from "../storage/MemoryStore.ts"
 
@@ -62,6 +63,8 @@ export interface TypedMemory<in out A> {
     id: MemoryId,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
+  /** `data` as a batch of the store's takes it; `invalid_draft` where its Schema refuses it. */
+  readonly encode: (data: A) => Effect.Effect<JsonObject, MemoryError.MemoryError>
 }
 
 /** Named so, unless the draft has a summary: a search finds it by its name, and a `[[Name]]` does. */
@@ -180,7 +183,8 @@ export const make = <N extends string, A>(
               revisions.filter((record) => record.kind === kind.name),
               (record) => decode("history", record)
             ))
-        )
+        ),
+      encode: (data) => encode("encode", data)
     }
   })
 

@@ -1,0 +1,239 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import * as BeliefMemory from "../../src/kinds/BeliefMemory.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada, bob, get, id } from "../../src/testing/Sample.ts"
+import { strings } from "../contract/naughty.ts"
+import { onEveryStore, reason } from "./EveryStore.ts"
+
+const because = { reason: "she said so" }
+const belief = (
+  object: string,
+  fields: { readonly confidence?: number; readonly summary?: string; readonly domain?: string } = {}
+) => {
+  const { domain, ...rest } = fields
+  const data = { subject: "Ada", predicate: "lives in", object, sourceType: "observation" as const, domain }
+  return { scope: { userId: "ada" }, body: "", data, ...rest }
+}
+const retain = (memory: BeliefMemory.Service, object: string, fields?: Parameters<typeof belief>[1]) =>
+  Effect.map(memory.retain(ada, belief(object, fields)), ({ record }) => record.id)
+const query = (memory: BeliefMemory.Service, query: BeliefMemory.BeliefQuery = {}) =>
+  Effect.map(memory.query(ada, query), (all) => all.map(({ data }) => data.object))
+const recall = (memory: BeliefMemory.Service, id: Parameters<BeliefMemory.Service["recall"]>[1]) =>
+  Effect.map(memory.recall(ada, id), Option.getOrThrow)
+
+onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law, name) => {
+  law(
+    "called by its parts; surest first, ties newest first, every clause honoured",
+    (memory) =>
+      Effect.gen(function*() {
+        const { record } = yield* memory.retain(ada, belief("Bern"))
+        assert.deepInclude(record, { summary: "Ada lives in Bern", confidence: 0.6, kind: "belief" })
+        yield* TestClock.adjust(1)
+        yield* retain(memory, "Oslo", { confidence: 0.6, domain: "home" })
+        yield* retain(memory, "Rome", { confidence: 0.9 })
+        yield* retain(memory, "Nice", { confidence: 0 })
+        assert.deepStrictEqual(yield* query(memory), ["Rome", "Oslo", "Bern", "Nice"])
+        assert.deepStrictEqual(yield* query(memory, { minConfidence: 0.6 }), ["Rome", "Oslo", "Bern"])
+        assert.deepStrictEqual(yield* query(memory, { minConfidence: 1 }), [])
+        assert.deepStrictEqual(yield* query(memory, { domain: "home" }), ["Oslo"])
+        assert.deepStrictEqual(yield* query(memory, { subject: "ada" }), [])
+        assert.lengthOf(yield* query(memory, { subject: "Ada", predicate: "lives in" }), 4)
+        for (const minConfidence of [NaN, -1, 2]) {
+          assert.strictEqual(yield* reason(memory.query(ada, { minConfidence })), "invalid_draft")
+        }
+        for (let n = 0; n < 30; n++) yield* retain(memory, `${n}`, { domain: "many" })
+        assert.lengthOf(yield* query(memory, { domain: "many" }), 30)
+      })
+  )
+
+  law(
+    "revised it is the same belief, said better: as sure, and by its new name unless it has one of its own",
+    (memory) =>
+      Effect.gen(function*() {
+        const bern = yield* retain(memory, "Bern", { confidence: 0.9 })
+        const { data, record } = yield* memory.revise(ada, bern, {
+          object: "Basel",
+          domain: "home",
+          subject: undefined
+        }, because)
+        assert.deepInclude(data, { subject: "Ada", object: "Basel", domain: "home" })
+        assert.deepInclude(record, { id: bern, summary: "Ada lives in Basel", confidence: 0.9, revision: 2 })
+        const named = yield* retain(memory, "Oslo", { summary: "her home" })
+        assert.strictEqual((yield* memory.revise(ada, named, { object: "Rome" }, because)).record.summary, "her home")
+        assert.strictEqual(yield* reason(memory.revise(ada, named, { object: "" }, because)), "invalid_draft")
+        assert.deepStrictEqual((yield* recall(memory, named)).data.object, "Rome")
+      })
+  )
+
+  law(
+    "superseded it is closed, kept and history; the other stands in its place and leads to it",
+    (memory, store) =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(1_000)
+        const bern = yield* retain(memory, "Bern")
+        yield* TestClock.setTime(2_000)
+        const { record } = yield* memory.supersede(ada, bern, belief("Basel"), because)
+        assert.deepStrictEqual(record.links, [{ to: bern, type: "supersedes", weight: 1 }])
+        assert.deepInclude(yield* get(store, ada, bern), { invalidAt: 2_000, supersededBy: record.id })
+        assert.deepStrictEqual(yield* query(memory), ["Basel"])
+        assert.sameMembers(yield* query(memory, { includeSuperseded: true }), ["Basel", "Bern"])
+        assert.strictEqual((yield* recall(memory, bern)).data.object, "Bern")
+        for (
+          const change of [
+            memory.supersede(ada, bern, belief("Rome"), because),
+            memory.revise(ada, bern, { object: "Rome" }, because),
+            memory.reinforce(ada, bern, 1, because),
+            memory.weaken(ada, bern, 1, because)
+          ]
+        ) assert.strictEqual(yield* reason(change), "read_only")
+        assert.strictEqual(
+          yield* reason(memory.supersede(ada, record.id, { ...belief("x"), id: record.id }, because)),
+          "invalid_draft"
+        )
+        const own = yield* memory.supersede(ada, record.id, { ...belief("Rome"), id: id("rome") }, because)
+        assert.strictEqual(own.record.id, id("rome"))
+      })
+  )
+
+  law(
+    "two that supersede it at once leave one in its place, and the other is told",
+    (memory) =>
+      Effect.gen(function*() {
+        const bern = yield* retain(memory, "Bern")
+        const both = yield* Effect.all(
+          [memory.supersede(ada, bern, belief("Basel"), because), memory.supersede(ada, bern, belief("Rome"), because)],
+          { concurrency: 2, mode: "either" }
+        )
+        assert.lengthOf(both.filter(({ _tag }) => _tag === "Right"), 1)
+        assert.lengthOf(yield* query(memory), 1)
+        assert.lengthOf(yield* query(memory, { includeSuperseded: true }), 2)
+      })
+  )
+
+  law(
+    "refused whole: what replaces it must be a belief, else nothing is superseded",
+    (memory) =>
+      Effect.gen(function*() {
+        const bern = yield* retain(memory, "Bern")
+        assert.strictEqual(yield* reason(memory.supersede(ada, bern, belief(""), because)), "invalid_draft")
+        const elsewhere = { ...belief("Rome"), scope: { userId: "bob" } }
+        assert.strictEqual(yield* reason(memory.supersede(ada, bern, elsewhere, because)), "invalid_scope")
+        assert.deepStrictEqual(yield* query(memory), ["Bern"])
+        assert.deepStrictEqual(yield* memory.audit(ada, bern), [])
+      })
+  )
+
+  law(
+    "reinforced by a share of what is missing, weakened by a share of what is there; concurrent changes all count",
+    (memory) =>
+      Effect.gen(function*() {
+        const bern = yield* retain(memory, "Bern", { confidence: 0.5 })
+        assert.closeTo((yield* memory.reinforce(ada, bern, 0.5, because)).record.confidence!, 0.75, 1e-9)
+        assert.closeTo((yield* memory.weaken(ada, bern, 0.2, because)).record.confidence!, 0.6, 1e-9)
+        assert.strictEqual((yield* memory.reinforce(ada, bern, 1, because)).record.confidence, 1)
+        assert.strictEqual((yield* memory.weaken(ada, bern, 0, because)).record.confidence, 1)
+        yield* Effect.forEach([1, 2, 3, 4, 5], () => memory.weaken(ada, bern, 0.5, because), {
+          concurrency: "unbounded"
+        })
+        assert.strictEqual((yield* recall(memory, bern)).record.confidence, 1 / 32)
+        assert.strictEqual((yield* memory.weaken(ada, bern, 1, because)).record.confidence, 0)
+        for (const by of [-0.1, 1.1, NaN]) {
+          assert.strictEqual(yield* reason(memory.reinforce(ada, bern, by, because)), "invalid_draft")
+          assert.strictEqual(yield* reason(memory.weaken(ada, bern, by, because)), "invalid_draft")
+        }
+      })
+  )
+
+  law(
+    "audit tells every change, when, why and on what evidence, however many the store keeps",
+    (memory) =>
+      Effect.gen(function*() {
+        const proof = yield* retain(memory, "Oslo")
+        const bern = yield* retain(memory, "Bern", { confidence: 0.5 })
+        yield* TestClock.setTime(1_000)
+        yield* memory.revise(ada, bern, { object: "Basel" }, { reason: "typo", evidence: [proof] })
+        yield* memory.weaken(ada, bern, 0.5, { reason: "doubt" })
+        for (let n = 0; n < 25; n++) yield* memory.reinforce(ada, bern, 0.1, { reason: `again ${n}` })
+        yield* memory.supersede(ada, bern, belief("Rome"), { reason: "moved" })
+        const audit = yield* memory.audit(ada, bern)
+        assert.lengthOf(audit, 28)
+        assert.deepStrictEqual(audit.slice(0, 2), [
+          { action: "revise", at: 1_000, revision: 2, confidence: 0.5, reason: "typo", evidence: [proof] },
+          { action: "weaken", at: 1_000, revision: 3, confidence: 0.25, reason: "doubt" }
+        ])
+        assert.deepInclude(audit.at(-1), { action: "supersede", revision: 29, reason: "moved" })
+        const forged = { ...belief("Nice"), data: { ...belief("Nice").data, audit } }
+        assert.deepStrictEqual(yield* memory.audit(ada, (yield* memory.retain(ada, forged)).record.id), [])
+        assert.strictEqual(yield* reason(memory.weaken(ada, proof, 0.5, { reason: " " })), "invalid_draft")
+      })
+  )
+
+  law("history is what it said before, newest first", (memory, store) =>
+    Effect.gen(function*() {
+      const bern = yield* retain(memory, "Bern")
+      yield* memory.revise(ada, bern, { object: "Basel" }, because)
+      const objects = (yield* memory.history(ada, bern)).map(({ data }) => data.object)
+      assert.deepStrictEqual(objects, store.capabilities.history ? ["Basel", "Bern"] : ["Basel"], name)
+      assert.deepStrictEqual(yield* memory.history(ada, id("none")), [])
+    }))
+
+  law("another's is as good as absent", (memory) =>
+    Effect.gen(function*() {
+      const bern = yield* retain(memory, "Bern")
+      assert.isTrue(Option.isNone(yield* memory.recall(bob, bern)))
+      assert.deepStrictEqual(yield* memory.query(bob, { includeSuperseded: true }), [])
+      assert.deepStrictEqual(yield* memory.history(bob, bern), [])
+      for (
+        const change of [
+          memory.revise(bob, bern, {}, because),
+          memory.weaken(bob, bern, 1, because),
+          memory.supersede(bob, bern, { ...belief("Rome"), scope: { userId: "bob" } }, because),
+          memory.audit(bob, bern),
+          memory.audit(ada, id("none"))
+        ]
+      ) assert.strictEqual(yield* reason<unknown>(change), "not_found")
+    }))
+
+  law("naughty strings are parts and reasons like any other", (memory) =>
+    Effect.gen(function*() {
+      for (const text of strings.filter((text, n) => n % 30 === 0 && text.trim() !== "" && text.length < 1_000)) {
+        const { record } = yield* memory.retain(ada, belief(text))
+        yield* memory.weaken(ada, record.id, 0.5, { reason: text })
+        assert.strictEqual((yield* recall(memory, record.id)).data.object, text)
+        assert.strictEqual((yield* memory.audit(ada, record.id))[0]?.reason, text)
+      }
+    }))
+})
+
+describe("BeliefMemory", () => {
+  it.effect.prop(
+    "confidence stays within 0..1, grows when reinforced and falls when weakened",
+    [
+      FastCheck.double({ min: 0, max: 1, noNaN: true }).map((n) => n + 0),
+      FastCheck.array(
+        FastCheck.tuple(FastCheck.boolean(), FastCheck.double({ min: 0, max: 1, noNaN: true }).map((n) => n + 0)),
+        {
+          maxLength: 10
+        }
+      )
+    ],
+    ([confidence, moves]) =>
+      Effect.gen(function*() {
+        const memory = yield* BeliefMemory.BeliefMemory
+        const bern = yield* retain(memory, "Bern", { confidence })
+        let before = confidence
+        for (const [up, by] of moves) {
+          const { record } = yield* (up ? memory.reinforce : memory.weaken)(ada, bern, by, because)
+          const now = record.confidence!
+          assert.isTrue(now >= 0 && now <= 1 && (up ? now >= before : now <= before))
+          before = now
+        }
+      }).pipe(Effect.provide(Layer.provideMerge(BeliefMemory.layer, MemoryStore.layerInMemory))),
+    { fastCheck: { numRuns: 100, seed: 4 } }
+  )
+})

@@ -1,0 +1,170 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Layer from "effect/Layer"
+import * as TestClock from "effect/TestClock"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import type { Draft } from "../../src/domain/MemoryRecord.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Retention from "../../src/kinds/Retention.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada, bob, draft, id, listed, put, system } from "../../src/testing/Sample.ts"
+import { stores } from "../stores.ts"
+
+/** Three scraps, and no cap on anything else that is written here. */
+const kinds = MemoryKind.layer(MemoryKind.make({ name: "scrap", cap: 3 }))
+const scrap = (body: string, fields: Partial<Draft> = {}) => draft(body, { kind: "scrap", ...fields })
+const bodies = (records: ReadonlyArray<{ readonly body: string }>) => records.map(({ body }) => body)
+
+const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
+  describe(`Retention (${name})`, () => {
+    const law = (
+      title: string,
+      check: (store: MemoryStore.Service) => Effect.Effect<void, unknown, MemoryStore.MemoryStore>
+    ) =>
+      it.effect(title, () =>
+        Effect.flatMap(MemoryStore.MemoryStore, check).pipe(
+          Effect.provide(Layer.provideMerge(Layer.provide(layer, kinds), kinds))
+        ))
+
+    law(
+      "the least important go, then the oldest, and no more than are over the cap",
+      (store) =>
+        Effect.gen(function*() {
+          for (
+            const [body, importance] of [["old", 0.5], ["slight", 0.1], ["new", 0.5], ["weighty", 1], [
+              "newest",
+              0.5
+            ]] as const
+          ) {
+            yield* put(store, scrap(body, { importance }))
+            yield* TestClock.adjust(1)
+          }
+          assert.deepStrictEqual(bodies(yield* Retention.enforce(system)), ["slight", "old"])
+          assert.deepStrictEqual(yield* listed(store, ada), ["newest", "weighty", "new"])
+          assert.deepStrictEqual(yield* Retention.enforce(system), [])
+          assert.deepStrictEqual(yield* listed(store, ada), ["newest", "weighty", "new"])
+        })
+    )
+
+    law("a change makes young again", (store) =>
+      Effect.gen(function*() {
+        for (const body of ["a", "b", "c", "d"]) {
+          yield* put(store, scrap(body, { id: id(body) }))
+          yield* TestClock.adjust(1)
+        }
+        yield* store.update(ada, id("a"), { tags: ["kept"] })
+        assert.deepStrictEqual(bodies(yield* Retention.enforce(system)), ["b"])
+      }))
+
+    law("a dry run says what would go, and nothing goes", (store) =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 5; n++) yield* put(store, scrap(`${n}`))
+        const would = yield* Retention.enforce(system, { dryRun: true })
+        assert.lengthOf(yield* listed(store, ada), 5)
+        assert.deepStrictEqual(yield* Retention.enforce(system), would)
+        assert.lengthOf(would, 2)
+        assert.lengthOf(yield* listed(store, ada), 3)
+      }))
+
+    law(
+      "never a record that the policy does not name, of another scope, or of another tenant",
+      (store) =>
+        Effect.gen(function*() {
+          const session = Viewer.make({ userId: "ada", sessionId: "s" })
+          const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
+          for (let n = 0; n < 8; n++) {
+            yield* put(store, draft(`${n}`, { importance: 0 }))
+            yield* put(store, scrap(`${n}`), elsewhere)
+          }
+          for (let n = 0; n < 3; n++) {
+            yield* put(store, scrap(`${n}`))
+            yield* put(store, scrap(`${n}`, { scope: { userId: "bob" } }), bob)
+            yield* put(store, scrap(`${n}`, { scope: { userId: "ada", sessionId: "s" } }), session)
+          }
+          assert.deepStrictEqual(yield* Retention.enforce(system), [])
+          assert.lengthOf(yield* Retention.enforce(Viewer.system("elsewhere")), 5)
+          assert.lengthOf(yield* listed(store, ada), 11)
+        })
+    )
+
+    law(
+      "what has expired, is no longer true, or is an instruction neither counts nor goes",
+      (store) =>
+        Effect.gen(function*() {
+          yield* TestClock.setTime(1_000)
+          yield* put(store, scrap("brief", { expiresAt: 1_001, importance: 0 }))
+          yield* put(store, scrap("was", { invalidAt: 1_001, importance: 0 }))
+          yield* put(store, scrap("rule", { importance: 0 }), system, { origin: "instructions", trust: 0 })
+          for (let n = 0; n < 3; n++) yield* put(store, scrap(`${n}`))
+          yield* TestClock.adjust(1)
+          assert.deepStrictEqual(yield* Retention.enforce(system), [])
+          assert.lengthOf(yield* listed(store, ada, { closed: true }), 5)
+        })
+    )
+
+    law("beside writers and another of its kind, as many stay as may", (store) =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 20; n++) yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))
+        const touch = (n: number) => store.update(ada, id(`${n}`), { importance: 1 }).pipe(Effect.option)
+        yield* Effect.all([
+          Retention.enforce(system),
+          Effect.forEach([0, 1], touch),
+          Retention.enforce(system)
+        ], { concurrency: "unbounded" })
+        assert.lengthOf(yield* listed(store, ada), 3)
+      }))
+  })
+
+for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
+
+describe("Retention", () => {
+  it("the caps are the seed's", () => {
+    const { entity, episodic, learning, semantic, user, vault } = MemoryKind
+    assert.deepStrictEqual([episodic, semantic, entity, learning].map(({ cap }) => cap), [1_000, 10_000, 5_000, 100])
+    assert.deepStrictEqual([user, vault].map(({ cap }) => cap), [undefined, undefined])
+  })
+
+  it.effect("a thousand and one episodes are a thousand", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      yield* store.put(
+        ada,
+        Array.from({ length: 1_001 }, (_, n) => draft(`${n}`, { kind: "episodic", id: id(`${n}`) }))
+      )
+      yield* TestClock.adjust(1)
+      yield* store.update(ada, id("0"), { importance: 0.4 })
+      assert.deepStrictEqual(bodies(yield* Retention.enforce(system)), ["0"])
+    }).pipe(Effect.provide(MemoryStore.layerInMemory)))
+
+  it.effect.prop(
+    "what stays is no less important than what goes, and of equals no older",
+    [
+      FastCheck.array(FastCheck.tuple(FastCheck.constantFrom(0, 0.25, 0.5, 1), FastCheck.nat(3), FastCheck.boolean()), {
+        maxLength: 20
+      })
+    ],
+    ([drafts]) =>
+      Effect.gen(function*() {
+        const store = yield* MemoryStore.MemoryStore
+        for (const [n, [importance, later, isScrap]] of drafts.entries()) {
+          yield* TestClock.adjust(later)
+          yield* put(store, draft(`${n}`, { kind: isScrap ? "scrap" : "reference", importance }))
+        }
+        const gone = yield* Retention.enforce(system)
+        const { items } = yield* store.list(ada, { kinds: ["scrap"], limit: 1_000 })
+        const all = drafts.filter(([, , isScrap]) => isScrap).length
+        assert.strictEqual(items.length, Math.min(all, 3))
+        assert.strictEqual(gone.length, Math.max(0, all - 3))
+        for (const kept of items) {
+          for (const { createdAt, importance } of gone) {
+            assert.isTrue(
+              kept.importance > importance || (kept.importance === importance && kept.createdAt >= createdAt)
+            )
+          }
+        }
+        assert.lengthOf((yield* store.list(ada, { kinds: ["reference"], limit: 1_000 })).items, drafts.length - all)
+      }).pipe(Effect.provide(Layer.provideMerge(Layer.provide(MemoryStore.layerInMemory, kinds), kinds))),
+    { fastCheck: { numRuns: 100, seed: 4 } }
+  )
+})
