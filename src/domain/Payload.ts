@@ -7,6 +7,12 @@ import { MemoryId } from "./MemoryId.ts"
 const Unit = Schema.Number.pipe(Schema.between(0, 1))
 const Count = Schema.NonNegativeInt
 const Millis = Schema.NonNegativeInt
+/** Epoch ms, as a date that a hand can write. */
+const Instant = Schema.transform(Schema.String, Schema.Int.pipe(Schema.between(0, 8.64e15)), {
+  strict: true,
+  decode: (text) => Date.parse(text),
+  encode: (at) => new Date(at).toISOString()
+})
 const Triple = { subject: Schema.NonEmptyString, predicate: Schema.NonEmptyString, object: Schema.NonEmptyString }
 const Domain = { domain: Schema.optional(Schema.String) }
 
@@ -74,7 +80,7 @@ export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 export const Audited = Schema.Struct({
   action: Schema.Literal("revise", "supersede", "reinforce", "weaken"),
   /** Epoch ms. */
-  at: Millis,
+  at: Instant,
   revision: Schema.Int.pipe(Schema.positive()),
   /** From then on, 0..1. */
   confidence: Unit,
@@ -118,7 +124,7 @@ export const Resource = Schema.Struct({
   size: Schema.optional(Count),
   hash: Schema.optional(Schema.String),
   /** Epoch ms, of what is there. */
-  lastModified: Schema.optional(Millis)
+  lastModified: Schema.optional(Instant)
 })
 export interface Resource extends Schema.Schema.Type<typeof Resource> {}
 
