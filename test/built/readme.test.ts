@@ -65,6 +65,16 @@ const molroo = [
   ["recallMemories", "buildMemoryBlock", "stripMetaTags"]
 ].flat()
 
+/** What nexus-agents' guide to memory names, and of its typed memories what the guide only lists. */
+const nexus = [
+  ["IMemoryBackend", "CustomMemoryBackend", "MemoryMetadata", "MemoryImportance", "WriteOperation", "batchWrite"],
+  ["ICoreMemory", "IEpisodicMemory", "ISemanticMemory", "IProceduralMemory", "IResourceMemory", "IKnowledgeVault"],
+  ["Episode", "EpisodeQuery", "BeliefConfidence", "retain"],
+  ["IGraphMemory", "Entity", "Relationship", "addEntity", "addRelationship", "getRelatedEntities", "queryByPath"],
+  ["IAdaptiveMemory", "RetrievalOptions", "retrieve"],
+  ["storeWithAttributes", "linkRelatedMemories", "findBySharedAttributes", "startSession", "searchLearnings"]
+].flat()
+
 /** The table under the heading that begins so: each name of the seed, and ours. */
 const rowsOf = (heading: string) =>
   Array.from(
@@ -84,7 +94,10 @@ const isPublished = (module: string, name: string): boolean => {
 }
 
 describe("the README", () => {
-  it.each([["Coming from drover", drover], ["Coming from Deuz", deuz], ["Coming from molroo", molroo]])(
+  it.each([["Coming from drover", drover], ["Coming from Deuz", deuz], ["Coming from molroo", molroo], [
+    "Coming from nexus",
+    nexus
+  ]])(
     "%s: names ours for every name of the seed, once, and each is published",
     (heading, seed) => {
       const rows = rowsOf(heading)
