@@ -90,7 +90,7 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
     const find = (viewer: Viewer.Any, key: string) =>
       Effect.map(
         records.get(Viewer.exactly(viewer), idOf(Viewer.scopeOf(viewer), namespace, key)),
-        Option.filter((found) => found.data.key === key && isOurs(viewer)(found))
+        Option.filter(isOurs(viewer))
       )
     const all = (viewer: Viewer.Any) =>
       Effect.map(

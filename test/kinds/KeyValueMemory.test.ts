@@ -171,6 +171,34 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
+      "an entry is the record that its scope, namespace and key make: one that says another is none, until it is set again",
+      (memory, store) =>
+        Effect.gen(function*() {
+          yield* memory.set(ada, "k", 1)
+          const [record] = (yield* store.list(ada, {})).items
+          const { data, id } = record!
+          const isNone = Effect.gen(function*() {
+            assert.isUndefined(yield* get(memory, "k"))
+            assert.deepStrictEqual(yield* memory.entries(ada), [])
+            assert.isFalse(yield* memory.delete(ada, "k"))
+            assert.deepStrictEqual(yield* memory.search(ada, "k"), [])
+          })
+          for (const changed of [{ key: "other" }, { namespace: "other" }]) {
+            yield* store.update(ada, id, { data: { ...data, ...changed } })
+            yield* isNone
+          }
+          yield* store.forget(ada, [id], { purge: true })
+          yield* put(store, draft("planted", { id, scope: "global", kind: "entry", data }), system)
+          yield* isNone
+          yield* memory.set(ada, "k", 2)
+          assert.strictEqual(yield* get(memory, "k"), 2)
+          yield* store.update(ada, id, { invalidAt: 0 })
+          assert.strictEqual(yield* get(memory, "k"), 2)
+          assert.deepStrictEqual(yield* memory.keys(ada), ["k"])
+        })
+    )
+
+    law(
       "of concurrent writers of one key one is last, and there is one record",
       (memory, store) =>
         Effect.gen(function*() {
@@ -264,7 +292,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
           }
           assert.sameMembers(Array.from(yield* memory.keys(ada)), some)
           const long = "\u{1f600}".repeat(25_000)
-          for (const value of [`x${long}`, { long }, "x".repeat(65_536), "x".repeat(65_537)]) {
+          for (const value of [`x${long}`, { long }, { longs: long }, "x".repeat(65_536), "x".repeat(65_537)]) {
             yield* memory.set(ada, "long", value)
             assert.deepStrictEqual(yield* get(memory, "long"), value)
           }
@@ -338,6 +366,26 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
 for (const [name, layer] of Object.entries(stores)) suite<unknown>(name, layer)
 
 describe("KeyValueMemory", () => {
+  it.effect("what is written while others are pruned stays", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const memory = yield* inNamespace("settings", store)
+      yield* memory.batchWrite(ada, [{ key: "a", value: 1 }, { key: "b", value: 1 }])
+      yield* TestClock.adjust(100)
+      let isFirst = true
+      const slow: MemoryStore.Service = {
+        ...store,
+        apply: (...args) =>
+          Effect.suspend(() => {
+            const meanwhile = isFirst ? memory.set(ada, "a", 2) : Effect.void
+            isFirst = false
+            return Effect.zipRight(meanwhile, store.apply(...args))
+          })
+      }
+      assert.strictEqual(yield* Effect.flatMap(inNamespace("settings", slow), (memory) => memory.prune(ada, 50)), 1)
+      assert.deepStrictEqual(yield* memory.keys(ada), ["a"])
+    }).pipe(Effect.provide(MemoryStore.layerInMemory)))
+
   const here = Layer.provideMerge(KeyValueMemory.layer("settings"), MemoryStore.layerInMemory)
 
   it.effect("is platform's KeyValueStore for one viewer, and takes over what one of platform's has", () =>

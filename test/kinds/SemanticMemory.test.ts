@@ -76,6 +76,7 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
       const { record } = yield* store(memory, ["Ada", "drinks", "tea"], { domain: "d" })
       const sentence = yield* put(db, draft("Ada drinks tea", { kind: "semantic" }))
       yield* put(db, draft("half a fact", { kind: "semantic", data: { subject: "Ada", domain: "d" } }))
+      yield* put(db, draft("most of one", { kind: "semantic", data: { subject: "Ada", predicate: "is", domain: "d" } }))
       assert.lengthOf(yield* memory.queryBySubject(ada, "Ada"), 1)
       assert.lengthOf(yield* memory.queryByDomain(ada, "d"), 1)
       assert.lengthOf(yield* memory.searchFacts(ada, "ada tea"), 1)

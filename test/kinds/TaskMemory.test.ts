@@ -126,6 +126,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
         }
         assert.lengthOf(yield* memory.queryEpisodes(ada, { limit: 3 }), 3)
         assert.deepStrictEqual(actions(yield* memory.getSimilarEpisodes(ada, "release", 1)), ["release"])
+        assert.deepStrictEqual(actions(yield* memory.getSimilarEpisodes(ada, "release talk")), ["release"])
         assert.deepStrictEqual(yield* memory.queryEpisodes(bob, {}), [])
         assert.deepStrictEqual(yield* memory.getRecentFailures(bob), [])
         assert.deepStrictEqual(yield* memory.getSimilarEpisodes(bob, "release"), [])

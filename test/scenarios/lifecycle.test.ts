@@ -1,0 +1,151 @@
+/** What a memory lives through, in the words of nexus-agents' guide: initialise, populate, use, persist, clean up. */
+import { assert, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as AdaptiveMemory from "../../src/kinds/AdaptiveMemory.ts"
+import * as BeliefMemory from "../../src/kinds/BeliefMemory.ts"
+import * as CoreMemory from "../../src/kinds/CoreMemory.ts"
+import * as GraphMemory from "../../src/kinds/GraphMemory.ts"
+import * as KeyValueMemory from "../../src/kinds/KeyValueMemory.ts"
+import * as KnowledgeVault from "../../src/kinds/KnowledgeVault.ts"
+import * as ProceduralMemory from "../../src/kinds/ProceduralMemory.ts"
+import * as ResourceMemory from "../../src/kinds/ResourceMemory.ts"
+import * as Retention from "../../src/kinds/Retention.ts"
+import * as SemanticMemory from "../../src/kinds/SemanticMemory.ts"
+import * as SessionMemory from "../../src/kinds/SessionMemory.ts"
+import * as TaskMemory from "../../src/kinds/TaskMemory.ts"
+import { MemoryStore } from "../../src/storage/MemoryStore.ts"
+import { id } from "../../src/testing/Sample.ts"
+import { files, opened, place } from "../vault/Place.ts"
+
+const scope = { agentId: "pilot" }
+const pilot = Viewer.make(scope)
+
+/** A small cap, so that there is something to clean up. */
+const kinds = MemoryKind.layer({ ...MemoryKind.episodic, cap: 3 })
+
+/** 1. Initialise: every kind over the one vault. */
+const initialise = (root: string) =>
+  Effect.gen(function*() {
+    const { store } = yield* opened(root)
+    const memory = yield* Effect.all({
+      settings: KeyValueMemory.make("settings"),
+      core: CoreMemory.make,
+      tasks: TaskMemory.make,
+      facts: SemanticMemory.make,
+      procedures: ProceduralMemory.make,
+      resources: ResourceMemory.make,
+      knowledge: KnowledgeVault.make,
+      beliefs: BeliefMemory.make,
+      graph: GraphMemory.make,
+      adaptive: AdaptiveMemory.make,
+      sessions: SessionMemory.make
+    }).pipe(Effect.provideService(MemoryStore, store))
+    return { ...memory, store }
+  })
+
+it.scoped("a memory is initialised, populated, used, persisted and cleaned up", () =>
+  Effect.gen(function*() {
+    const root = yield* place
+    yield* TestClock.setTime(Date.UTC(2026, 0, 1))
+
+    yield* Effect.scoped(Effect.gen(function*() {
+      const memory = yield* initialise(root)
+
+      // 2. Populate
+      yield* memory.core.setIdentity(pilot, {
+        name: "Pilot",
+        role: "navigator",
+        constraints: [],
+        capabilities: ["maps"]
+      })
+      yield* memory.settings.batchWrite(pilot, [
+        { key: "units", value: "metric" },
+        { key: "token", value: "t-1", metadata: { expiresAt: Date.UTC(2026, 0, 2) } }
+      ])
+      yield* memory.facts.storeFact(pilot, {
+        id: id("range"),
+        scope,
+        body: "",
+        data: { subject: "the boat", predicate: "has a range of", object: "300 miles", domain: "boat" }
+      })
+      yield* memory.procedures.storeProcedure(pilot, {
+        id: id("mooring"),
+        scope,
+        body: "",
+        data: { name: "moor", steps: [{ action: "slow down" }], triggers: ["harbour"], successes: 0, executions: 0 }
+      })
+      yield* memory.resources.store(pilot, { scope, body: "", data: { type: "file", location: "charts/north.pdf" } })
+      for (const name of ["Boat", "Harbour"]) {
+        yield* memory.graph.addEntity(pilot, { id: id(name), scope, body: "", data: { name, type: "thing" } })
+      }
+      yield* memory.graph.relate(pilot, { from: id("Boat"), to: id("Harbour"), type: "lies_in", weight: 1 })
+
+      // 3. Use
+      yield* Effect.scoped(Effect.gen(function*() {
+        const session = yield* memory.sessions.start(pilot, "first-leg")
+        yield* session.recordLearning("The tide turns at noon", { confidence: 0.9 })
+        const [mooring] = yield* memory.procedures.findProcedures(pilot, "we reach the harbour")
+        yield* memory.procedures.recordExecution(pilot, mooring!.record.id, true)
+        for (let n = 0; n < 5; n++) {
+          yield* TestClock.adjust("1 hour")
+          const outcome = n === 0 ? "failure" : "success"
+          yield* memory.tasks.recordEpisode(pilot, {
+            scope,
+            body: "",
+            data: { task: { taskId: `${n}`, action: `leg ${n}`, outcome } }
+          })
+        }
+      }))
+      const { record } = yield* memory.beliefs.retain(pilot, {
+        scope,
+        body: "",
+        data: { subject: "the north channel", predicate: "is", object: "open", sourceType: "observation" }
+      })
+      yield* memory.beliefs.supersede(pilot, record.id, {
+        scope,
+        body: "",
+        data: { subject: "the north channel", predicate: "is", object: "closed", sourceType: "external" }
+      }, { reason: "the harbour master says so" })
+      yield* memory.knowledge.store(pilot, {
+        id: id("route"),
+        scope,
+        body: "Go south about.",
+        data: { title: "Route", category: "decision" }
+      })
+      const [first] = yield* memory.adaptive.retrieve(pilot, {
+        text: "north channel",
+        weights: { recency: 0, importance: 0 }
+      })
+      assert.strictEqual(first?.record.summary, "the north channel is closed")
+    }))
+
+    // 4. Persist: the vault was closed, and another process opens it
+    const memory = yield* initialise(root)
+    assert.deepStrictEqual(yield* memory.settings.get(pilot, "units"), Option.some("metric"))
+    assert.strictEqual(Option.getOrThrow(yield* memory.core.getIdentity(pilot)).data.name, "Pilot")
+    assert.lengthOf(yield* memory.sessions.search(pilot, "tide"), 1)
+    assert.lengthOf(yield* memory.tasks.queryEpisodes(pilot, {}), 5)
+    assert.deepStrictEqual((yield* memory.graph.traverse(pilot, id("Boat"))).map(({ data }) => data.name), ["Harbour"])
+    const [closed] = yield* memory.beliefs.query(pilot, { subject: "the north channel" })
+    assert.strictEqual(closed?.data.object, "closed")
+
+    // 5. Clean up: what is over is closed or archived, what is too much is retired, what has expired is erased
+    yield* TestClock.adjust("1 day")
+    yield* memory.facts.invalidateFact(pilot, id("range"))
+    yield* memory.knowledge.archive(pilot, id("route"))
+    const enforce = (dryRun: boolean) =>
+      Effect.provideService(Retention.enforce(Viewer.system(), { dryRun }), MemoryStore, memory.store)
+    const would = yield* enforce(true)
+    assert.deepStrictEqual((yield* enforce(false)).map(({ id }) => id), would.map(({ id }) => id))
+    assert.deepStrictEqual(would.map(({ summary }) => summary), ["leg 1", "leg 2"])
+    assert.isAbove(yield* memory.store.compact, 0)
+    assert.isFalse(Object.values(files(root)).some((text) => /key: token|leg [12]/.test(text)))
+    assert.deepStrictEqual(yield* memory.settings.keys(pilot), ["units"])
+    assert.deepStrictEqual(yield* memory.facts.queryBySubject(pilot, "the boat"), [])
+    assert.lengthOf(yield* memory.tasks.getRecentFailures(pilot), 1)
+    assert.lengthOf(yield* memory.knowledge.findByCategory(pilot, "archive"), 1)
+  }).pipe(Effect.provide(kinds)))
