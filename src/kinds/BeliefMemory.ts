@@ -14,7 +14,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import { MemoryId, stableId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { byRecency, deriveSummary, Unit } from "../domain/MemoryRecord.ts"
+import { deriveSummary, Unit } from "../domain/MemoryRecord.ts"
 import type * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { check, invalid } from "../storage/Check.ts"
@@ -187,7 +187,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
             return yield* require("supersede", viewer, next)
           })),
     reinforce: (viewer, id, by, because) =>
-      move("reinforce", viewer, id, by, because, (confidence) => Math.min(1, confidence + by * (1 - confidence))),
+      move("reinforce", viewer, id, by, because, (confidence) => confidence + by * (1 - confidence)),
     weaken: (viewer, id, by, because) => move("weaken", viewer, id, by, because, (confidence) => confidence * (1 - by)),
     history: (viewer, id) => Effect.withSpan(beliefs.history(viewer, id), "BeliefMemory.history"),
     audit: (viewer, id) =>
@@ -210,5 +210,5 @@ const toDraft = (belief: DraftOf<Belief>): DraftOf<Belief> => ({
 
 const surenessOf = ({ record }: Typed<Belief>): number => record.confidence ?? confidenceOf.medium
 
-const surestFirst = (a: Typed<Belief>, b: Typed<Belief>): number =>
-  surenessOf(b) - surenessOf(a) || byRecency(a.record, b.record)
+/** Ties stay as they are: newest first. */
+const surestFirst = (a: Typed<Belief>, b: Typed<Belief>): number => surenessOf(b) - surenessOf(a)

@@ -6,7 +6,6 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { byRecency } from "../domain/MemoryRecord.ts"
 import * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
@@ -75,5 +74,6 @@ const isIn = (context: string) => (trigger: string): boolean => {
   return phrase !== "" && context.includes(phrase)
 }
 
+/** Ties stay as they are: newest first. */
 const bestFirst = (a: Typed<Procedure>, b: Typed<Procedure>): number =>
-  successRate(b.data) - successRate(a.data) || b.data.executions - a.data.executions || byRecency(a.record, b.record)
+  successRate(b.data) - successRate(a.data) || b.data.executions - a.data.executions

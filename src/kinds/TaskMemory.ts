@@ -6,7 +6,7 @@ import * as Schema from "effect/Schema"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { Limit, type MemoryFilter } from "../domain/MemoryFilter.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { byRecency, importanceOf, Millis } from "../domain/MemoryRecord.ts"
+import { importanceOf, Millis } from "../domain/MemoryRecord.ts"
 import * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { check } from "../storage/Check.ts"
@@ -92,5 +92,5 @@ export const layer: Layer.Layer<TaskMemory, never, MemoryStore> = Layer.effect(T
 
 const isTask: Where = { "data.task": { exists: true } }
 
-const latestFirst = (a: Typed<unknown>, b: Typed<unknown>): number =>
-  b.record.validAt - a.record.validAt || byRecency(a.record, b.record)
+/** Ties stay as they are: newest first. */
+const latestFirst = (a: Typed<unknown>, b: Typed<unknown>): number => b.record.validAt - a.record.validAt

@@ -8,7 +8,7 @@ import * as BeliefMemory from "../../src/kinds/BeliefMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, bob, get, id } from "../../src/testing/Sample.ts"
 import { strings } from "../contract/naughty.ts"
-import { onEveryStore, reason } from "./EveryStore.ts"
+import { interleaved, onEveryStore, reason } from "./EveryStore.ts"
 
 const because = { reason: "she said so" }
 const belief = (
@@ -102,9 +102,10 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
 
   law(
     "two that supersede it at once leave one in its place, and the other is told",
-    (memory) =>
+    (alone, store) =>
       Effect.gen(function*() {
-        const bern = yield* retain(memory, "Bern")
+        const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
+        const bern = yield* retain(alone, "Bern")
         const both = yield* Effect.all(
           [memory.supersede(ada, bern, belief("Basel"), because), memory.supersede(ada, bern, belief("Rome"), because)],
           { concurrency: 2, mode: "either" }
@@ -130,8 +131,9 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
 
   law(
     "reinforced by a share of what is missing, weakened by a share of what is there; concurrent changes all count",
-    (memory) =>
+    (_, store) =>
       Effect.gen(function*() {
+        const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
         const bern = yield* retain(memory, "Bern", { confidence: 0.5 })
         assert.closeTo((yield* memory.reinforce(ada, bern, 0.5, because)).record.confidence!, 0.75, 1e-9)
         assert.closeTo((yield* memory.weaken(ada, bern, 0.2, because)).record.confidence!, 0.6, 1e-9)
@@ -169,6 +171,8 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
         assert.deepInclude(audit.at(-1), { action: "supersede", revision: 29, reason: "moved" })
         const forged = { ...belief("Nice"), data: { ...belief("Nice").data, audit } }
         assert.deepStrictEqual(yield* memory.audit(ada, (yield* memory.retain(ada, forged)).record.id), [])
+        const { audit: kept } = (yield* memory.revise(ada, proof, { audit }, because)).data
+        assert.deepStrictEqual(kept?.map(({ reason }) => reason), [because.reason])
         assert.strictEqual(yield* reason(memory.weaken(ada, proof, 0.5, { reason: " " })), "invalid_draft")
       })
   )

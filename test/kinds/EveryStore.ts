@@ -33,6 +33,12 @@ export const onEveryStore = <I, S>(
   for (const [storeName, store] of Object.entries(stores)) on<unknown>(storeName, store)
 }
 
+/** One that lets others in between a read and what is written for it. */
+export const interleaved = (store: MemoryStore.Service): MemoryStore.Service => ({
+  ...store,
+  get: (viewer, ids) => Effect.tap(store.get(viewer, ids), () => Effect.yieldNow())
+})
+
 export const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 /** What somebody might ask. */

@@ -5,7 +5,7 @@ import * as Layer from "effect/Layer"
 import * as ProceduralMemory from "../../src/kinds/ProceduralMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, bob, draft, id, put } from "../../src/testing/Sample.ts"
-import { onEveryStore, reason } from "./EveryStore.ts"
+import { interleaved, onEveryStore, reason } from "./EveryStore.ts"
 
 const store = (
   memory: ProceduralMemory.Service,
@@ -73,8 +73,9 @@ onEveryStore("ProceduralMemory", ProceduralMemory.ProceduralMemory, ProceduralMe
       assert.lengthOf(yield* find(memory, "deploy"), 120)
     }))
 
-  law("executions at once are all counted", (memory) =>
+  law("executions at once are all counted", (_, db) =>
     Effect.gen(function*() {
+      const memory = yield* Effect.provideService(ProceduralMemory.make, MemoryStore.MemoryStore, interleaved(db))
       const { record } = yield* store(memory, "deploy")
       const outcomes = Array.from({ length: 30 }, (_, n) => n % 3 > 0)
       yield* Effect.forEach(outcomes, (success) => memory.recordExecution(ada, record.id, success), {

@@ -64,10 +64,10 @@ onEveryStore("ResourceMemory", ResourceMemory.ResourceMemory, ResourceMemory.lay
         assert.strictEqual(yield* reason(store(memory, "")), "invalid_draft")
         assert.strictEqual(yield* reason(store(memory, "a", { size: -1 })), "invalid_draft")
         for (const lastModified of [-1, NaN, 0.5, 8.64e15 + 1, Infinity]) {
-        assert.strictEqual(yield* reason(store(memory, "a", { lastModified })), "invalid_draft")
-      }
-      assert.strictEqual((yield* store(memory, "a", { lastModified: 8.64e15 })).data.lastModified, 8.64e15)
-      for (const text of hostile) yield* memory.search(ada, text)
+          assert.strictEqual(yield* reason(store(memory, "a", { lastModified })), "invalid_draft")
+        }
+        assert.strictEqual((yield* store(memory, "a", { lastModified: 8.64e15 })).data.lastModified, 8.64e15)
+        for (const text of hostile) yield* memory.search(ada, text)
         assert.strictEqual(yield* reason(memory.search(ada, "a", 0)), "invalid_draft")
       })
   )

@@ -103,6 +103,21 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
+    law("what matters more by the time it would go stays, and another goes", (store) =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 4; n++) {
+          yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))
+          yield* TestClock.adjust(1)
+        }
+        const meanwhile = store.update(ada, id("0"), { importance: 1 }, { ifRevision: 1 })
+        const gone = yield* Effect.provideService(Retention.enforce(system), MemoryStore.MemoryStore, {
+          ...store,
+          apply: (...args) => Effect.zipRight(Effect.option(meanwhile), store.apply(...args))
+        })
+        assert.deepStrictEqual(bodies(gone), ["1"])
+        assert.deepStrictEqual((yield* listed(store, ada)).toSorted(), ["0", "2", "3"])
+      }))
+
     law("beside writers and another of its kind, as many stay as may", (store) =>
       Effect.gen(function*() {
         for (let n = 0; n < 20; n++) yield* put(store, scrap(`${n}`, { id: id(`${n}`) }))

@@ -2,6 +2,7 @@ import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
 import * as SemanticMemory from "../../src/kinds/SemanticMemory.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, bob, draft, get, id, put } from "../../src/testing/Sample.ts"
 import { strings } from "../contract/naughty.ts"
 import { hostile, onEveryStore, reason } from "./EveryStore.ts"
@@ -16,6 +17,7 @@ const store = (
   const { body = "", domain, ...times } = fields
   return memory.storeFact(ada, { scope, body, data: { subject, predicate, object, domain }, ...times })
 }
+const over = (db: MemoryStore.Service) => Effect.provideService(SemanticMemory.make, MemoryStore.MemoryStore, db)
 const objects = (all: ReadonlyArray<{ readonly data: SemanticMemory.Fact }>) => all.map(({ data }) => data.object)
 
 onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.layer, (law) => {
@@ -85,6 +87,22 @@ onEveryStore("SemanticMemory", SemanticMemory.SemanticMemory, SemanticMemory.lay
       assert.strictEqual(yield* reason(memory.invalidateFact(ada, id("none"))), "not_found")
       assert.strictEqual(yield* reason(memory.invalidateFact(ada, sentence.id)), "not_found")
       assert.isUndefined((yield* get(db, ada, sentence.id))?.invalidAt)
+    }))
+
+  law("what is ended while it is being ended stays as it ended first", (_, db) =>
+    Effect.gen(function*() {
+      const { record } = yield* store(yield* over(db), ["Ada", "lives in", "Bern"])
+      yield* TestClock.setTime(1_000)
+      const memory = yield* over({
+        ...db,
+        update: (...args) =>
+          Effect.zipRight(
+            Effect.option(db.update(ada, record.id, { invalidAt: 500 }, { ifRevision: 1 })),
+            db.update(...args)
+          )
+      })
+      yield* memory.invalidateFact(ada, record.id)
+      assert.deepInclude(yield* get(db, ada, record.id), { invalidAt: 500, revision: 2 })
     }))
 
   law(
