@@ -1,3 +1,4 @@
+import { availableParallelism } from "node:os"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 
@@ -7,6 +8,8 @@ const src = (path: string) => fileURLToPath(new URL(`./src/${path}`, import.meta
 export default defineConfig({
   test: {
     testTimeout: 30_000,
+    maxWorkers: Math.max(2, availableParallelism() - 1), // the default leaves one of two cores idle
+    minWorkers: 1,
     projects: [
       {
         resolve: {
