@@ -83,19 +83,18 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
       Effect.withSpan(self, `KeyValueMemory.${name}`, { attributes: { namespace } })
     const where = { "data.namespace": { eq: namespace } } as const
 
-    const isOurs = (viewer: Viewer.Any) => ({ data, record }: Typed<Payload.Entry>) =>
-      data.namespace === namespace && MemoryScope.key(record.scope) === MemoryScope.key(Viewer.scopeOf(viewer)) &&
-      record.id === idOf(record.scope, namespace, data.key)
+    const isOurs = ({ data, record }: Typed<Payload.Entry>) =>
+      data.namespace === namespace && record.id === idOf(record.scope, namespace, data.key)
 
     const find = (viewer: Viewer.Any, key: string) =>
       Effect.map(
         records.get(Viewer.exactly(viewer), idOf(Viewer.scopeOf(viewer), namespace, key)),
-        Option.filter(isOurs(viewer))
+        Option.filter(isOurs)
       )
     const all = (viewer: Viewer.Any) =>
       Effect.map(
         records.all(Viewer.exactly(viewer), { scope: Viewer.scopeOf(viewer), where, closed: true }),
-        (found) => found.filter(isOurs(viewer))
+        (found) => found.filter(isOurs)
       )
 
     const draftOf = (viewer: Viewer.Any, { key, metadata = {} }: Entry, value: Payload.Json): Draft => {
@@ -171,7 +170,7 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
           "search",
           Effect.map(
             records.search(Viewer.exactly(viewer), { text, scope: Viewer.scopeOf(viewer), where, limit }),
-            (found) => found.filter(isOurs(viewer)).map(entryOf)
+            (found) => found.filter(isOurs).map(entryOf)
           )
         ),
       prune: (viewer, olderThan) => span("prune", remove(viewer, (record) => recencyOf(record) < olderThan))

@@ -291,7 +291,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
             assert.deepStrictEqual(yield* get(memory, text), n % 2 ? text : [text], text)
           }
           assert.sameMembers(Array.from(yield* memory.keys(ada)), some)
-          const long = "\u{1f600}".repeat(25_000)
+          const long = "\u{1f600}".repeat(40_000)
           for (const value of [`x${long}`, { long }, { longs: long }, "x".repeat(65_536), "x".repeat(65_537)]) {
             yield* memory.set(ada, "long", value)
             assert.deepStrictEqual(yield* get(memory, "long"), value)
