@@ -1,4 +1,5 @@
 /** Whose a record is. There is no "no scope": `Global` has to be said. */
+import * as Arbitrary from "effect/Arbitrary"
 import * as Schema from "effect/Schema"
 
 /** 1..256 UTF-16 units, no control characters, no `/` or `\`, never `.` or `..`. Compared byte for byte, after NFC. */
@@ -34,14 +35,22 @@ export const Global = "global"
 
 export interface Ids extends Schema.Struct.Type<typeof ids> {}
 
+/** Of the library's own rows: a run that no viewer can be in, since its id is none. Only `System` sees and writes it. */
+export const Internal = { runId: "\u0000" } as const
+export const isInternal = (scope: MemoryScope): boolean => scope !== Global && scope.runId === Internal.runId
+
 /** `Global`, or at least one id. `{}` is refused with `invalid_scope`. */
 export type MemoryScope = typeof Global | Ids
-export const MemoryScope: Schema.Schema<MemoryScope> = Schema.Union(
+const Somebodys = Schema.Union(
   Schema.Literal(Global),
   Schema.Struct(ids).pipe(Schema.filter((scope) => fields.some((field) => scope[field] !== undefined), {
     message: () => "a scope needs at least one id; say Global where everyone may read"
   }))
-).annotations({ identifier: "MemoryScope" })
+)
+export const MemoryScope: Schema.Schema<MemoryScope> = Schema.Union(
+  ...Somebodys.members,
+  Schema.Struct({ runId: Schema.Literal(Internal.runId) })
+).annotations({ identifier: "MemoryScope", arbitrary: () => Arbitrary.makeLazy(Somebodys) })
 
 /** Seed 3: throws where the scope names nothing and nobody. */
 export const assertScope = (scope: MemoryScope): void => Schema.asserts(MemoryScope)(scope)

@@ -7,7 +7,7 @@
  * ```
  */
 import * as Schema from "effect/Schema"
-import { fields, Global, ids, matchesScope, type MemoryScope, same, ScopeId } from "./MemoryScope.ts"
+import { fields, Global, ids, isInternal, matchesScope, type MemoryScope, same, ScopeId } from "./MemoryScope.ts"
 
 export const Tenant = ScopeId
 export const Reach = Schema.Literal("exact", "within")
@@ -61,5 +61,6 @@ export const sees = (viewer: Any, scope: MemoryScope): boolean => {
   if (viewer.reach === "exact") {
     return scope === Global || fields.every((field) => scope[field] === undefined || same(scope[field], viewer[field]))
   }
+  if (isInternal(scope)) return false
   return fields.every((field) => viewer[field] === undefined) || (scope !== Global && matchesScope(scope, viewer))
 }

@@ -25,7 +25,7 @@ export class Scopes {
   }
 
   /**
-   * `undefined`: all of them. Cost: of an `exact` viewer at most 32 look-ups, whatever the number of scopes; of one
+   * `undefined`: all of them, which the library alone sees where it has rows of its own. Cost: of an `exact` viewer at most 32 look-ups, whatever the number of scopes; of one
    * `within`, the scopes that have the rarest of his ids.
    */
   seenBy(viewer: Viewer.Any): ReadonlyArray<number> | undefined {
@@ -34,12 +34,18 @@ export class Scopes {
       return subsets(viewer).flatMap((scope) => this.#numbers.get(MemoryScope.key(scope)) ?? [])
     }
     const ids = idsOf(viewer)
-    if (ids.length === 0) return undefined
+    if (ids.length === 0) return this.#numbers.has(internal) ? this.#ofOthers() : undefined
     const having = ids.map((id) => this.#having.get(id) ?? [])
     const fewest = having.reduce((least, scopes) => scopes.length < least.length ? scopes : least)
     return ids.length === 1 ? fewest : fewest.filter((number) => Viewer.sees(viewer, this.all[number]!))
   }
+
+  #ofOthers(): ReadonlyArray<number> {
+    return Array.from(this.all.keys()).filter((number) => !MemoryScope.isInternal(this.all[number]!))
+  }
 }
+
+const internal = MemoryScope.key(MemoryScope.Internal)
 
 const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
   MemoryScope.fields.flatMap((field) => ids[field] === undefined ? [] : [MemoryScope.key({ [field]: ids[field] })])

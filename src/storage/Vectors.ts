@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { embeddingText, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { isInternal } from "../domain/MemoryScope.ts"
 import { Embeddings, hashOf } from "../ranking/Embeddings.ts"
 import { invalid } from "./Check.ts"
 
@@ -68,7 +69,7 @@ export const make = (
       const found = new Map<string, Unembedded>()
       for (const record of yield* records) {
         if (found.size >= limit) break
-        if (isExpired(record, now)) continue
+        if (isExpired(record, now) || isInternal(record.scope)) continue
         const hash = hashOf(record)
         if (embeddings.get(model, hash) === undefined) found.set(hash, { hash, text: embeddingText(record) })
       }

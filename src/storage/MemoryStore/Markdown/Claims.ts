@@ -32,6 +32,7 @@ export const scopeOf = (
   matter: Readonly<Record<string, unknown>>
 ): Either.Either<MemoryScope.MemoryScope, string> =>
   Either.gen(function*() {
+    if (place.scope === Layout.internal) return MemoryScope.Internal
     const ids: Record<string, string> = {}
     for (const field of MemoryScope.fields) {
       const segment = place.scope === MemoryScope.Global ? undefined : place.scope.get(field)

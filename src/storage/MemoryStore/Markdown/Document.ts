@@ -60,7 +60,7 @@ export const print = (
     createdAt: Frontmatter.time(record.createdAt),
     updatedAt: Frontmatter.time(record.updatedAt),
     tenant: tenant === "default" ? undefined : tenant,
-    ...(scope === MemoryScope.Global ? {} : scope),
+    ...(scope === MemoryScope.Global || MemoryScope.isInternal(scope) ? {} : scope),
     tags: record.tags.length > 0 ? record.tags : undefined,
     importance: record.importance,
     confidence: record.confidence,

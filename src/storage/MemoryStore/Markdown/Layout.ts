@@ -10,10 +10,12 @@
  */
 import { sha256 } from "../../../domain/Digest.ts"
 import { foreign, type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
-import { type Field, fields, Global, type MemoryScope } from "../../../domain/MemoryScope.ts"
+import { type Field, fields, Global, isInternal, type MemoryScope } from "../../../domain/MemoryScope.ts"
 
 /** Sidecars: whatever is below is no record. */
 export const hidden = ".effect-memory"
+/** But for the library's own rows. Raw conversation: what hides the sidecars from git hides it too. */
+export const internal = `${hidden}/outbox`
 
 const folders: Readonly<Record<Field, string>> = {
   userId: "users",
@@ -49,7 +51,9 @@ export const noteId = (path: string): MemoryId => foreign("file", path.normalize
 
 /** The canonical path, with `/`. */
 export const pathOf = (tenant: string, scope: MemoryScope, id: MemoryId): string =>
-  `${tenantFolder(tenant)}${folderOf(scope)}/${id}.md`
+  isInternal(scope)
+    ? `${internal}/${tenantFolder(tenant)}${id}.md`
+    : `${tenantFolder(tenant)}${folderOf(scope)}/${id}.md`
 
 const folderOf = (scope: MemoryScope): string =>
   scope === Global
@@ -61,7 +65,7 @@ export interface Place {
   /** `undefined`: the default tenant. */
   readonly tenant: string | undefined
   /** By segment. Empty outside of every scope folder: a note that lies about, `Global`. */
-  readonly scope: typeof Global | ReadonlyMap<Field, string>
+  readonly scope: typeof Global | typeof internal | ReadonlyMap<Field, string>
   /** `undefined`: a name of somebody's own choosing. */
   readonly id: MemoryId | undefined
   /** Without `.md`. */
@@ -73,10 +77,13 @@ export const isBelow = (path: string): boolean =>
   !path.includes("\0") && path.split(/[\\/]/).every((part) => part !== "" && part !== "." && part !== "..")
 
 /** Whether a look at the folder could come by it. */
-export const isRecord = (path: string): boolean => isBelow(path) && !/(?:^|\/)\./.test(path) && path.endsWith(".md")
+export const isRecord = (path: string): boolean =>
+  isBelow(path) && path.endsWith(".md") && !/(?:^|\/)\./.test(isOurs(path) ? path.slice(internal.length) : path)
+
+const isOurs = (path: string): boolean => path.startsWith(`${internal}/`)
 
 export const placeOf = (path: string): Place => {
-  const parts = path.split("/")
+  const parts = (isOurs(path) ? path.slice(internal.length + 1) : path).split("/")
   const name = parts.pop()!.replace(/\.md$/, "") // split gives one at least
   const tenant = parts[0] === "tenants" && parts.length > 1 ? parts.splice(0, 2)[1] : undefined
   const scope = new Map<Field, string>()
@@ -87,7 +94,7 @@ export const placeOf = (path: string): Place => {
   }
   return {
     tenant,
-    scope: scope.size > 0 ? scope : Global, // folders of one's own below it don't widen it
+    scope: isOurs(path) ? internal : scope.size > 0 ? scope : Global, // folders of one's own below it don't widen it
     id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // as the pattern says
     name
   }

@@ -1,8 +1,12 @@
-/** Every file of the folder that can be a record. A link is named, and not followed; what begins with a dot is hidden. */
+/**
+ * Every file of the folder that can be a record. A link is named, and not followed; what begins with a dot is hidden, but
+ * for the rows of the library.
+ */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { Disk } from "./Disk.ts"
+import { internal } from "./Layout.ts"
 
 const concurrency = 32
 
@@ -27,5 +31,5 @@ export const make = (
       return (yield* disk.isLink(path)) ? [path] : yield* within(path)
     }).pipe(Effect.catchAll((error) => Effect.sync(() => unreadable(path, error))))
 
-  return within("")
+  return Effect.zipWith(within(""), below(internal), (records, rows) => records.concat(rows))
 }
