@@ -135,6 +135,8 @@ export * as Retirement from "./harness/Retirement.ts"
 export * as RateLimit from "./harness/RateLimit.ts"
 /** AGENTS.md and its like, from the root of the tree down to where the agent works. */
 export * as InstructionFiles from "./harness/InstructionFiles.ts"
+/** What bears on a turn, for the end of it. */
+export * as Injection from "./harness/Injection.ts"
 /** Memory as text for a model. */
 export * as PromptBlock from "./harness/PromptBlock.ts"
 

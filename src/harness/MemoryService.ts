@@ -25,10 +25,11 @@ import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as AheadClock from "./AheadClock.ts"
 import * as Guard from "./Guard.ts"
 import * as IndexBlock from "./IndexBlock.ts"
+import * as Injection from "./Injection.ts"
 import * as InstructionFiles from "./InstructionFiles.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
 import * as MemorySpec from "./MemorySpec.ts"
-import type { PromptBlock } from "./PromptBlock.ts"
+import * as PromptBlock from "./PromptBlock.ts"
 import * as Remembering from "./Remembering.ts"
 import * as Seeding from "./Seeding.ts"
 import * as Telling from "./Telling.ts"
@@ -90,7 +91,12 @@ export interface Service {
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 
   /** The memory index: summaries and ids, 30 by default, for the system prompt. */
-  readonly index: BestEffort<PromptBlock>
+  readonly index: BestEffort<PromptBlock.PromptBlock>
+  /**
+   * What bears on the last user message, 5 records by default, for the end of it and for this call alone. Empty where the
+   * last message is not a user's, where nothing is found, and where it could not be looked for.
+   */
+  readonly context: (turn: ReadonlyArray<Message>) => BestEffort<PromptBlock.PromptBlock>
   /** `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
@@ -141,6 +147,10 @@ const make = (
       ? yield* Seeding.make(files.value, (viewer) => degraded(viewer, "instructions"))
       : () => Effect.void
 
+    const inject = spec.enabled ? Injection.make(remembering.recall) : () => Effect.succeed(PromptBlock.empty)
+    const context = (viewer: Viewer.Viewer, turn: ReadonlyArray<Message>) =>
+      Effect.catchAll(inject(viewer, turn), (error) => Effect.as(degraded(viewer, "context")(error), PromptBlock.empty))
+
     const embedded = (viewer: Viewer.Viewer, wanted: boolean, record: MemoryRecord) =>
       wanted ? remembering.embed(viewer, [record]) : Effect.void
 
@@ -175,7 +185,8 @@ const make = (
           ? IndexBlock.read(store, viewer, kinds, spec.maxIndexEntries).pipe(
             Effect.catchAll((error) => Effect.as(degraded(viewer, "index")(error), IndexBlock.unavailable))
           )
-          : Effect.succeed({ text: "", ids: [], leftOut: 0 })),
+          : Effect.succeed(PromptBlock.empty)),
+      context: (turn) => operation("context", (viewer) => context(viewer, turn)),
       instructions: operation("instructions", (viewer) =>
         Option.match(files, {
           onNone: () => Effect.succeed(""),
