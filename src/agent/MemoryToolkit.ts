@@ -5,14 +5,18 @@
 import * as EmbeddingModel from "@effect/ai/EmbeddingModel"
 import * as LanguageModel from "@effect/ai/LanguageModel"
 import * as Model from "@effect/ai/Model"
-import type * as Prompt from "@effect/ai/Prompt"
+import * as Prompt from "@effect/ai/Prompt"
 import * as Tool from "@effect/ai/Tool"
 import * as Toolkit from "@effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
+import * as Inspectable from "effect/Inspectable"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
+import { Message } from "../domain/Message.ts"
+import * as MemoryService from "../harness/MemoryService.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
@@ -76,6 +80,69 @@ export const layerEmbedder = (
           })
       }))
   )
+
+/**
+ * Every call of the model below is given what `context` finds for its prompt, at the end of the last user message:
+ * all before it is byte for byte what it was, so a provider's cache of it holds. It is of this call alone; neither the
+ * caller's prompt nor the history of a `Chat` has it. Where there is nothing to say, the prompt goes as it came.
+ *
+ * It acts for whoever calls, where `MemoryService.as` says who, and else for whom it was built: one layer serves many.
+ * Give `layerCompletion` the model below, and not this one: extraction is no turn.
+ */
+export const layerInjected: Layer.Layer<
+  LanguageModel.LanguageModel,
+  never,
+  LanguageModel.LanguageModel | MemoryService.MemoryService | MemoryService.CurrentViewer
+> = Layer.effect(
+  LanguageModel.LanguageModel,
+  Effect.gen(function*() {
+    const model = yield* LanguageModel.LanguageModel
+    const { context } = yield* MemoryService.MemoryService
+    const builtFor = yield* MemoryService.CurrentViewer
+
+    const informed = <A extends { readonly prompt: Prompt.RawInput }>(options: A): Effect.Effect<A> =>
+      Effect.gen(function*() {
+        const viewer = yield* Effect.serviceOption(MemoryService.CurrentViewer)
+        const prompt = Prompt.make(options.prompt)
+        const { text } = yield* context(prompt.content.map(turnOf)).pipe(
+          MemoryService.as(Option.getOrElse(viewer, () => builtFor))
+        )
+        return { ...options, prompt: text === "" ? prompt : withEnding(prompt, text) }
+      })
+
+    return {
+      generateText: (options) => Effect.flatMap(informed(options), (options) => model.generateText(options)),
+      generateObject: (options) => Effect.flatMap(informed(options), (options) => model.generateObject(options)),
+      streamText: (options) => Stream.unwrap(Effect.map(informed(options), (options) => model.streamText(options)))
+    }
+  })
+)
+
+/** At the end of the last user message, after a blank line. A prompt without one stays as it is. */
+const withEnding = (prompt: Prompt.Prompt, text: string): Prompt.Prompt => {
+  const last = prompt.content.findLastIndex(({ role }) => role === "user")
+  const part = Prompt.makePart("text", { text: `\n\n${text}` })
+  return Prompt.fromMessages(
+    prompt.content.map((message, at) =>
+      at === last && message.role === "user" ? { ...message, content: [...message.content, part] } : message
+    )
+  )
+}
+
+/** What it says; what tools were asked and answered is marked as such. */
+const turnOf = (message: Prompt.Message): Message => {
+  if (message.role === "system") return new Message({ role: "system", content: message.content })
+  const parts: ReadonlyArray<Prompt.Part> = message.content
+  const content = parts.flatMap((part) =>
+    part.type === "text"
+      ? [part.text]
+      : message.role === "tool" && part.type === "tool-result"
+      ? [Inspectable.toStringUnknown(part.result, 0)]
+      : []
+  ).join("\n")
+  const tool = message.role === "tool" || (content === "" && parts.some(({ type }) => type.startsWith("tool-")))
+  return new Message({ role: message.role, content, ...(tool && { tool }) })
+}
 
 /** A provider may refuse an empty system message. */
 const messages = ({ system, user }: Completion.Prompt): Prompt.RawInput => [

@@ -1,27 +1,41 @@
 import * as AiError from "@effect/ai/AiError"
+import * as Chat from "@effect/ai/Chat"
 import * as EmbeddingModel from "@effect/ai/EmbeddingModel"
 import * as LanguageModel from "@effect/ai/LanguageModel"
 import * as Model from "@effect/ai/Model"
 import * as Prompt from "@effect/ai/Prompt"
 import type * as Response from "@effect/ai/Response"
 import * as Tool from "@effect/ai/Tool"
+import * as Toolkit from "@effect/ai/Toolkit"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryToolkit from "../../src/agent/MemoryToolkit.ts"
 import * as MemoryTools from "../../src/agent/MemoryTools.ts"
+import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
+import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada, down as storeDown, draft, heard, over } from "../harness/Service.ts"
 
 const pilot = Viewer.make({ agentId: "pilot", runId: "run-7" })
 const down = new AiError.UnknownError({ module: "Test", method: "ask", description: "key sk-123 refused" })
 
 const text = (text: string): Response.PartEncoded => ({ type: "text", text })
 const call = (name: string, params: unknown): Response.PartEncoded => ({ type: "tool-call", id: "call", name, params })
+
+const streamed = (part: Response.PartEncoded): ReadonlyArray<Response.StreamPartEncoded> =>
+  part.type === "text"
+    ? [{ type: "text-start", id: "0" }, { type: "text-delta", id: "0", delta: part.text }, {
+      type: "text-end",
+      id: "0"
+    }]
+    : []
 
 /** A model of @effect/ai that says what it is told to, in turn, and writes down what it was asked. */
 const scripted = (...script: Array<ReadonlyArray<Response.PartEncoded>>) => {
@@ -34,7 +48,11 @@ const scripted = (...script: Array<ReadonlyArray<Response.PartEncoded>>) => {
     })
   const model = Layer.effect(
     LanguageModel.LanguageModel,
-    LanguageModel.make({ generateText: next, streamText: () => Stream.fail(down) })
+    LanguageModel.make({
+      generateText: next,
+      streamText: (options) =>
+        Stream.unwrap(Effect.map(next(options), (parts) => Stream.fromIterable(parts.flatMap(streamed))))
+    })
   )
   return { asked, model }
 }
@@ -177,4 +195,276 @@ describe("MemoryToolkit.layerEmbedder", () => {
       const error = yield* Effect.flip(Effect.provide(embed(["a"]), wrong))
       assert.include(error.message, "3 dimensions, not 2")
     }))
+})
+
+describe("MemoryToolkit.layerInjected", () => {
+  const bob = Viewer.make({ userId: "bob" })
+  const block = (prompt: Prompt.Prompt) => blocks(prompt).join()
+  const blocks = (prompt: Prompt.Prompt) => JSON.stringify(prompt).match(/<memory>.*?<\/memory>/g) ?? []
+  /** All that goes to the provider before our block. */
+  const prefix = (prompt: Prompt.Prompt) => JSON.stringify(prompt.content).split(/,\{[^{}]*\\n\\n<memory>/)[0]!
+  const generate = (prompt: Prompt.RawInput) => LanguageModel.generateText({ prompt })
+
+  /** A model that is injected for Ada, who likes tea, where nobody else asks. */
+  const injected = (
+    { asked, model }: ReturnType<typeof scripted>,
+    memory: Layer.Layer<MemoryService.MemoryService, never, never> = MemoryService.layerTest()
+  ) => {
+    const built = MemoryToolkit.layerInjected.pipe(
+      Layer.provide(Layer.succeed(MemoryService.CurrentViewer, ada)),
+      Layer.provide(model),
+      Layer.provideMerge(memory)
+    )
+    return <A, E>(
+      body: (asked: ReadonlyArray<LanguageModel.ProviderOptions>) => Effect.Effect<
+        A,
+        E,
+        LanguageModel.LanguageModel | MemoryService.MemoryService
+      >
+    ) =>
+      Effect.gen(function*() {
+        const { put } = yield* MemoryService.MemoryService
+        yield* put(draft("Likes green tea")).pipe(MemoryService.as(ada))
+        yield* put(draft("Likes black tea", { scope: { userId: "bob" } })).pipe(MemoryService.as(bob))
+        return yield* body(asked)
+      }).pipe(Effect.provide(built))
+  }
+
+  it.effect("every way to call is given the block: after a blank line, at the end of the last user message", () =>
+    injected(scripted([text("a")], [text("{\"tea\":1}")], [text("c")]))((asked) =>
+      Effect.gen(function*() {
+        assert.strictEqual((yield* generate("Which tea?")).text, "a")
+        const schema = Schema.Struct({ tea: Schema.Number })
+        const { value } = yield* LanguageModel.generateObject({ prompt: "Which tea?", schema })
+        assert.deepStrictEqual(value, { tea: 1 })
+        const parts = yield* Stream.runCollect(LanguageModel.streamText({ prompt: "Which tea?" }))
+        assert.include(Array.from(parts, (part) => part.type === "text-delta" ? part.delta : ""), "c")
+        assert.lengthOf(asked, 3)
+        for (const { prompt } of asked) {
+          const [message, ...rest] = prompt.content
+          assert.deepStrictEqual(rest, [])
+          if (message?.role !== "user") return assert.fail("not the user's")
+          const [said, block, ...others] = message.content
+          assert.deepStrictEqual(others, [])
+          assert.deepInclude(said, { type: "text", text: "Which tea?" })
+          if (block?.type !== "text") return assert.fail("not a text")
+          assert.match(block.text, /^\n\n<memory>\n[^]*Likes green tea\n<\/entry>\n<\/memory>$/)
+        }
+      })
+    ))
+
+  it.effect("a chat's history never has it, each call has one, and what comes before it only grows", () =>
+    injected(scripted([text("Green.")], [text("Hot.")], [text("Yes.")]))((asked) =>
+      Effect.gen(function*() {
+        const chat = yield* Chat.fromPrompt([{ role: "system", content: "Be terse." }])
+        for (const prompt of ["Which tea do I like?", "How do I like my tea?", "Green tea, is it?"]) {
+          yield* chat.generateText({ prompt })
+        }
+        const history = yield* Ref.get(chat.history)
+        assert.lengthOf(history.content, 7)
+        assert.notInclude(JSON.stringify(history), "memory")
+        assert.notInclude(yield* chat.exportJson, "memory")
+        assert.deepStrictEqual(asked.map(({ prompt }) => blocks(prompt).length), [1, 1, 1])
+        const prefixes = [...asked.map(({ prompt }) => prefix(prompt)), JSON.stringify(history.content)]
+        for (let n = 1; n < prefixes.length; n++) {
+          assert.isTrue(prefixes[n]!.startsWith(prefixes[n - 1]!), `${prefixes[n - 1]} / ${prefixes[n]}`)
+          assert.isAbove(prefixes[n]!.length, prefixes[n - 1]!.length)
+        }
+      })
+    ))
+
+  it.effect("a streamed chat's history neither", () =>
+    injected(scripted([text("Green.")], [text("Hot.")]))((asked) =>
+      Effect.gen(function*() {
+        const chat = yield* Chat.empty
+        for (const prompt of ["Which tea?", "Green tea?"]) yield* Stream.runDrain(chat.streamText({ prompt }))
+        const history = yield* Ref.get(chat.history)
+        assert.lengthOf(history.content, 4)
+        assert.notInclude(JSON.stringify(history), "memory")
+        assert.deepStrictEqual(asked.map(({ prompt }) => blocks(prompt).length), [1, 1])
+      })
+    ))
+
+  it.effect("the caller's prompt is as it was, and a prompt that can be read but once is", () =>
+    injected(scripted([text("a")], [text("b")]))((asked) =>
+      Effect.gen(function*() {
+        const prompt = Prompt.make("Which tea?")
+        const before = JSON.stringify(prompt)
+        yield* generate(prompt)
+        assert.strictEqual(JSON.stringify(prompt), before)
+        function* once(): Generator<Prompt.MessageEncoded> {
+          yield { role: "user", content: "Which tea?" }
+        }
+        yield* generate(once())
+        assert.deepStrictEqual(asked[1]!.prompt, asked[0]!.prompt)
+      })
+    ))
+
+  it.effect("a prompt goes as it came where there is nothing to say", () =>
+    injected(scripted([text("a")], [text("b")], [text("c")], [text("d")]))((asked) =>
+      Effect.gen(function*() {
+        const prompts = [
+          Prompt.make("Which coffee?"),
+          Prompt.make([{ role: "system", content: "tea" }]),
+          Prompt.make([{ role: "user", content: "tea" }, { role: "assistant", content: "Green." }]),
+          Prompt.empty
+        ]
+        for (const prompt of prompts) yield* generate(prompt)
+        assert.deepStrictEqual(asked.map(({ prompt }) => prompt), prompts)
+      })
+    ))
+
+  it.effect("what a tool answered is no user's turn", () => {
+    const fetch = Tool.make("fetch", { success: Schema.String })
+    const toolkit = Toolkit.make(fetch)
+    return injected(scripted([call("fetch", {})], [text("Here you are.")]))((asked) =>
+      Effect.gen(function*() {
+        const chat = yield* Chat.empty
+        yield* chat.generateText({ prompt: "Fetch me tea", toolkit })
+        yield* chat.generateText({ prompt: [], toolkit })
+        assert.deepStrictEqual(asked.map(({ prompt }) => prompt.content.map(({ role }) => role)), [
+          ["user"],
+          ["user", "assistant", "tool"]
+        ])
+        assert.deepStrictEqual(asked.map(({ prompt }) => blocks(prompt).length), [1, 0])
+      }).pipe(Effect.provide(toolkit.toLayer({ fetch: () => Effect.succeed("tea") })))
+    )
+  })
+
+  it.effect("a message of several parts keeps them, and what the provider is told of it", () =>
+    injected(scripted([text("a")]))((asked) =>
+      Effect.gen(function*() {
+        const file = Prompt.makePart("file", { mediaType: "image/png", data: new Uint8Array([1, 2]) })
+        const content = [
+          Prompt.makePart("text", { text: "Is this tea" }),
+          file,
+          Prompt.makePart("text", { text: "green?" })
+        ]
+        const options = { acme: { cache: true } }
+        yield* generate(Prompt.fromMessages([Prompt.makeMessage("user", { content, options })]))
+        const [message] = asked[0]!.prompt.content
+        assert.deepStrictEqual(message!.options, options)
+        assert.deepStrictEqual(message!.content.slice(0, 3), content)
+        assert.lengthOf(message!.content, 4)
+        assert.include(block(asked[0]!.prompt), "Likes green tea")
+      })
+    ))
+
+  it.effect("it acts for whoever calls, and else for whom it was built: one layer, many users at once", () =>
+    injected(scripted(...Array.from({ length: 21 }, () => [text("a")])))((asked) =>
+      Effect.gen(function*() {
+        const users = Array.from({ length: 20 }, (_, n) => n % 2 === 0 ? ada : bob)
+        yield* Effect.forEach(
+          users,
+          (viewer, n) => Effect.zipRight(Effect.yieldNow(), generate(`Which tea? ${n}`)).pipe(MemoryService.as(viewer)),
+          { concurrency: "unbounded" }
+        )
+        for (const { prompt } of asked) {
+          const even = /Which tea\? \d*[02468]"/.test(JSON.stringify(prompt))
+          assert.include(block(prompt), even ? "green" : "black")
+          assert.notInclude(block(prompt), even ? "black" : "green")
+        }
+        assert.lengthOf(asked, 20)
+        yield* generate("Which tea?")
+        assert.include(block(asked[20]!.prompt), "green")
+      })
+    ))
+
+  it.effect("a chat that one viewer began is for each who goes on with it", () =>
+    injected(scripted([text("a")], [text("b")]))((asked) =>
+      Effect.gen(function*() {
+        const chat = yield* Chat.empty.pipe(MemoryService.as(ada))
+        yield* chat.generateText({ prompt: "Which tea?" }).pipe(MemoryService.as(bob))
+        assert.include(block(asked[0]!.prompt), "black")
+      })
+    ))
+
+  it.effect("where memory fails the model is called without it, and an event tells why", () => {
+    const store: Layer.Layer<MemoryStore.MemoryStore> = over(() => ({ search: () => Effect.fail(storeDown) }))
+    return injected(scripted([text("a")]), Layer.provide(Layer.orDie(MemoryService.layer()), store))((asked) =>
+      Effect.gen(function*() {
+        const { result, tags } = yield* heard(generate("Which tea?"))
+        assert.strictEqual(result.text, "a")
+        assert.deepStrictEqual(tags, ["memory_degraded"])
+        assert.deepStrictEqual(asked[0]!.prompt, Prompt.make("Which tea?"))
+      })
+    )
+  })
+
+  it.effect("the model's failures are the caller's, as ever", () =>
+    injected(scripted())(() =>
+      Effect.gen(function*() {
+        assert.strictEqual((yield* Effect.flip(generate("Which tea?")))._tag, "UnknownError")
+      })
+    ))
+
+  it.effect("whatever comes after the last user message, the block ends that message; without one there is none", () => {
+    const memory = Layer.effect(
+      MemoryService.MemoryService,
+      Effect.map(MemoryService.MemoryService, (service) => ({
+        ...service,
+        context: () => Effect.succeed({ text: "<memory>\nx\n</memory>", ids: [], leftOut: 0 })
+      }))
+    ).pipe(Layer.provide(MemoryService.layerTest()))
+    return injected(scripted([text("a")], [text("b")]), memory)((asked) =>
+      Effect.gen(function*() {
+        const [first, second, third, fourth] = [
+          { role: "user", content: "One" },
+          { role: "assistant", content: "Two" },
+          { role: "user", content: "Three" },
+          { role: "assistant", content: "Four" }
+        ] as const
+        yield* generate([first, second, third, fourth])
+        yield* generate([second])
+        assert.deepStrictEqual(
+          asked[0]!.prompt,
+          Prompt.make([first, second, {
+            role: "user",
+            content: [{ type: "text", text: "Three" }, { type: "text", text: "\n\n<memory>\nx\n</memory>" }]
+          }, fourth])
+        )
+        assert.deepStrictEqual(asked[1]!.prompt, Prompt.make([second]))
+      })
+    )
+  })
+
+  it.effect("what the service is asked with is the conversation: roles, texts, and what is a tool's", () => {
+    const turns: Array<ReadonlyArray<Message.Message>> = []
+    const memory = Layer.effect(
+      MemoryService.MemoryService,
+      Effect.map(MemoryService.MemoryService, (service) => ({
+        ...service,
+        context: (turn: ReadonlyArray<Message.Message>) => {
+          turns.push(turn)
+          return service.context(turn)
+        }
+      }))
+    ).pipe(Layer.provide(MemoryService.layerTest()))
+    return injected(scripted([text("a")]), memory)(() =>
+      Effect.gen(function*() {
+        const part = { type: "tool-call", id: "1", name: "fetch", params: {}, providerExecuted: false } as const
+        const answer = {
+          type: "tool-result",
+          id: "1",
+          name: "fetch",
+          isFailure: false,
+          providerExecuted: false
+        } as const
+        yield* generate([
+          { role: "system", content: "Be terse." },
+          { role: "user", content: [{ type: "text", text: "One" }, { type: "text", text: "two" }] },
+          { role: "assistant", content: [{ type: "text", text: "Let me see." }, part] },
+          { role: "assistant", content: [part] },
+          { role: "tool", content: [{ ...answer, result: "tea" }, { ...answer, result: { hot: true } }] }
+        ])
+        assert.deepStrictEqual(turns, [[
+          new Message.Message({ role: "system", content: "Be terse." }),
+          Message.user("One\ntwo"),
+          Message.assistant("Let me see."),
+          new Message.Message({ role: "assistant", content: "", tool: true }),
+          new Message.Message({ role: "tool", content: "tea\n{\"hot\":true}", tool: true })
+        ]])
+      })
+    )
+  })
 })
