@@ -96,6 +96,13 @@ describe("Injection, by what", () => {
     assert.isUndefined(Injection.queryOf([]))
   })
 
+  it("what a tool answered is nobody's word", () => {
+    assert.strictEqual(Injection.queryOf([user("Bern"), toolResult("user"), user("?")]), "Bern\n?")
+    const call = new Message.Message({ role: "assistant", content: "fetch", tool: true })
+    assert.strictEqual(Injection.queryOf([assistant("Tea."), call, toolResult("tool")]), "Tea.")
+    assert.isUndefined(Injection.queryOf([call, toolResult("tool")]))
+  })
+
   for (const vague of ["?", "ok", "Yes, please!", "and why?", "go on", "…", "👍"]) {
     it(`"${vague}" is asked with what was said before it, and by itself not at all`, () => {
       const turn = [user("Tell me of Bern"), assistant("It has bears."), user(vague)]
