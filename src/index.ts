@@ -131,6 +131,10 @@ export * as Resume from "./harness/Resume.ts"
 export * as MemoryEvents from "./harness/MemoryEvents.ts"
 /** Kinds kept within their caps. */
 export * as Retirement from "./harness/Retirement.ts"
+/** When a conversation is read for memories. */
+export * as ExtractionTrigger from "./harness/ExtractionTrigger.ts"
+/** Messages on their way into memory: each is read once, whatever crashes. */
+export * as Outbox from "./harness/Outbox.ts"
 /** Counts write attempts per run and turn, and says no. */
 export * as RateLimit from "./harness/RateLimit.ts"
 /** AGENTS.md and its like, from the root of the tree down to where the agent works. */

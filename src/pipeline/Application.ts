@@ -86,7 +86,9 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
       const origin = options.origin ?? "pipeline"
       const trust = Turns.trustOf(turns, options.trust)
       const apply = (mutations: ReadonlyArray<MemoryMutation>): Io<ReadonlyArray<Applied>> =>
-        write && mutations.length > 0 ? store.apply(viewer, mutations, { origin, trust }) : Effect.succeed([])
+        write && mutations.length > 0
+          ? (options.apply ?? store.apply)(viewer, mutations, { origin, trust })
+          : Effect.succeed([])
 
       if (options.infer === false) {
         const attempt = Effect.gen(function*() {
@@ -121,7 +123,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
             supersede,
             ttl: Turns.lifeOf(ttl),
             said: found.said,
-            source: { session, sequence }
+            source: { session, sequence: Turns.placeOf(sequence, 0) }
           })
           const mutations = isFirst ? planned.map(named(kinds)) : planned
           if (write) yield* Neighbours.unmoved(store, viewer, [...existing, ...found.said])

@@ -43,9 +43,18 @@ export interface Options extends MemoryStore.Provenance {
     | ((messages: ReadonlyArray<Message>) => Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError>)
     | undefined
   readonly session?: string | undefined
-  /** Of the first turn, within the session. Without `infer`: the same turns again are nothing new. */
-  readonly sequence?: number | undefined
+  /** Of the first turn, within the session, or of each. Without `infer`: the same turns again are nothing new. */
+  readonly sequence?: number | ReadonlyArray<number> | undefined
+  /** Writes the batch instead of the store's own `apply`, all of it or nothing: with rows of the caller's beside it. */
+  readonly apply?: Apply | undefined
 }
+
+/** As `MemoryStore.apply` does. */
+export type Apply = (
+  viewer: Viewer.Any,
+  mutations: ReadonlyArray<MemoryMutation>,
+  provenance: MemoryStore.Provenance
+) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 
 /** What gave no answer, where the work went on without it. */
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })

@@ -38,7 +38,7 @@ export const verbatim = (
     const body = textOf(message)
     if (body === "") return []
     const { actorId, at, id: reference, role } = message
-    const place = sequence === undefined ? undefined : sequence + i
+    const place = placeOf(sequence, i)
     const life = lifeOf(ttl)
     return [{
       _tag: "Put",
@@ -55,6 +55,10 @@ export const verbatim = (
       ...(place !== undefined && { ifRevision: 0 })
     }]
   })
+
+/** Of the i-th turn. */
+export const placeOf = (sequence: Options["sequence"], i: number): number | undefined =>
+  typeof sequence === "number" ? sequence + i : sequence?.[i]
 
 /** Milliseconds to live; 0 = for ever, which no part of one is. */
 export const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
