@@ -36,7 +36,7 @@ export const Global = "global"
 export interface Ids extends Schema.Struct.Type<typeof ids> {}
 
 /** Of the library's own rows: a run that no viewer can be in, since its id is none. Only `System` sees and writes it. */
-export const Internal = { runId: "\u0000" } as const
+export const Internal = { runId: "\u0000internal" } as const
 export const isInternal = (scope: MemoryScope): boolean => scope !== Global && scope.runId === Internal.runId
 
 /** `Global`, or at least one id. `{}` is refused with `invalid_scope`. */
