@@ -1,7 +1,7 @@
 /** A change, as data: what a store applies as one batch, a pipeline proposes, and a receipt undoes. */
 import * as Schema from "effect/Schema"
 import { MemoryId } from "./MemoryId.ts"
-import { Draft, MemoryRecord, Patch } from "./MemoryRecord.ts"
+import { Draft, isExpired, MemoryRecord, Patch } from "./MemoryRecord.ts"
 
 /** Refused with `conflict` unless the record stands at this revision; 0: unless there is none. */
 const ifRevision = Schema.optional(Schema.NonNegativeInt)
@@ -31,3 +31,18 @@ export const Applied = Schema.Struct({
   record: Schema.optional(MemoryRecord)
 })
 export interface Applied extends Schema.Schema.Type<typeof Applied> {}
+
+/** What undoes a batch: each record as it was before it, unless it has moved on since. What has expired is gone. */
+export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyArray<MemoryMutation> => {
+  const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()
+  for (const one of applied) {
+    if (one.outcome === "duplicate" || one.outcome === "absent") continue
+    const { record } = one
+    const revision = record ? record.revision : one.before + 1 // a tombstone is a revision too
+    const gone = one.outcome === "created" && record !== undefined && isExpired(record, now)
+    ends.set(one.id, { first: ends.get(one.id)?.first ?? one, revision, gone })
+  }
+  return Array.from(ends.values()).flatMap(({ first: { before, id }, gone, revision }): ReadonlyArray<
+    MemoryMutation
+  > => gone ? [] : [{ _tag: "Restore", id, revision: before, ifRevision: revision }])
+}

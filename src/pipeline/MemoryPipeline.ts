@@ -8,8 +8,8 @@ import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { Applied, inverse as inverseOf, MemoryMutation } from "../domain/MemoryMutation.ts"
+import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
@@ -19,6 +19,7 @@ import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Application from "./Application.ts"
 import type { Fact } from "./Extraction.ts"
+import * as Recall from "./Recall.ts"
 
 /**
  * `origin` is `pipeline` by default. `trust` is that of the worst turn that is read, a tool's 3 and any other 1, or what
@@ -115,18 +116,6 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
 
-    const recall = (viewer: Viewer.Any, query: MemoryQuery) =>
-      Effect.gen(function*() {
-        const { embedding: given, mode, text } = query
-        const asIs = text === undefined || given !== undefined || mode === "lexical"
-        if (asIs || (mode === undefined && !embedding.active)) return yield* store.search(viewer, query)
-        const made = yield* Effect.either(embedding.query(text))
-        if (made._tag === "Right") return yield* store.search(viewer, { ...query, embedding: made.right })
-        if (mode === "vector") return yield* made.left
-        const found = yield* store.search(viewer, { ...query, mode: "lexical" })
-        return { ...found, failures: [...found.failures, { leg: "vector", error: made.left }] }
-      })
-
     return {
       remember: through("remember", true),
       plan: through("plan", false),
@@ -135,7 +124,10 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
           const mutations = inverse(receipt, yield* Clock.currentTimeMillis)
           if (mutations.length > 0) yield* store.apply(receipt.viewer, mutations)
         }).pipe(Effect.withSpan("MemoryPipeline.undo")),
-      recall: (viewer, query) => Effect.withSpan(recall(viewer, query), "MemoryPipeline.recall"),
+      recall: (viewer, query) =>
+        Recall.recall(embedding, query, (query) => store.search(viewer, query)).pipe(
+          Effect.withSpan("MemoryPipeline.recall")
+        ),
       embed: (records) => Effect.withSpan(embedding.keep(records, "add"), "MemoryPipeline.embed"),
       embedMissing: Effect.withSpan(embedding.missing, "MemoryPipeline.embedMissing")
     }
@@ -148,16 +140,5 @@ export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore |
 )
 
 /** What `undo` applies: each record as it was before the receipt. What has expired is gone. */
-export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> => {
-  const ends = new Map<string, { readonly first: Applied; readonly revision: number; readonly gone: boolean }>()
-  for (const one of applied) {
-    if (one.outcome === "duplicate" || one.outcome === "absent") continue
-    const { record } = one
-    const revision = record ? record.revision : one.before + 1 // a tombstone is a revision too
-    const gone = one.outcome === "created" && record !== undefined && isExpired(record, now)
-    ends.set(one.id, { first: ends.get(one.id)?.first ?? one, revision, gone })
-  }
-  return Array.from(ends.values()).flatMap(({ first: { before, id }, gone, revision }): ReadonlyArray<
-    MemoryMutation
-  > => gone ? [] : [{ _tag: "Restore", id, revision: before, ifRevision: revision }])
-}
+export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> =>
+  inverseOf(applied, now)

@@ -1,5 +1,4 @@
 /** All that a store says beyond its primitives: what a viewer is shown and told, checks, spans and metrics. */
-import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
@@ -10,13 +9,13 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import { type Embedding, Limit, MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import * as MemoryId from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import { isExpired, isValidAt, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
+import * as Calls from "./Calls.ts"
 import * as Changes from "./Changes.ts"
 import { check, invalid } from "./Check.ts"
-import type { Capabilities, Primitives, Put, Service, Stored } from "./MemoryStore.ts"
+import type { Capabilities, Primitives, Service, Stored } from "./MemoryStore.ts"
 import * as Rows from "./Rows.ts"
 import * as Usage from "./Usage.ts"
 import * as Vectors from "./Vectors.ts"
@@ -26,7 +25,7 @@ const duration = Metric.timer("memory_store_duration", "How long the operations 
 const Ids = Schema.Struct({ ids: Schema.Array(MemoryId.MemoryId) })
 // a clause that is not known would widen the answer
 const Filter = MemoryFilter.annotations({ parseOptions: { onExcessProperty: "error" } })
-const Query = MemoryQuery.annotations({ parseOptions: { onExcessProperty: "error" } })
+export const Query = MemoryQuery.annotations({ parseOptions: { onExcessProperty: "error" } })
 const History = Schema.Struct({ id: MemoryId.MemoryId, limit: Limit })
 
 export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError.MemoryError> =>
@@ -100,18 +99,9 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
     const service: Service = {
       name,
       capabilities,
-      apply: (viewer, mutations, provenance) => observed("apply", rows.apply("apply", viewer, mutations, provenance)),
-      put: (viewer, drafts, { ifRevision, ...provenance } = {}) =>
-        observed(
-          "put",
-          Effect.gen(function*() {
-            if (ifRevision !== undefined && drafts.length !== 1) {
-              return yield* invalid("put", "ifRevision: is about one draft")
-            }
-            const mutations = drafts.map((draft): MemoryMutation => ({ _tag: "Put", draft, ifRevision }))
-            return (yield* rows.apply("put", viewer, mutations, provenance)).map(toPut)
-          })
-        ),
+      ...Calls.writes((op, viewer, mutations, provenance) =>
+        observed(op, rows.apply(op, viewer, mutations, provenance))
+      ),
       get: (viewer, ids) => observed("get", get(viewer, ids)),
       search: (viewer, query) =>
         observed(
@@ -124,27 +114,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
           })
         ),
       list: (viewer, filter) => observed("list", list(viewer, filter)),
-      stream: (viewer, filter) =>
-        Stream.withSpan(
-          Stream.paginateChunkEffect(filter.after, (after) =>
-            Effect.map(list(viewer, { ...filter, after }), ({ items, next }) =>
-              [Chunk.fromIterable(items), Option.fromNullable(next)] as const)),
-          `${name}.stream`
-        ),
-      update: (viewer, id, patch, { ifRevision } = {}) =>
-        observed(
-          "update",
-          Effect.map(rows.apply("update", viewer, [{ _tag: "Update", id, patch, ifRevision }]), ([applied]) =>
-            applied!.record!)
-        ), // one in, one out, and not absent
-      forget: (viewer, ids, { purge } = {}) =>
-        observed(
-          "forget",
-          Effect.map(
-            rows.apply("forget", viewer, ids.map((id): MemoryMutation => ({ _tag: "Forget", id, purge }))),
-            (all) => all.map(({ outcome }) => outcome === "forgotten")
-          )
-        ),
+      stream: (viewer, filter) => Stream.withSpan(Calls.stream(list, viewer, filter), `${name}.stream`),
       history: (viewer, id, limit = Rows.revisionsKept) =>
         observed(
           "history",
@@ -217,5 +187,3 @@ const told = (viewer: Viewer.Any, rows: ReadonlyArray<Stored>): ReadonlyArray<Me
     Viewer.sees(viewer, record.scope) ? [record] : []
   )
 }
-
-const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // a Put is never absent

@@ -57,7 +57,8 @@ export const revisionsKept = 20
 /** How often a batch is decided anew where another process was first. */
 const attempts = 50
 
-const Mutations = Schema.Struct({
+/** What a batch is held against before anything looks at it. */
+export const Mutations = Schema.Struct({
   mutations: Schema.Array(MemoryMutation),
   origin: Schema.optional(Origin),
   trust: Schema.optional(Trust)

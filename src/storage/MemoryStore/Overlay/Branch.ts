@@ -1,8 +1,9 @@
 /** One record in a branch, and what it comes to below. Pure. */
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryMutation } from "../../../domain/MemoryMutation.ts"
-import { type Draft, isExpired, type MemoryRecord, type Patch } from "../../../domain/MemoryRecord.ts"
+import { isExpired, type MemoryRecord, type Patch } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
+import { draftOf } from "../../Below.ts"
 import { type Provenance, revisionsKept, type Stored } from "../../MemoryStore.ts"
 
 export interface Row {
@@ -85,22 +86,4 @@ const patchTo = (record: MemoryRecord): Patch => ({
   invalidAt: record.invalidAt ?? null,
   expiresAt: record.expiresAt ?? null,
   supersededBy: record.supersededBy ?? null
-})
-
-const draftOf = (record: MemoryRecord): Draft => ({
-  id: record.id,
-  scope: record.scope,
-  kind: record.kind,
-  summary: record.summaryDerived ? undefined : record.summary,
-  body: record.body,
-  tags: record.tags,
-  importance: record.importance,
-  confidence: record.confidence,
-  links: record.links,
-  data: record.data,
-  metadata: record.metadata,
-  validAt: record.validAt,
-  invalidAt: record.invalidAt,
-  expiresAt: record.expiresAt,
-  source: record.source
 })
