@@ -6,7 +6,7 @@
  * tags        of 12 subjects, the 5 first in the table whose words the text has
  * entities    10 first: [[names]], files, identifiers, Capitalised Phrases; no addresses and no long numbers
  * context     its first sentence, or 200 characters, cut at a word
- * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities), over what at least one of them has; 0 of nothing
+ * similarity  .6 Jaccard(keywords) + .4 Jaccard(entities), over what at least one of them has; 0 of nothing. To 6 places
  * ```
  */
 import { deriveSummary } from "../../domain/MemoryRecord.ts"
@@ -33,7 +33,8 @@ export const similarity = (a: Note, b: Note): number => {
     { weight: 0.4, share: jaccard(a.entities, b.entities) }
   ].flatMap(({ share, weight }) => share === undefined ? [] : [{ share, weight }])
   const total = parts.reduce((sum, { weight }) => sum + weight, 0)
-  return total === 0 ? 0 : Math.min(1, parts.reduce((sum, { share, weight }) => sum + share * weight, 0) / total)
+  const mean = total === 0 ? 0 : parts.reduce((sum, { share, weight }) => sum + share * weight, 0) / total
+  return Math.min(1, Math.round(mean * 1e6) / 1e6) // .82, and no .8200000000000001 for a hand to read
 }
 
 /** Of the first, those that the second has too, whatever the case. */
