@@ -73,6 +73,7 @@ export const Weights = Schema.partial(Schema.Struct({
   confidence: Weight,
   /** What the turns around a turn, and its session, lend its lexical score. Default 1; of records without a session nothing. */
   conversation: Weight,
+  /** What a link lends in `GraphMemory.search`, default 1; a store's own search follows none. */
   graph: Weight,
   emotion: Weight
 }))

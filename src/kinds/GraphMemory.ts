@@ -73,7 +73,8 @@ export interface Service {
   ) => Io<Option.Option<ReadonlyArray<Relationship>>>
   /**
    * The hits of a search, and what is linked to them, of any kind that the query lets through. Along a link the score is
-   * `½ · weight` of what it was; of several ways, and of its own, the best. `limit` is how many are gone on from at each hop.
+   * `weight · graph ÷ (1 + graph)` of what it was, by the query's `weights.graph` (default 1: half); of several ways, and of
+   * its own, the best. `limit` is how many are gone on from at each hop.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -196,9 +197,11 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       Effect.gen(function*() {
         const { limit = 100, maxDepth = 2, ...along } = yield* check("search", Traversal, options)
         const { hits } = yield* store.search(viewer, query)
+        const { graph = 1 } = query.weights ?? {}
         const reached = yield* spread({
           hits,
           hops: maxDepth,
+          share: graph / (1 + graph),
           width: limit,
           stepsOf: stepsOf(viewer, along),
           get: (ids) => store.get(viewer, ids)

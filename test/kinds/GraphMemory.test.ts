@@ -280,7 +280,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
-      "a search goes on to what is linked to its hits: half at each hop, times the weight, and within the query",
+      "a search goes on to what is linked to its hits: half at each hop unless it weighs the graph otherwise, times the weight, and within the query",
       (graph, store) =>
         Effect.gen(function*() {
           yield* add(graph, "Ada", { body: "mathematician" })
@@ -305,6 +305,11 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
           assert.sameDeepMembers(yield* search(), [self, engine, london, [id("note"), 0.2, 2]])
           assert.deepStrictEqual(yield* search({}, { kinds: ["entity"] }), [self, engine, london])
           assert.deepStrictEqual(yield* search({}, { kinds: ["entity"], minScore: 0.3 }), [self, engine])
+          const weighed = (graph: number) => search({ maxDepth: 1 }, { weights: { graph } })
+          assert.deepStrictEqual(yield* weighed(3), [self, [id("Engine"), 0.6, 1]])
+          assert.deepStrictEqual(yield* weighed(1_000_000), [self, [id("Engine"), 0.8, 1]])
+          assert.deepStrictEqual(yield* weighed(0), [self])
+          assert.strictEqual(yield* reason(graph.search(ada, { text: "x", weights: { graph: NaN } })), "invalid_draft")
           assert.deepStrictEqual(yield* search({}, { limit: 1 }), [self])
           assert.deepStrictEqual(yield* search({ types: ["stands_in"] }), [self])
           assert.deepStrictEqual(yield* graph.search(bob, { text: "mathematician" }), [])

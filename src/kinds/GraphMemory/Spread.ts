@@ -1,4 +1,4 @@
-/** What hits lend to what is linked to them: half of their score at each hop, times the weight of the link. */
+/** What hits lend to what is linked to them: a share of their score at each hop, times the weight of the link. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryError } from "../../domain/MemoryError.ts"
@@ -19,6 +19,8 @@ export interface Reached {
 export const spread = (options: {
   readonly hits: ReadonlyArray<Hit>
   readonly hops: number
+  /** 0..1 */
+  readonly share: number
   /** How many, the best, are gone on from at each hop. */
   readonly width: number
   readonly stepsOf: (id: MemoryId) => Effect.Effect<ReadonlyArray<Step>, MemoryError>
@@ -27,14 +29,14 @@ export const spread = (options: {
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
 }): Effect.Effect<ReadonlyArray<Reached>, MemoryError> =>
   Effect.gen(function*() {
-    const { get, hits, hops, stepsOf, width } = options
+    const { get, hits, hops, share, stepsOf, width } = options
     const best = new Map(hits.map(({ record, score }): [MemoryId, Reached] => [record.id, { record, score, path: [] }]))
     let edge: ReadonlyArray<Reached> = Array.from(best.values())
     for (let hop = 0; hop < hops && edge.length > 0; hop++) {
       const next = new Map<MemoryId, Omit<Reached, "record">>()
       for (const { path, record, score } of edge.slice(0, width)) {
         for (const { end, relationship } of yield* stepsOf(record.id)) {
-          const lent = score * relationship.weight / 2
+          const lent = score * relationship.weight * share
           if (lent > (best.get(end)?.score ?? 0) && lent > (next.get(end)?.score ?? 0)) {
             next.set(end, { score: lent, path: [...path, relationship] })
           }
