@@ -14,8 +14,8 @@ export interface ExtractionTrigger {
   readonly name: string
   /** One of these runs per store and session. What is said while it runs is kept before it is told. */
   readonly fires: (happenings: Stream.Stream<Happening>) => Stream.Stream<void>
-  /** Why it can never be what was meant; whoever configures memory with it is told. */
-  readonly issues: ReadonlyArray<string>
+  /** Why it can never be what was meant; whoever configures memory with it is told. Default none. */
+  readonly issues?: ReadonlyArray<string> | undefined
 }
 
 export const make = (
@@ -68,5 +68,5 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
       ),
     triggers.length === 0
       ? ["any: expected at least one trigger"]
-      : triggers.flatMap(({ issues }) => issues)
+      : triggers.flatMap(({ issues = [] }) => issues)
   )
