@@ -188,7 +188,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     findPath: (viewer, from, to, options = {}) =>
       Effect.gen(function*() {
         const along = yield* check("findPath", Traversal, options)
-        if (from === to) return (yield* isEntity(viewer, from)) ? Option.some([]) : Option.none()
+        if (!(yield* isEntity(viewer, to))) return Option.none()
+        if (from === to) return Option.some([])
         const all = yield* walk(viewer, from, along, (found) => found.at(-1)?.id === to)
         const last = all.at(-1)
         return last?.id === to ? Option.some(last.path) : Option.none()

@@ -104,7 +104,7 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
         id: idOf(scope, namespace, key),
         scope,
         kind: MemoryKind.entry.name,
-        summary: deriveSummary(key) || JSON.stringify(key),
+        summary: deriveSummary(key) || deriveSummary(JSON.stringify(key)),
         body,
         data: { namespace, key, ...data },
         tags: metadata.tags,

@@ -62,7 +62,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         ...(taskType !== undefined && { "data.task.taskType": { eq: taskType } }),
         ...(outcome !== undefined && { "data.task.outcome": outcome })
       }
-      const validAt = { from: since, until: until === undefined ? undefined : until + 1 }
+      const after = until === undefined || until === Number.MAX_SAFE_INTEGER ? undefined : until + 1
+      const validAt = { from: since, until: after }
       const all = yield* episodes.all(viewer, { where, validAt })
       return all.toSorted(latestFirst).slice(0, limit)
     }).pipe(Effect.withSpan(`TaskMemory.${op}`))

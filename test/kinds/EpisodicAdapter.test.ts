@@ -83,6 +83,18 @@ describe("EpisodicMemory.layerAdapter", () => {
     }).pipe(Effect.provide(EpisodicMemory.layerAdapter(adapter)))
   })
 
+  it.effect("one that gives no list fails as well, and sinks no other leg", () =>
+    Effect.gen(function*() {
+      const memory = yield* EpisodicMemory.EpisodicMemory
+      assert.strictEqual(yield* reason(memory.recall(ada, {})), "io")
+      const { failures } = yield* memory.beforeTurn(ada, Message.user("?"))
+      assert.deepStrictEqual(failures.map(({ leg }) => leg), ["conversation", "events"])
+    }).pipe(Effect.provide(EpisodicMemory.layerAdapter({
+      saveEpisode: () => Promise.resolve(),
+      recall: () => Promise.resolve(undefined as unknown as []), // JavaScript does
+      getReflections: () => Promise.resolve([])
+    }))))
+
   it.effect("an adapter that rejects is io, told by the leg", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
@@ -139,6 +151,14 @@ describe("EpisodicMemory.toAdapter", () => {
       assert.deepStrictEqual(yield* Effect.promise(() => adapter.getByIds(["ep-1", "none"])), all)
       assert.deepStrictEqual(yield* Effect.promise(() => adapter.semanticRecall("lake")), all)
       assert.deepStrictEqual(yield* Effect.promise(() => adapter.recall({ sourceEntity: "bob" })), [])
+      const found = (timeRange: readonly [number, number], limit?: number) =>
+        Effect.promise(() => adapter.recall({ timeRange, ...(limit !== undefined && { limit }) }))
+      for (const range of [[0, Infinity], [-Infinity, Infinity], [4.5, 5.5], [5, Number.MAX_SAFE_INTEGER]] as const) {
+        assert.deepStrictEqual(yield* found(range, 5_000), all)
+      }
+      for (const range of [[5.5, 5.6], [-Infinity, 4.9], [Infinity, Infinity], [-2, -1]] as const) {
+        assert.deepStrictEqual(yield* found(range), [])
+      }
     }).pipe(provided))
 
   it.effect("two reflections of one millisecond, with one id, are two; newest first", () =>

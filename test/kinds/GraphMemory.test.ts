@@ -4,6 +4,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
 import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import type { MemoryId } from "../../src/domain/MemoryId.ts"
 import type * as Viewer from "../../src/domain/Viewer.ts"
 import * as GraphMemory from "../../src/kinds/GraphMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
@@ -172,6 +173,10 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.strictEqual(yield* path("c", "a", { direction: "out", maxDepth: 5 }), undefined)
         assert.deepStrictEqual(yield* path("a", "a"), [])
         assert.strictEqual(yield* path("nobody", "nobody"), undefined)
+        const noId = "../a" as MemoryId // as somebody who does not check would hand it in
+        for (const [from, to] of [[id("a"), noId], [noId, id("a")]] as const) {
+          assert.strictEqual(yield* reason(graph.findPath(ada, from, to)), "invalid_id")
+        }
       }))
 
     law(

@@ -296,7 +296,9 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
             yield* memory.set(ada, "long", value)
             assert.deepStrictEqual(yield* get(memory, "long"), value)
           }
-          for (const pair of [["a", "b"], ["e\u0301", "\u00e9"], ["", " "]] as const) {
+          for (
+            const pair of [["a", "b"], ["e\u0301", "\u00e9"], ["", " "], [" ".repeat(300), "\n".repeat(300)]] as const
+          ) {
             for (const key of pair) yield* memory.set(ada, key, key)
             for (const key of pair) assert.strictEqual(yield* get(memory, key), key)
           }

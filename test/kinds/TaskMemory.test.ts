@@ -68,6 +68,7 @@ onEveryStore("TaskMemory", TaskMemory.TaskMemory, TaskMemory.layer, (law) => {
       yield* three(memory)
       assert.lengthOf(yield* memory.queryEpisodes(ada, { since: 0 }), 3)
       assert.lengthOf(yield* memory.queryEpisodes(ada, { until: 0 }), 0)
+      assert.lengthOf(yield* memory.queryEpisodes(ada, { until: Number.MAX_SAFE_INTEGER }), 3)
       for (const limit of [0, -1, 1.5, NaN, 1_001]) {
         assert.strictEqual(yield* reason(memory.queryEpisodes(ada, { limit })), "invalid_draft")
         assert.strictEqual(yield* reason(memory.getRecentFailures(ada, limit)), "invalid_draft")

@@ -64,7 +64,10 @@ export const toSource = (adapter: MemoryAdapter): Source => {
     read: (row: object) => Io<Typed<A>>
   ) =>
     Effect.map(
-      Effect.flatMap(rows, (rows) => Effect.forEach(rows, read)),
+      Effect.flatMap(rows, (rows) =>
+        Array.isArray(rows)
+          ? Effect.forEach(rows, read)
+          : MemoryError.make("io", { op, message: `the adapter's ${op} gave no list` })),
       (all) => all.filter(({ record }) => Viewer.sees(viewer, record.scope))
     ).pipe(Effect.withSpan(`MemoryAdapter.${op}`))
   const episodes = (op: string, viewer: Viewer.Any, rows: Io<ReadonlyArray<object>>) =>
@@ -155,12 +158,12 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
         const seed = yield* parse("saveEpisode", SeedEpisode, row)
         yield* memory.saveEpisode(viewer, episodeOf(seed, viewer, yield* now))
       })),
-    recall: ({ timeRange, ...query }) =>
+    recall: ({ limit, timeRange, ...query }) =>
       run(Effect.map(
         memory.recall(viewer, {
           ...query,
-          ...(query.limit === 0 && { limit: window }), // the seed's "all"
-          ...(timeRange && { timeRange: { from: timeRange[0], until: timeRange[1] + 1 } })
+          ...(limit !== undefined && { limit: limit === 0 ? window : Math.min(limit, window) }), // 0 is the seed's "all"
+          ...(timeRange && { timeRange: between(...timeRange) })
         }),
         (all) => all.map(toEpisode)
       )),
@@ -183,6 +186,12 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
       )
   }
 }
+
+/** Both inclusive, and any number: the seed's may be infinite, and parts of milliseconds. */
+const between = (from: number, until: number): RecallQuery["timeRange"] => ({
+  from: Math.min(Math.max(0, Math.ceil(from)), Number.MAX_SAFE_INTEGER),
+  until: until >= Number.MAX_SAFE_INTEGER ? undefined : Math.max(0, Math.floor(until) + 1)
+})
 
 const actorOf = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? undefined : viewer.actorId
 
