@@ -53,6 +53,8 @@ export * as Scorer from "./ranking/Scorer.ts"
 export * as Priority from "./ranking/Priority.ts"
 /** Vectors by model and by the hash of their text. */
 export * as Embeddings from "./ranking/Embeddings.ts"
+/** Where a page ended. */
+export * as Cursor from "./ranking/Cursor.ts"
 /** One tenant's records, searchable: mutable and incremental. */
 export * as MemoryIndex from "./ranking/MemoryIndex.ts"
 
@@ -75,6 +77,8 @@ export * as MemoryStore from "./storage/MemoryStore.ts"
 export * as Markdown from "./storage/MemoryStore/Markdown.ts"
 /** Vectors for what is written. */
 export * as Embedding from "./storage/Embedding.ts"
+/** Many stores are a store. */
+export * as Federated from "./storage/MemoryStore/Federated.ts"
 /** A branch over a store: reads through, keeps writes to itself until `commit`. */
 export * as Overlay from "./storage/MemoryStore/Overlay.ts"
 /** A plugin that breaks on purpose, for tests. */

@@ -9,6 +9,7 @@ import * as Ref from "effect/Ref"
 import * as Stream from "effect/Stream"
 import * as MemoryStore from "../src/storage/MemoryStore.ts"
 import * as Faulty from "../src/storage/MemoryStore/Faulty.ts"
+import * as Federated from "../src/storage/MemoryStore/Federated.ts"
 import * as Markdown from "../src/storage/MemoryStore/Markdown.ts"
 import * as Overlay from "../src/storage/MemoryStore/Overlay.ts"
 
@@ -53,5 +54,10 @@ export const stores = {
   shelf,
   "overlay on memory": Overlay.layer.pipe(Layer.provide(MemoryStore.layerInMemory)),
   "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
-  "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory))
+  "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory)),
+  federated: Federated.layer({
+    empty: { layer: MemoryStore.layerInMemory },
+    main: { layer: MemoryStore.layerInMemory, writable: true },
+    copies: { layer: MemoryStore.layerInMemory, mirror: () => true }
+  })
 } satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>

@@ -79,14 +79,7 @@ export const make = (
     Effect.gen(function*() {
       // of the caller's, which may change
       const all = Array.from(vectors, ([hash, vector]) => [hash, vector.slice()] as const)
-      const issue = model === "" || model.length > 500 || !model.isWellFormed()
-        ? "model: expected 1 to 500 characters"
-        : all.some(([hash]) => !/^[0-9a-f]{64}$/.test(hash))
-        ? "hash: no SHA-256"
-        : all.some(([, vector]) => !vector.every(Number.isFinite))
-        ? "vector: expected finite numbers"
-        : undefined
-      if (issue !== undefined) return yield* invalid("attach", issue)
+      yield* legal(model, all)
       yield* follow(model)
       yield* fit(embeddings, model, all)
       yield* append(model, all)
@@ -99,6 +92,24 @@ export const make = (
         hashes.map((hash) => Option.map(Option.fromNullable(embeddings.get(model, hash)), (vector) => vector.slice()))
     )
 })
+
+/** `invalid_draft` where no store could keep them. */
+export const legal = (
+  model: string,
+  vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
+): Effect.Effect<void, MemoryError> => {
+  const [length = 1] = vectors.map(([, vector]) => vector.length)
+  const issue = model === "" || model.length > 500 || !model.isWellFormed()
+    ? "model: expected 1 to 500 characters"
+    : vectors.some(([hash]) => !/^[0-9a-f]{64}$/.test(hash))
+    ? "hash: no SHA-256"
+    : vectors.some(([, vector]) => !vector.every(Number.isFinite))
+    ? "vector: expected finite numbers"
+    : length === 0 || vectors.some(([, vector]) => vector.length !== length)
+    ? "vector: expected the same dimensions of each, and some"
+    : undefined
+  return issue === undefined ? Effect.void : invalid("attach", issue)
+}
 
 /** `invalid_draft` where they are not of one length, that of the model's others. */
 export const fit = (

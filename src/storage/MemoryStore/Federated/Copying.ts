@@ -1,0 +1,139 @@
+/**
+ * Copies in stores that mirror, after a write: as the record stands where it is, so does its copy.
+ *
+ * ```text
+ * written     put, where there is a copy or the rule says so: a failure is a warning, and the next write of it mends it
+ * forgotten   forgotten, purged: purged; a failure fails the write, which stands and may be made again
+ * ```
+ *
+ * Between the write and its copy lies a moment, and after a crash in it there is none until the record is written again.
+ * A copy has the revisions of its own store, and its times.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { canonicalJson } from "../../../domain/Digest.ts"
+import * as MemoryError from "../../../domain/MemoryError.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import type { MemoryKind } from "../../../domain/MemoryKind.ts"
+import type { Applied, MemoryMutation } from "../../../domain/MemoryMutation.ts"
+import { isExpired, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { isInternal } from "../../../domain/MemoryScope.ts"
+import * as Viewer from "../../../domain/Viewer.ts"
+import * as Below from "../../Below.ts"
+import type { Stored } from "../../MemoryStore.ts"
+import type { Member, Members } from "./Members.ts"
+
+export interface Copying {
+  /** `written`: what came of a batch, with the store that it was written to. */
+  readonly follow: (
+    members: Members,
+    tenant: string,
+    written: ReadonlyArray<readonly [Applied, Member]>
+  ) => Effect.Effect<void, MemoryError.MemoryError>
+  /** Whether what was last told of this record in this store was told of a copy that was written here. */
+  readonly isCopy: (member: Member, tenant: string, id: MemoryId) => boolean
+}
+
+/** As many as a listener may be behind. */
+const capacity = 65_536
+
+export const make = (kinds: ReadonlyMap<string, MemoryKind>): Copying => {
+  const copies = new Set<string>()
+  const keyOf = (member: Member, tenant: string, id: MemoryId) => JSON.stringify([member.name, tenant, id])
+  const mark = (key: string) => {
+    copies.delete(key) // to the end: a Set keeps the order of insertion
+    copies.add(key)
+    for (const first of copies) {
+      if (copies.size <= capacity) break
+      copies.delete(first)
+    }
+  }
+  const read = ({ store }: Member, tenant: string, ids: ReadonlyArray<MemoryId>) =>
+    Effect.map(
+      Below.make(store, kinds).read(tenant, ids),
+      (rows) => new Map(rows.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : []))
+    )
+
+  /** One mirror brought up to date with what is held elsewhere. */
+  const bring = (
+    member: Member,
+    tenant: string,
+    rows: ReadonlyArray<readonly [MemoryId, Stored | undefined]>
+  ) =>
+    Effect.gen(function*() {
+      const now = yield* Clock.currentTimeMillis
+      const system = Viewer.system(tenant)
+      const copied = yield* Effect.either(read(member, tenant, rows.map(([id]) => id)))
+      const held = copied._tag === "Right" ? copied.right : new Map<MemoryId, Stored>()
+      const gone: Array<MemoryMutation> = []
+      const puts = new Map<string, { readonly record: MemoryRecord; readonly mutations: Array<MemoryMutation> }>()
+      for (const [id, row] of rows) {
+        const copy = held.get(id)
+        if (row === undefined) {
+          if (copy) gone.push({ _tag: "Forget", id, purge: true })
+        } else if (row.forgotten) {
+          if (copy?.forgotten === false) gone.push({ _tag: "Forget", id })
+        } else if (isInternal(row.record.scope) || isExpired(row.record, now)) continue
+        else if (copy?.forgotten === false || member.mirror?.(row.record) === true) {
+          const { record } = row
+          if (copy?.forgotten === false && isSame(copy.record, record)) continue
+          const by = `${record.source.origin} ${record.source.trust}`
+          const batch = puts.get(by) ?? { record, mutations: [] }
+          puts.set(by, batch)
+          batch.mutations.push({ _tag: "Put", draft: Below.draftOf(record) })
+          const { supersededBy } = record
+          if (supersededBy !== undefined) batch.mutations.push({ _tag: "Update", id, patch: { supersededBy } })
+        } else continue
+        mark(keyOf(member, tenant, id))
+      }
+      if (copied._tag === "Left" && rows.some(([, row]) => row === undefined || row.forgotten)) {
+        return yield* remains(member, copied.left)
+      }
+      if (gone.length > 0) {
+        yield* Effect.mapError(member.store.apply(system, gone), (error) => remains(member, error))
+      }
+      const behind = (error: MemoryError.MemoryError) =>
+        Effect.logWarning(`${member.name}: a copy is behind what was written`, error)
+      if (copied._tag === "Left") return yield* behind(copied.left)
+      for (const { mutations, record: { source: { origin, trust } } } of puts.values()) {
+        yield* Effect.catchAll(member.store.apply(system, mutations, { origin, trust }), behind)
+      }
+    })
+
+  return {
+    isCopy: (member, tenant, id) => copies.has(keyOf(member, tenant, id)),
+    follow: (members, tenant, written) =>
+      Effect.gen(function*() {
+        const mirrors = members.filter(({ mirror }) => mirror !== undefined)
+        if (mirrors.length === 0) return
+        const holders = new Map(written.map(([{ id }, holder]) => [id, holder] as const))
+        const rows: Array<readonly [MemoryId, Stored | undefined]> = []
+        for (const holder of new Set(holders.values())) {
+          const ids = Array.from(holders).flatMap(([id, at]) => at === holder ? [id] : [])
+          for (const id of ids) copies.delete(keyOf(holder, tenant, id))
+          if (mirrors.every((mirror) => mirror === holder)) continue
+          const found = yield* read(holder, tenant, ids)
+          for (const id of ids) rows.push([id, found.get(id)])
+        }
+        yield* Effect.forEach(mirrors, (mirror) => {
+          const others = rows.filter(([id]) => holders.get(id) !== mirror)
+          return others.length === 0 ? Effect.void : bring(mirror, tenant, others)
+        }, { discard: true })
+      }).pipe(Effect.catchAll((error) =>
+        written.some(([{ outcome }]) => outcome === "forgotten" || outcome === "absent")
+          ? error
+          : Effect.logWarning("copies are behind what was written", error)
+      ))
+  }
+}
+
+/** All that a copy takes over. */
+const isSame = (copy: MemoryRecord, record: MemoryRecord): boolean => contentOf(copy) === contentOf(record)
+const contentOf = (record: MemoryRecord) => canonicalJson([Below.draftOf(record), record.supersededBy, record.source])
+
+const remains = (member: Member, error: MemoryError.MemoryError) =>
+  new MemoryError.MemoryError({
+    ...error,
+    message: `a copy remains in ${member.name}; do it again (${error.message})`
+  })

@@ -1,0 +1,111 @@
+/** The stores of a federation: who is in it, and which of them an id belongs to. */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import type * as MemoryError from "../../../domain/MemoryError.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import * as Viewer from "../../../domain/Viewer.ts"
+import type { Service } from "../../MemoryStore.ts"
+
+export interface Member {
+  readonly name: string
+  readonly description: string | undefined
+  readonly maxResults: number
+  readonly writable: boolean
+  readonly mirror: ((record: MemoryRecord) => boolean) | undefined
+  readonly store: Service
+  /** Ends when it leaves. */
+  readonly gone: Effect.Effect<void>
+}
+
+/** In the order of the federation, but those that mirror come last: what they hold may be another's. */
+export type Members = ReadonlyArray<Member>
+
+export const ranked = (members: Members): Members => [
+  ...members.filter(({ mirror }) => mirror === undefined),
+  ...members.filter(({ mirror }) => mirror !== undefined)
+]
+
+/** Where an id is. */
+export interface Held {
+  /** The first that has it, a tombstone or what nobody sees included; what others have of it is a copy. */
+  readonly by: Member | undefined
+  /** One before it, or any where there is none, that gave no answer: it may be there. */
+  readonly unsure: { readonly by: Member; readonly error: MemoryError.MemoryError } | undefined
+}
+
+/** Asks all of them, at once. Cost: one `get` each. */
+export const find = (
+  members: Members,
+  viewer: Viewer.Any,
+  ids: ReadonlyArray<MemoryId>
+): Effect.Effect<(id: MemoryId) => Held> => {
+  if (ids.length === 0) return Effect.succeed(() => nowhere)
+  const system = Viewer.system(viewer.tenant)
+  return Effect.map(
+    Effect.forEach(members, (member) => Effect.either(member.store.get(system, ids)), { concurrency: "unbounded" }),
+    (answers) => {
+      const held = new Map<MemoryId, Held>()
+      for (const [n, id] of ids.entries()) {
+        let unsure: Held["unsure"]
+        const at = answers.findIndex((answer, m) => {
+          if (Either.isRight(answer)) return Option.isSome(answer.right[n]!)
+          unsure ??= { by: members[m]!, error: answer.left }
+          return false
+        })
+        held.set(id, { by: members[at], unsure })
+      }
+      return (id) => held.get(id) ?? nowhere
+    }
+  )
+}
+
+const nowhere: Held = { by: undefined, unsure: undefined }
+
+/** As a reader may be told: `undefined` only where it is surely nowhere. */
+export const known = ({ by, unsure }: Held): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
+  by === undefined && unsure !== undefined ? unsure.error : Effect.succeed(by)
+
+/** Each id asked of the store that has it, in the order given; one that is nowhere of the first, whose answer is as good as any. */
+export const each = <A>(
+  members: Members,
+  viewer: Viewer.Any,
+  ids: ReadonlyArray<MemoryId>,
+  ask: (store: Service, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<A>, MemoryError.MemoryError>
+): Effect.Effect<ReadonlyArray<A>, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const held = yield* find(members, viewer, ids)
+    const asked = new Map<Member, Array<number>>()
+    for (const [n, id] of ids.entries()) {
+      const member = (yield* known(held(id))) ?? members[0]!
+      asked.set(member, [...asked.get(member) ?? [], n])
+    }
+    const answers: Array<A> = []
+    yield* Effect.forEach(asked, ([{ store }, places]) =>
+      Effect.map(
+        ask(
+          store,
+          places.map((n) => ids[n]!)
+        ),
+        (all) =>
+          all.forEach((answer, n) => {
+            answers[places[n]!] = answer
+          })
+      ), {
+      concurrency: "unbounded",
+      discard: true
+    })
+    return answers
+  })
+
+/** The store that has it, or the first. */
+export const holder = (
+  members: Members,
+  viewer: Viewer.Any,
+  id: MemoryId
+): Effect.Effect<Service, MemoryError.MemoryError> =>
+  find(members, viewer, [id]).pipe(
+    Effect.flatMap((held) => known(held(id))),
+    Effect.map((member) => (member ?? members[0]!).store)
+  )
