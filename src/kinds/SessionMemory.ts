@@ -18,7 +18,7 @@ import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { byRecency, deriveSummary, type MemoryRecord } from "../domain/MemoryRecord.ts"
-import { fields, Global, MemoryScope, same } from "../domain/MemoryScope.ts"
+import { fields, Global, key, MemoryScope, same } from "../domain/MemoryScope.ts"
 import type * as Payload from "../domain/Payload.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { check } from "../storage/Check.ts"
@@ -69,6 +69,19 @@ const Scoped = Schema.Struct({ scope: MemoryScope })
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const learnings = yield* typed(MemoryKind.learning)
+  const running = new Map<string, { kept: ReadonlyArray<Kept>; count: number }>()
+
+  /** What is kept of a session, by all that run under its id; until the last of them ends. */
+  const keeping = (key: string, kept: ReadonlyArray<Kept>) =>
+    Effect.acquireRelease(
+      Effect.sync(() => {
+        const session = running.get(key) ?? { kept, count: 0 }
+        running.set(key, session)
+        session.count++
+        return session
+      }),
+      (session) => Effect.sync(() => --session.count === 0 && running.delete(key))
+    )
 
   const start = (viewer: Viewer.Viewer, sessionId: string) =>
     Effect.gen(function*() {
@@ -83,8 +96,9 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         yield* Stream.runCollect(store.stream(reader, { ...filter, kinds: [learnings.kind.name], limit: 1_000 }))
       )
       const loaded = yield* Effect.forEach(surest(known), ({ id }) => learnings.get(reader, id))
-      const kept = yield* Ref.make<ReadonlyArray<Kept>>(
-        known.filter((record) => same(sessionOf(record), sessionId)).reverse()
+      const session = yield* keeping(
+        JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
+        known.filter((record) => key(record.scope) === key(scope)).reverse()
           .map(({ data, id }) => ({ id, type: data["type"] }))
       )
       const isOver = yield* Ref.make(false)
@@ -106,13 +120,11 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
             confidence,
             summary: rest.length === 0 ? undefined : deriveSummary(text)
           })
-          const gone = yield* Ref.modify(
-            kept,
-            (all) => capped([...all, { id: made.record.id, type: data.type }], data.type)
-          )
+          const [gone, kept] = capped([...session.kept, { id: made.record.id, type: data.type }], data.type)
+          session.kept = kept
           yield* store.forget(own, gone)
           return made
-        }).pipe(Effect.withSpan("SessionMemory.record", { attributes: { type: data.type } }))
+        }).pipe(Effect.uninterruptible, Effect.withSpan("SessionMemory.record", { attributes: { type: data.type } }))
 
       return {
         id: sessionId,

@@ -240,4 +240,23 @@ describe("SessionMemory", () => {
       assert.lengthOf(items, 200)
       assert.deepStrictEqual(yield* count("error"), [400, "error 2\n\nx"])
     }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
+
+  it.scoped("two that run under one id keep 200 errors together, and none of a narrower session's go", () =>
+    Effect.gen(function*() {
+      const [sessions, store] = yield* both
+      const helper = yield* sessions.start(Viewer.make({ userId: "ada", agentId: "helper" }), "s1")
+      yield* helper.recordError("the helper's", "x")
+      const handles = [
+        yield* sessions.start(ada, "s1"),
+        yield* sessions.start(ada, "s1"),
+        yield* sessions.start(Viewer.make({ userId: "ada", reach: "within" }), "s1")
+      ]
+      yield* Effect.forEach(
+        Array.from({ length: 240 }, (_, n) => n),
+        (n) => Effect.zipRight(TestClock.adjust(1), handles[n % 3]!.recordError(`error ${n}`, "x"))
+      )
+      const { items } = yield* store.list(system, { limit: 1_000 })
+      assert.lengthOf(items, 201)
+      assert.deepStrictEqual(items.slice(-2).map(({ summary }) => summary), ["error 40", "the helper's"])
+    }).pipe(Effect.provide(Layer.provideMerge(SessionMemory.layer, MemoryStore.layerInMemory))))
 })
