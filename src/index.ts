@@ -127,6 +127,8 @@ export * as MemoryPipeline from "./pipeline/MemoryPipeline.ts"
 // Who remembers what, and when
 /** What a harness provides. */
 export * as MemoryService from "./harness/MemoryService.ts"
+/** Automatic memory over named stores. */
+export * as MemoryManager from "./harness/MemoryManager.ts"
 /** What an agent's author writes down about memory. */
 export * as MemorySpec from "./harness/MemorySpec.ts"
 /** A run goes on only under the spec it began with, unless somebody says which change is meant. */

@@ -16,6 +16,7 @@ import * as MemoryTool from "../host/MemoryTool.ts"
 import * as ToolScope from "./ToolScope.ts"
 
 export { make as makeRecords } from "./RecordTools.ts"
+export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 
 /** remember, recall, and forget with `allowForget`; none where the spec says `enabled: false`. */
 export const make = (

@@ -51,6 +51,13 @@ export const scopeOf = (viewer: Any): MemoryScope =>
     ? Global
     : Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))
 
+/** Whom it is about what he says: the user, else the agent, else exactly the viewer, as far as the viewer sees it. */
+export const subjectOf = (viewer: Viewer): MemoryScope => {
+  const { agentId, userId } = viewer
+  const subjects = [userId !== undefined && { userId }, agentId !== undefined && { agentId }]
+  return subjects.find((scope) => scope !== false && sees(viewer, scope)) || scopeOf(viewer)
+}
+
 /** Who sees of `scopeOf(viewer)`, and of what is narrower, exactly that. */
 export const exactly = (viewer: Any): Viewer =>
   isSystem(viewer) ? make({ tenant: viewer.tenant }) : new Viewer({ ...viewer, reach: "exact" })

@@ -28,6 +28,7 @@ import * as IndexBlock from "./IndexBlock.ts"
 import * as Injection from "./Injection.ts"
 import * as InstructionFiles from "./InstructionFiles.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
+import { MemoryManager } from "./MemoryManager.ts"
 import * as MemorySpec from "./MemorySpec.ts"
 import * as PromptBlock from "./PromptBlock.ts"
 import * as Remembering from "./Remembering.ts"
@@ -102,10 +103,16 @@ export interface Service {
 
   /** Tells the plugins, and seeds the tenant's instructions the first time. */
   readonly turnStart: BestEffort<void>
-  /** Tells the plugins. */
+  /**
+   * Tells the plugins. With a `MemoryManager` the messages are kept before it returns, and extraction follows its trigger.
+   * The session is the viewer's `sessionId ?? runId`, else `default`.
+   */
   readonly turnEnd: (messages: ReadonlyArray<Message>) => Operation<void>
-  /** Tells the plugins. For the harness to say, in a finalizer of its session: the layer outlives many. */
+  /** Tells the plugins, and triggers that wait for it. For the harness to say, in a finalizer of its session: the layer outlives many. */
   readonly sessionEnd: BestEffort<void>
+
+  /** Waits for everybody's extraction. Each row acts for its own viewer. Nothing to do without a `MemoryManager`. */
+  readonly flush: Effect.Effect<void, MemoryError.MemoryError>
 
   /** The tool behind the gate: plugins, write limit and events are those that the layer was built with, wherever it is called. */
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
@@ -126,6 +133,7 @@ const make = (
     const files = yield* Effect.serviceOption(InstructionFiles.InstructionFiles)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const events = yield* Option.match(listeners, { onNone: () => MemoryEvents.make(), onSome: Effect.succeed })
+    const manager = Option.filter(yield* Effect.serviceOption(MemoryManager), () => spec.enabled)
     const plugins = yield* Guard.plugins(spec)
     const writing = Writing.make(store, spec, events.publish)
     const telling = Telling.make(events.publish)
@@ -135,6 +143,7 @@ const make = (
       store: store.name,
       ...remembering.found,
       instructionFiles: Option.isSome(files),
+      manager: Option.isSome(manager),
       events: Option.isSome(listeners),
       plugins: plugins.map(({ id }) => id)
     })
@@ -147,9 +156,16 @@ const make = (
       ? yield* Seeding.make(files.value, (viewer) => degraded(viewer, "instructions"))
       : () => Effect.void
 
-    const inject = spec.enabled ? Injection.make(remembering.recall) : () => Effect.succeed(PromptBlock.empty)
+    const inject = Option.match(manager, {
+      onNone: () => spec.enabled ? Injection.make(remembering.recall) : () => Effect.succeed(PromptBlock.empty),
+      onSome: ({ inject }) => inject
+    })
     const context = (viewer: Viewer.Viewer, turn: ReadonlyArray<Message>) =>
       Effect.catchAll(inject(viewer, turn), (error) => Effect.as(degraded(viewer, "context")(error), PromptBlock.empty))
+
+    const managed = (
+      ask: (manager: Context.Tag.Service<MemoryManager>) => Effect.Effect<void, MemoryError.MemoryError>
+    ) => Option.match(manager, { onNone: () => Effect.void, onSome: ask })
 
     const embedded = (viewer: Viewer.Viewer, wanted: boolean, record: MemoryRecord) =>
       wanted ? remembering.embed(viewer, [record]) : Effect.void
@@ -202,16 +218,29 @@ const make = (
         "turnStart",
         (viewer) => Effect.zipRight(guard.signal({ _tag: "turn_start", viewer }), seed(viewer))
       ),
-      turnEnd: () => operation("turnEnd", (viewer) => guard.signal({ _tag: "turn_end", viewer })),
-      sessionEnd: operation("sessionEnd", (viewer) => guard.signal({ _tag: "session_end", viewer })),
+      turnEnd: (messages) =>
+        operation("turnEnd", (viewer) =>
+          Effect.zipRight(
+            guard.signal({ _tag: "turn_end", viewer }),
+            managed(({ addMessages }) => addMessages(viewer, sessionOf(viewer), messages))
+          )),
+      sessionEnd: operation("sessionEnd", (viewer) =>
+        Effect.zipRight(
+          guard.signal({ _tag: "session_end", viewer }),
+          Effect.catchAll(
+            managed(({ sessionEnd }) => sessionEnd(viewer, sessionOf(viewer))),
+            degraded(viewer, "extraction")
+          )
+        )),
+      flush: Effect.withSpan(managed(({ flush }) => flush), "MemoryService.flush"),
       guard: guard.tool,
       events: events.stream
     }
   })
 
 /**
- * Requires a store. Used where they are provided: `Completion`, `Embedder`, `InstructionFiles`, `MemoryEvents`,
- * `Plugins`. Fails with
+ * Requires a store. Used where they are provided: `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`,
+ * `MemoryEvents`, `Plugins`. Fails with
  * `invalid_draft` where the spec is none.
  */
 export const layer = (
@@ -249,6 +278,8 @@ export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | Cur
   MemoryService,
   ({ index }) => Effect.map(index, ({ text }) => text)
 )
+
+const sessionOf = ({ runId, sessionId }: Viewer.Viewer): string => sessionId ?? runId ?? "default"
 
 const unspecified = (cause: unknown) => {
   const message = cause instanceof Error ? cause.message : "not a MemorySpec"

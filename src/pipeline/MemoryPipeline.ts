@@ -46,6 +46,8 @@ export interface Options extends MemoryStore.Provenance {
   readonly session?: string | undefined
   /** Of the first turn, within the session, or of each. Without `infer`: the same turns again are nothing new. */
   readonly sequence?: number | ReadonlyArray<number> | undefined
+  /** Which of several conversations within the session `sequence` counts in. Default: there is one. */
+  readonly line?: string | undefined
   /** Writes the batch instead of the store's own `apply`, all of it or nothing: with rows of the caller's beside it. */
   readonly apply?: Apply | undefined
 }

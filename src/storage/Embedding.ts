@@ -63,11 +63,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
   return {
     active: true,
     of: (texts, purpose) => embed(Array.from(new Set(texts)), purpose),
-    query: (text) =>
-      Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => ({
-        model: embedder.model,
-        vector: Array.from(vector!) // one each
-      })),
+    query: queryBy(embedder),
     keep: (records, purpose, known = new Map()) =>
       Effect.gen(function*() {
         const texts = Array.from(new Set(records.map(embeddingText)))
@@ -97,6 +93,11 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
     })
   }
 }
+
+/** To search by. */
+export const queryBy =
+  ({ embed, model }: Embedder.Service) => (text: string): Effect.Effect<Query, MemoryError.MemoryError> =>
+    Effect.map(embed([text.normalize("NFC")], "search"), ([vector]) => ({ model, vector: Array.from(vector!) })) // one each
 
 /** Texts at a time: what is embedded stays, if the next ones fail. */
 const batch = 256

@@ -1,10 +1,14 @@
 /** The acceptance programs, as they stand, against what is published. `c-test` and `e-own-store` are tests themselves. */
 import { assert, describe, it } from "@effect/vitest"
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
 import { compile, elsewhere, folder, root, run } from "./programs.ts"
 
 const path = folder("examples")
+/** Every file of a folder, however hidden. */
+const read = (folder: string) =>
+  readdirSync(folder, { recursive: true, withFileTypes: true })
+    .map((entry) => entry.isFile() ? readFileSync(join(entry.parentPath, entry.name), "utf8") : "").join("\n")
 const source = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
 /** The program, with a model that does the one thing it is told to, `call` being how the tool is called. */
@@ -37,7 +41,9 @@ const problems = compile(path, {
   "b-harness.ts": harness(frozen),
   "b-secret.ts": harness(secret),
   "b-secret-elsewhere.ts": harness(secret, elsewhereCalled),
+  "automatic.ts": source("automatic.ts"),
   "d-pipeline.ts": source("d-pipeline.ts"),
+  "f-automatic.ts": source("f-automatic.ts"),
   "g-persona.ts": source("g-persona.ts"),
   "g-blocks.ts": source("g-persona.ts").replace("const reply =", "yield* Console.log(block)\n    const reply ="),
   "h-viewer.ts": source("h-viewer.ts"),
@@ -82,6 +88,26 @@ describe("examples", () => {
     const [plan, open, ...block] = output.trim().split("\n")
     assert.deepStrictEqual([plan, open, block.at(-1)], ["would change 1", "<memory>", "</memory>"])
     assert.include(block, "Ada moved to Lisbon")
+  })
+
+  it("f: three users ask at once, nothing waits on, and an idle trigger of ten minutes holds nobody", () => {
+    const cwd = elsewhere()
+    const asked = "2 tools, 0 left out\nWhat did I plan for Friday?\n\n\n"
+    for (let again = 0; again < 2; again++) {
+      assert.deepStrictEqual(run(join(path, "f-automatic.js"), cwd), { code: 0, output: asked.repeat(3) })
+    }
+    assert.notInclude(read(join(cwd, "notes")), "Friday")
+  })
+
+  it("automatic: a week of memory, one day of which ends with a crash, in sixty lines at most", () => {
+    assert.isAtMost(source("automatic.ts").split("\n").length, 60)
+    const { code, output } = run(join(path, "automatic.js"), elsewhere())
+    assert.strictEqual(code, 0)
+    assert.include(output, "(dead)\n\ntuesday, with 4 messages left over from before\n")
+    assert.include(output, "What should I not bake for Mia?\n  agent  My daughter Mia is allergic to peanuts.\n")
+    assert.include(output, "Who visits me in Porto?\n  agent  ")
+    assert.match(output.split("in Porto?")[1]!, /My sister Rosa visits on Friday\./)
+    assert.match(output.split("in Porto?")[1]!, /I moved to Porto in May\./)
   })
 
   it("g: a persona's second turn remembers the first", () => {

@@ -65,6 +65,14 @@ const molroo = [
   ["recallMemories", "buildMemoryBlock", "stripMetaTags"]
 ].flat()
 
+/** What Strands' SDK exports of its memory, and the operations of its manager. */
+const strands = [
+  ["MemoryStore", "MemoryStoreConfig", "MemoryEntry", "SearchOptions", "AddMessagesContext"],
+  ["MemoryManager", "initAgent", "search", "add", "flush", "getTools", "MemoryToolConfig", "MemoryAddToolConfig"],
+  ["MemoryInjectionConfig", "ExtractionConfig", "Extractor", "ModelExtractor", "MemoryMessageFilter"],
+  ["ExtractionTrigger", "InvocationTrigger", "IntervalTrigger"]
+].flat()
+
 /** What nexus-agents' guide to memory names, and of its typed memories what the guide only lists. */
 const nexus = [
   ["IMemoryBackend", "CustomMemoryBackend", "MemoryMetadata", "MemoryImportance", "WriteOperation", "batchWrite"],
@@ -94,7 +102,10 @@ const isPublished = (module: string, name: string): boolean => {
 }
 
 describe("the README", () => {
-  it.each([["Coming from drover", drover], ["Coming from Deuz", deuz], ["Coming from molroo", molroo], [
+  it.each([["Coming from drover", drover], ["Coming from Strands", strands], ["Coming from Deuz", deuz], [
+    "Coming from molroo",
+    molroo
+  ], [
     "Coming from nexus",
     nexus
   ]])(

@@ -1,0 +1,62 @@
+/** Whether a configuration fits the stores, all that is wrong with it said at once. */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import { Limit } from "../../domain/MemoryFilter.ts"
+import { MemoryScope } from "../../domain/MemoryScope.ts"
+import type * as Completion from "../../host/Completion.ts"
+import type { Named } from "../../storage/MemoryStore/Federated.ts"
+import type { InjectionConfig } from "../Injection.ts"
+import type { Config } from "../MemoryManager.ts"
+import type { ExtractionConfig } from "../Outbox.ts"
+
+export const check = (
+  { extraction = {}, injection }: Config,
+  stores: ReadonlyArray<Named>,
+  completion: Completion.Service
+): Effect.Effect<void, MemoryError.MemoryError> => {
+  const issues = [
+    ...Object.entries(extraction).flatMap(([name, config]) => {
+      const store = stores.find((store) => store.name === name)
+      const found = store === undefined
+        ? [`there is no such store; there are ${stores.map(({ name }) => name).join(", ")}`]
+        : [
+          ...(store.writable ? [] : ["the store takes no writes"]),
+          ...(config === true ? ofExtraction({}, store, completion) : ofExtraction(config, store, completion))
+        ]
+      return found.map((issue) => `extraction.${name}: ${issue}`)
+    }),
+    ...(typeof injection === "object" ? ofInjection(injection) : []).map((issue) => `injection.${issue}`)
+  ]
+  const [first, ...rest] = issues
+  return first === undefined ? Effect.void : MemoryError.make("invalid_draft", {
+    op: "MemoryManager.layer",
+    message: issues.join("; "),
+    detail: { issues: [first, ...rest] }
+  })
+}
+
+const ofExtraction = (
+  { extractor, options = {}, trigger }: ExtractionConfig,
+  { store }: Named,
+  completion: Completion.Service
+): ReadonlyArray<string> => {
+  const asks = (extractor ?? (store.capabilities.messages ? "ingest" : "pipeline")) === "pipeline" &&
+    options.customExtract === undefined && options.infer !== false
+  return [
+    ...(trigger?.issues ?? []),
+    ...(asks && completion.model === "none" ? ["there is no language model: provide a Completion"] : []),
+    ...(options.scope === undefined || isScope(options.scope) ? [] : ["options.scope: a scope needs at least one id"]),
+    ...(options.topK === undefined || isLimit(options.topK) ? [] : ["options.topK: expected 1 to 1,000"])
+  ]
+}
+
+const ofInjection = ({ budget, maxEntries }: InjectionConfig): ReadonlyArray<string> => [
+  ...(maxEntries === undefined || isLimit(maxEntries) ? [] : ["maxEntries: expected 1 to 1,000"]),
+  ...(budget === undefined || (Number.isInteger(budget) && budget > 0)
+    ? []
+    : ["budget: expected a whole number of tokens"])
+]
+
+const isScope = Schema.is(MemoryScope)
+const isLimit = Schema.is(Limit)
