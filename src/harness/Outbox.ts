@@ -4,7 +4,7 @@
  * ```text
  * append     the messages are kept                                       before a trigger may fire
  * read       the model is asked, and its plan is kept                    a retry asks it no more
- * write      the plan, the end of its messages and the next place        one batch: all of it or nothing
+ * write      the plan, and the end of its messages                       one batch: all of it or nothing
  * ```
  *
  * A line is a viewer's messages of one session, read in order and by itself. After ten failures in a row, of whatever
@@ -27,7 +27,10 @@ import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as ExtractionTrigger from "./ExtractionTrigger.ts"
+import * as Draining from "./Outbox/Draining.ts"
+import * as Kept from "./Outbox/Kept.ts"
 import * as Lane from "./Outbox/Lane.ts"
+import * as Ledger from "./Outbox/Ledger.ts"
 import * as Reading from "./Outbox/Reading.ts"
 import * as Rows from "./Outbox/Rows.ts"
 
@@ -58,7 +61,7 @@ export interface Service {
   ) => Effect.Effect<number, MemoryError.MemoryError>
   /** For triggers that wait for it. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Past triggers and backoff: every row is tried. Fails where one could be neither written nor parked, and waits on. */
+  /** Past triggers and backoff: every line is tried. Fails where one could be neither written nor parked, and waits on. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   readonly status: Effect.Effect<Status>
   /** Of every tenant, as the store has them. */
@@ -81,10 +84,14 @@ export interface ExtractionConfig {
 }
 
 export interface Options extends ExtractionConfig {
-  /** Rows; then `append` waits. Default 10,000. */
+  /** What was appended and is not read yet, at least 1; then `append` waits. Default 10,000 turns. */
   readonly capacity?: number | undefined
   /** Between attempts of a line. Default exponential from a second, five minutes at most. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
+  /** For an answer to one reading; then it has failed, and is tried again. Default two minutes. */
+  readonly timeout?: Duration.DurationInput | undefined
+  /** Lines that are followed though nothing waits in them; of the longest idle, the trigger begins anew. Default 1,000. */
+  readonly openLines?: number | undefined
   /** For how long the scope's end waits for what is unread; then it stays in the store. Default 30 seconds. */
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
@@ -95,8 +102,6 @@ export interface Listener {
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
-/** Lines that nothing waits in, beyond which the longest idle is closed: its trigger begins anew. */
-const lanesKept = 1_000
 /** Lines read at once. */
 const concurrency = 4
 
@@ -111,26 +116,29 @@ export const make = (
       capacity = 10_000,
       filter = isSpoken,
       flushTimeout = "30 seconds",
+      openLines = 1_000,
       retry = Schedule.either(Schedule.exponential("1 second"), Schedule.spaced("5 minutes")),
+      timeout = "2 minutes",
       trigger = ExtractionTrigger.interval(5)
     } = options
     const scope = yield* Effect.flatMap(Effect.scope, (scope) => Scope.fork(scope, ExecutionStrategy.sequential))
-    const room = yield* Effect.makeSemaphore(capacity)
     const opening = yield* Effect.makeSemaphore(1)
     const lanes = new Map<string, Lane.Lane>() // in order of use
-    const reading = yield* Reading.make({ store, pipeline, options, listener, room, concurrency })
+    const ledger = Ledger.make(store, yield* Effect.makeSemaphore(Math.max(1, capacity)))
+    const reading = Reading.make({ store, pipeline, options, listener, ledger, timeout })
+    const draining = Draining.make({ ledger, reading, listener, readers: yield* Effect.makeSemaphore(concurrency) })
 
     const open = (line: Rows.Line) =>
       opening.withPermits(1)(Effect.gen(function*() {
         const key = Rows.keyOf(line)
         const lane = lanes.get(key) ??
-          (yield* Scope.extend(Lane.make(line, { trigger, retry, attempt: reading.attempt }), scope))
+          (yield* Scope.extend(Lane.make(line, { trigger, retry, attempt: draining.attempt }), scope))
         lanes.delete(key)
         lanes.set(key, lane)
         lane.users++
         for (const idle of lanes.values()) {
-          if (lanes.size <= lanesKept) break
-          if (idle.users > 0 || idle.batches.length > 0 || idle.plan) continue
+          if (lanes.size <= openLines) break
+          if (!Lane.isIdle(idle)) continue
           lanes.delete(idle.key)
           yield* idle.close
         }
@@ -143,8 +151,10 @@ export const make = (
       using({ viewer, session }, (lane) =>
         Effect.gen(function*() {
           yield* Reading.scopeOf(options, viewer)
-          const from = yield* lane.appending.withPermits(1)(
-            reading.append(lane, messages.map(plain), (message) => message.content.trim() !== "" && filter(message))
+          const from = yield* ledger.append(
+            lane,
+            messages.map(plain),
+            (message) => message.content.trim() !== "" && filter(message)
           )
           yield* Effect.forEach(messages, (message, i) => lane.tell({ _tag: "Message", message, sequence: from + i }), {
             discard: true
@@ -154,25 +164,20 @@ export const make = (
         }))
 
     const flush = Effect.suspend(() =>
-      Effect.forEach(
-        Array.from(lanes.values()),
-        (lane) => Effect.either(reading.drain(lane)),
-        { concurrency }
-      )
+      Effect.forEach(Array.from(lanes.values()), (lane) => Effect.either(draining.drain(lane)), { concurrency })
     ).pipe(Effect.flatMap((results) => Effect.forEach(results, (result) => result, { discard: true })))
 
-    const everywhere = Effect.flatMap(store.tenants, Effect.forEach((tenant) => Rows.read(store, tenant))).pipe(
+    const everywhere = Effect.flatMap(store.tenants, Effect.forEach((tenant) => Kept.all(store, tenant))).pipe(
       Effect.map((all) => all.flat())
     )
-    const takeUp = Effect.flatMap(everywhere, (all) => {
-      reading.parked(all.flatMap(({ batches }) => batches).filter(({ parked }) => parked !== undefined).length)
-      const waiting = all.filter(({ batches, plan }) => plan || batches.some(({ parked }) => parked === undefined))
-      return Effect.forEach(
-        waiting,
-        (kept) => using(kept, (lane) => Effect.zipRight(reading.known(lane, kept), lane.ask)),
-        { discard: true }
-      )
-    })
+    const takeUp = (kept: Kept.Kept) =>
+      using(kept, (lane) =>
+        Effect.zipRight(
+          ledger.known(lane, kept),
+          kept.plan || Kept.waiting(kept).length > 0 ? lane.ask : Effect.void
+        ))
+    const releaseOf = (kept: Kept.Kept) =>
+      using(kept, (lane) => Effect.tap(ledger.release(lane), (count) => count > 0 ? lane.ask : Effect.void))
 
     yield* Effect.addFinalizer(() =>
       flush.pipe(
@@ -184,21 +189,40 @@ export const make = (
         Effect.catchAll((error) => Effect.logWarning(left(store), error))
       )
     )
-    yield* takeUp
+    yield* Effect.flatMap(everywhere, Effect.forEach(takeUp, { discard: true }))
 
     return {
       append: (viewer, session, messages) => Effect.withSpan(append(viewer, session, messages), "Outbox.append"),
       sessionEnd: (viewer, session) => using({ viewer, session }, ({ tell }) => tell({ _tag: "SessionEnd" })),
       flush: Effect.withSpan(flush, "Outbox.flush"),
-      status: Effect.sync(() => reading.status(lanes.values())),
+      status: Effect.sync(() => {
+        const waiting = Array.from(lanes.values()).flatMap(({ kept }) => Kept.waiting(kept))
+        return {
+          waiting: waiting.reduce((sum, { from, to }) => sum + to - from, 0),
+          parked: Array.from(ledger.parked.values()).reduce((sum, count) => sum + count, 0),
+          failuresInARow: draining.failuresInARow(),
+          durable: store.capabilities.durable
+        }
+      }),
       parked: Effect.map(everywhere, (all) =>
-        all.flatMap(({ batches, session, viewer }) =>
-          batches.flatMap(({ from, parked, to }) =>
-            parked === undefined ? [] : [{ viewer, session, from, to, reason: parked }]
-          )
+        all.flatMap((kept) =>
+          Kept.parked(kept).map(({ from, parked: reason = "", to }): Parked => ({
+            viewer: kept.viewer,
+            session: kept.session,
+            from,
+            to,
+            reason
+          }))
         )),
       release: Effect.flatMap(everywhere, (all) =>
-        reading.release(all)).pipe(Effect.tap(takeUp))
+        Effect.forEach(
+          all.filter((kept) =>
+            Kept.parked(kept).length > 0
+          ),
+          releaseOf
+        )).pipe(
+          Effect.map((counts) => counts.reduce((sum, count) => sum + count, 0))
+        )
     }
   })
 
@@ -213,9 +237,9 @@ export const layer = (
     )
   )
 
-/** What injection put there is no news. */
+/** What injection put there is no news, and no file holds half a character. */
 const plain = (message: Message): Message =>
-  new Message({ ...message, content: withoutMemory(message.content) }, { disableValidation: true })
+  new Message({ ...message, content: withoutMemory(message.content).toWellFormed() }, { disableValidation: true })
 
 const isSpoken = ({ role, tool }: Message): boolean => role !== "tool" && tool !== true
 

@@ -16,6 +16,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
 import type * as MemoryEvents from "./MemoryEvents.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
+import * as Purging from "./Outbox/Purging.ts"
 
 interface Purge {
   readonly purge?: boolean | undefined
@@ -130,6 +131,9 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
       Effect.map(forget("forget", viewer, [id], options), ([there]) => there === true),
     forgetAll: (viewer: Viewer.Viewer, filter: MemoryFilter, options?: Purge) =>
       Effect.gen(function*() {
+        if (options?.purge && Purging.isMeant(filter)) {
+          yield* Purging.purge(store, viewer, filter.scope) // first, so that none of it becomes a memory meanwhile
+        }
         // the library is shown what is closed, not yet true or expired as well: that is about somebody too
         const system = Viewer.system(viewer.tenant)
         const meant = yield* store.stream(system, { ...filter, limit: 1_000, after: undefined }).pipe(

@@ -25,13 +25,13 @@ export const trustOf = (turns: ReadonlyArray<Message>, said: Trust = 1): Trust =
   turns.some(isTool) ? 3 : said === 0 ? 1 : said
 
 /**
- * A record for each, blank ones apart. With a sequence number the id is that of scope, session and place: the same turn
+ * A record for each, blank ones apart. With a sequence number the id is that of scope, session, line and place: the same turn
  * again is the same record, and is not written over. `metadata` says whose turn it was.
  */
 export const verbatim = (
   messages: ReadonlyArray<Message>,
   scope: MemoryScope,
-  { kind = "episodic", sequence, session, ttl }: Pick<Options, "kind" | "sequence" | "session" | "ttl">,
+  { kind = "episodic", line, sequence, session, ttl }: Pick<Options, "kind" | "line" | "sequence" | "session" | "ttl">,
   now: number
 ): ReadonlyArray<MemoryMutation> =>
   messages.flatMap((message, i): ReadonlyArray<MemoryMutation> => {
@@ -43,7 +43,12 @@ export const verbatim = (
     return [{
       _tag: "Put",
       draft: {
-        ...(place !== undefined && { id: stableId(`turn:${JSON.stringify([key(scope), session ?? "", place])}`) }),
+        ...(place !== undefined &&
+          {
+            id: stableId(
+              `turn:${JSON.stringify([key(scope), session ?? "", place, ...line === undefined ? [] : [line]])}`
+            )
+          }),
         scope,
         kind,
         body,

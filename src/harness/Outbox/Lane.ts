@@ -8,12 +8,13 @@ import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import type { ExtractionTrigger, Happening } from "../ExtractionTrigger.ts"
+import * as Kept from "./Kept.ts"
 import * as Rows from "./Rows.ts"
 
 export interface Lane extends Rows.Line {
   readonly key: string
   /** One write to the line at a time. */
-  readonly appending: Effect.Semaphore
+  readonly writing: Effect.Semaphore
   /** One reading of it at a time. */
   readonly draining: Effect.Semaphore
   readonly tell: (happening: Happening) => Effect.Effect<void>
@@ -21,20 +22,23 @@ export interface Lane extends Rows.Line {
   readonly ask: Effect.Effect<void>
   /** Ends its trigger and its worker. */
   readonly close: Effect.Effect<void>
-  /** Of the next message; `undefined` until somebody has looked. */
-  next: number | undefined
-  batches: ReadonlyArray<Rows.Batch>
-  plan: Rows.Plan | undefined
-  /** How many of the rows that the outbox has room for are held. */
+  /** As it was last seen. */
+  kept: Kept.Kept
+  /** Nobody has looked yet, or a write failed and may have been one. */
+  isStale: boolean
+  /** How many of the batches that the outbox has room for are held. */
   held: number
-  /** Attempts in a row that failed, and how often the outbox had succeeded before the first. */
-  failures: number
-  since: number
+  /** Of each batch that was tried and is still there: how often, and how often the outbox had succeeded before the first. */
+  readonly refusals: Map<number, { readonly times: number; readonly since: number }>
   /** Batch by batch, since one of them is refused. */
-  single: boolean
+  isSingle: boolean
   /** Who has it in hand now: it must not be closed. */
   users: number
 }
+
+/** Nothing is lost if it is closed. */
+export const isIdle = ({ held, kept, users }: Lane): boolean =>
+  users === 0 && held === 0 && kept.plan === undefined && Kept.waiting(kept).length === 0
 
 export interface Options {
   readonly trigger: ExtractionTrigger
@@ -56,18 +60,16 @@ export const make = (
     const lane: Lane = {
       ...line,
       key: Rows.keyOf(line),
-      appending: yield* Effect.makeSemaphore(1),
+      writing: yield* Effect.makeSemaphore(1),
       draining: yield* Effect.makeSemaphore(1),
       tell: (happening) => Queue.offer(happenings, happening),
       ask,
       close: Effect.suspend(() => Scope.close(scope, Exit.void)),
-      next: undefined,
-      batches: [],
-      plan: undefined,
+      kept: Kept.empty(line),
+      isStale: true,
       held: 0,
-      failures: 0,
-      since: 0,
-      single: false,
+      refusals: new Map(),
+      isSingle: false,
       users: 0
     }
     yield* trigger.fires(Stream.fromQueue(happenings)).pipe(

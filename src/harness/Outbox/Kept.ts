@@ -1,0 +1,175 @@
+/** What a store holds of lines: their rows, put together again. */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { Internal } from "../../domain/MemoryScope.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import * as Rows from "./Rows.ts"
+
+/** A line as it was seen. */
+export interface Kept extends Rows.Line {
+  /** Of the session row, 0 = there is none. */
+  readonly revision: number
+  /** Of the next message. */
+  readonly next: number
+  /** In order, parked ones too. */
+  readonly batches: ReadonlyArray<Rows.Batch>
+  readonly plan: Rows.Plan | undefined
+}
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+export const empty = ({ session, viewer }: Rows.Line): Kept => ({
+  viewer,
+  session,
+  revision: 0,
+  next: 0,
+  batches: [],
+  plan: undefined
+})
+
+/** What is to be read. */
+export const waiting = ({ batches }: Kept): ReadonlyArray<Rows.Batch> =>
+  batches.filter(({ parked }) => parked === undefined)
+export const parked = ({ batches }: Kept): ReadonlyArray<Rows.Batch> =>
+  batches.filter(({ parked }) => parked !== undefined)
+
+/** Whether all of them are still as they were seen. */
+export const holds = (kept: Kept, batches: ReadonlyArray<Rows.Batch>): boolean => {
+  const there = new Set(waiting(kept).map(signature))
+  return batches.every((batch) => there.has(signature(batch)))
+}
+export const samePlan = (a: Rows.Plan | undefined, b: Rows.Plan | undefined): boolean =>
+  a === b || (a !== undefined && b !== undefined && signature(a) === signature(b))
+export const same = (a: Kept, b: Kept): boolean =>
+  a.revision === b.revision && a.batches.length === b.batches.length && holds(a, waiting(b)) && samePlan(a.plan, b.plan)
+
+const signature = ({ rows }: Pick<Rows.Batch, "rows">): string =>
+  rows.map(({ id, revision }) => `${id}@${revision}`).join()
+
+/** What every line of the tenant has there. */
+export const all = (store: MemoryStore.Service, tenant: string): Io<ReadonlyArray<Kept>> =>
+  Effect.gen(function*() {
+    const lines = new Map<
+      string,
+      { readonly line: Rows.Line; readonly rows: Array<readonly [Rows.Data, MemoryRecord]> }
+    >()
+    yield* Stream.runForEach(rows(store, tenant), ([data, record]) =>
+      Effect.sync(() => {
+        if (record.source.origin === "file") return // what somebody put there by hand is nobody's message
+        const key = Rows.keyOf(data)
+        const known = lines.get(key) ?? { line: data, rows: [] }
+        known.rows.push([data, record])
+        lines.set(key, known)
+      }))
+    return Array.from(lines.values(), ({ line, rows }) => together(line, rows))
+  })
+
+/** Every row of the tenant. */
+export const rows = (
+  store: MemoryStore.Service,
+  tenant: string
+): Stream.Stream<readonly [Rows.Data, MemoryRecord], MemoryError.MemoryError> =>
+  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [Rows.kind], limit: 1_000 }).pipe(
+    Stream.filterMap((record) =>
+      Option.map(Either.getRight(Rows.decode(record.data)), (data) => [data, record] as const)
+    )
+  )
+
+/** Looks through every row of the tenant. */
+export const of = (store: MemoryStore.Service, line: Rows.Line): Io<Kept> =>
+  Effect.map(all(store, line.viewer.tenant), (lines) => {
+    const key = Rows.keyOf(line)
+    return lines.find((kept) => Rows.keyOf(kept) === key) ?? empty(line)
+  })
+
+/** Whether anything was ever kept of the line. */
+export const isNew = (store: MemoryStore.Service, line: Rows.Line): Io<boolean> =>
+  Effect.map(
+    store.get(Viewer.system(line.viewer.tenant), [Rows.sessionId(line)]),
+    ([found]) => found === undefined || Option.isNone(found)
+  )
+
+/** Refused where one is not any more as it was seen. */
+export const records = (
+  store: MemoryStore.Service,
+  tenant: string,
+  batches: ReadonlyArray<Rows.Batch>
+): Io<ReadonlyArray<MemoryRecord>> => {
+  const rows = batches.flatMap(({ rows }) => rows)
+  return Effect.flatMap(
+    store.get(Viewer.system(tenant), rows.map(({ id }) => id)),
+    Effect.forEach((found, i) =>
+      // a tombstone is a revision later
+      Option.isSome(found) && found.value.revision === rows[i]!.revision ? Effect.succeed(found.value) : taken
+    )
+  )
+}
+
+export const entries = (
+  store: MemoryStore.Service,
+  tenant: string,
+  batches: ReadonlyArray<Rows.Batch>
+): Io<ReadonlyArray<Rows.Entry>> =>
+  Effect.forEach(batches, (batch) =>
+    Effect.flatMap(
+      records(store, tenant, [batch]),
+      (records) => Effect.orDie(Schema.decode(Rows.Entries)(records.map(({ body }) => body).join(""))) // we encoded it
+    )).pipe(Effect.map((all) => all.flat()))
+
+/** Another process was first, or somebody wanted it forgotten. */
+export const taken = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
+export const isTaken = ({ op, reason }: MemoryError.MemoryError): boolean => op === taken.op && reason === taken.reason
+
+type Found<R extends Rows.Data["row"]> = readonly [Extract<Rows.Data, { readonly row: R }>, MemoryRecord]
+
+const together = ({ session, viewer }: Rows.Line, all: ReadonlyArray<readonly [Rows.Data, MemoryRecord]>): Kept => {
+  const groups = new Map<number, Array<Found<"messages">>>()
+  const planned: Array<Found<"plan">> = []
+  let next = 0
+  let revision = 0
+  for (const [data, record] of all) {
+    if (data.row === "session") {
+      next = Math.max(next, data.next)
+      revision = record.revision
+    } else if (data.row === "plan") planned.push([data, record])
+    else {
+      groups.set(data.from, [...groups.get(data.from) ?? [], [data, record]])
+      next = Math.max(next, data.to)
+    }
+  }
+  const batches = Array.from(groups).sort(([a], [b]) => a - b).flatMap(([from, group]): ReadonlyArray<Rows.Batch> => {
+    const whole = wholeOf(group)
+    if (whole.length === 0) return []
+    const { to } = group[0]![0] // never empty
+    return [{ from, to, rows: whole.map(seen), parked: whole.find(([{ parked }]) => parked !== undefined)?.[0].parked }]
+  })
+  return { viewer, session, revision, next, batches, plan: planOf(wholeOf(planned)) }
+}
+
+const planOf = (all: ReadonlyArray<Found<"plan">>): Rows.Plan | undefined => {
+  const [first] = all
+  const mutations = Schema.decodeEither(Rows.Mutations)(all.map(([, { body }]) => body).join(""))
+  if (first === undefined || Either.isLeft(mutations)) return undefined
+  const [{ of, origin, trust }] = first
+  return {
+    rows: all.map(seen),
+    mutations: mutations.right,
+    provenance: { origin, trust },
+    of: of as ReadonlyArray<MemoryId> // ids that we wrote
+  }
+}
+
+/** In order; none where one is missing. */
+const wholeOf = <A extends { readonly part: number; readonly parts: number }>(
+  all: ReadonlyArray<readonly [A, MemoryRecord]>
+): ReadonlyArray<readonly [A, MemoryRecord]> =>
+  all.length === all[0]?.[0].parts ? Array.from(all).sort(([a], [b]) => a.part - b.part) : []
+
+const seen = ([, { id, revision }]: readonly [unknown, MemoryRecord]): Rows.Row => ({ id, revision })

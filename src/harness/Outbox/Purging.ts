@@ -1,0 +1,55 @@
+/** What waits of somebody who is to be forgotten, erased; whoever is reading it at this moment finds that it is gone. */
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { Global, matchesScope, type MemoryScope } from "../../domain/MemoryScope.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import * as Kept from "./Kept.ts"
+import * as Rows from "./Rows.ts"
+
+/** Nobody can say yet of which kind, or about what, will be what waits. */
+export const isMeant = ({ after: _after, limit: _limit, scope: _scope, ...narrower }: MemoryFilter): boolean =>
+  Object.values(narrower).every((value) => value === undefined)
+
+/** How often it is looked for what came meanwhile. */
+const attempts = 50
+
+/** Of the viewer and of whoever is narrower, in one tenant; with `scope`, of whom that means among them. */
+export const purge = (
+  store: MemoryStore.Service,
+  viewer: Viewer.Viewer,
+  scope?: MemoryScope,
+  left = attempts
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const lines = new Map<string, Array<readonly [Rows.Data, MemoryRecord]>>()
+    yield* Stream.runForEach(Kept.rows(store, viewer.tenant), (row) =>
+      Effect.sync(() => {
+        const [data] = row
+        const whose = Viewer.scopeOf(data.viewer)
+        if (!isWithin(viewer, whose) || !(scope === undefined || matchesScope(whose, scope))) return
+        const key = Rows.keyOf(data)
+        lines.set(key, [...lines.get(key) ?? [], row])
+      }))
+    if (lines.size === 0 || left <= 0) return
+    const conflicts = yield* Effect.forEach(lines.values(), (rows) =>
+      store.apply(Viewer.system(viewer.tenant), Rows.erase(rows.map(([, { id, revision }]) => ({ id, revision }))))
+        .pipe(
+          Effect.as([]),
+          MemoryError.catchReason("conflict", (error) =>
+            Effect.succeed([error])) // it has just moved on
+        ))
+    const [conflict] = conflicts.flat()
+    if (conflict && left <= 1) {
+      return yield* conflict
+    }
+    yield* purge(store, viewer, scope, left - 1)
+  })
+
+const isWithin = (viewer: Viewer.Viewer, whose: MemoryScope): boolean => {
+  const own = Viewer.scopeOf(viewer)
+  return own === Global && viewer.reach === "within" ? true : matchesScope(whose, own)
+}
