@@ -121,6 +121,8 @@ export * as Retention from "./kinds/Retention.ts"
 export * as Extraction from "./pipeline/Extraction.ts"
 /** Facts against neighbours to mutations. */
 export * as Reconciliation from "./pipeline/Reconciliation.ts"
+/** A question by its words and by its meaning. */
+export * as Recall from "./pipeline/Recall.ts"
 /** Conversation to memories, and the way back. */
 export * as MemoryPipeline from "./pipeline/MemoryPipeline.ts"
 

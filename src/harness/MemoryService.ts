@@ -1,6 +1,7 @@
 /**
  * What a harness provides: the one service an agent's code asks. Its operations require `CurrentViewer`, so code
- * that forgets for whom it acts does not compile. Everything below it is told the viewer as a first argument.
+ * that forgets for whom it acts does not compile. Everything below it is told the viewer as a first argument. Longer than
+ * other files, since all that may be asked is said in one place.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,7 +13,6 @@ import type * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
@@ -24,15 +24,13 @@ import type * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as AheadClock from "./AheadClock.ts"
 import * as Guard from "./Guard.ts"
-import * as IndexBlock from "./IndexBlock.ts"
 import * as Injection from "./Injection.ts"
-import * as InstructionFiles from "./InstructionFiles.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
 import { MemoryManager } from "./MemoryManager.ts"
 import * as MemorySpec from "./MemorySpec.ts"
-import * as PromptBlock from "./PromptBlock.ts"
+import type * as PromptBlock from "./PromptBlock.ts"
+import * as Prompting from "./Prompting.ts"
 import * as Remembering from "./Remembering.ts"
-import * as Seeding from "./Seeding.ts"
 import * as Telling from "./Telling.ts"
 import * as Writing from "./Writing.ts"
 
@@ -129,8 +127,6 @@ const make = (
   Effect.gen(function*() {
     const spec = yield* Effect.try({ try: () => MemorySpec.make(input), catch: unspecified })
     const store = yield* MemoryStore.MemoryStore
-    const kinds = yield* MemoryKind.Kinds
-    const files = yield* Effect.serviceOption(InstructionFiles.InstructionFiles)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const events = yield* Option.match(listeners, { onNone: () => MemoryEvents.make(), onSome: Effect.succeed })
     const manager = Option.filter(yield* Effect.serviceOption(MemoryManager), () => spec.enabled)
@@ -139,10 +135,18 @@ const make = (
     const telling = Telling.make(events.publish)
     const { degraded, recalled } = telling
     const remembering = yield* Remembering.make(writing, telling)
+    const prompting = yield* Prompting.make(
+      spec,
+      Option.match(manager, {
+        onNone: () => Injection.make(remembering.recall),
+        onSome: ({ inject }) => inject
+      }),
+      telling
+    )
     yield* Effect.logDebug("memory service", {
       store: store.name,
       ...remembering.found,
-      instructionFiles: Option.isSome(files),
+      instructionFiles: prompting.hasFiles,
       manager: Option.isSome(manager),
       events: Option.isSome(listeners),
       plugins: plugins.map(({ id }) => id)
@@ -151,17 +155,6 @@ const make = (
     const guard = Guard.make(plugins, events.publish)
     const operation = <A, E>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A, E>) =>
       Effect.flatMap(CurrentViewer, f).pipe(Effect.withSpan(`MemoryService.${name}`))
-
-    const seed = spec.enabled && Option.isSome(files)
-      ? yield* Seeding.make(files.value, (viewer) => degraded(viewer, "instructions"))
-      : () => Effect.void
-
-    const inject = Option.match(manager, {
-      onNone: () => spec.enabled ? Injection.make(remembering.recall) : () => Effect.succeed(PromptBlock.empty),
-      onSome: ({ inject }) => inject
-    })
-    const context = (viewer: Viewer.Viewer, turn: ReadonlyArray<Message>) =>
-      Effect.catchAll(inject(viewer, turn), (error) => Effect.as(degraded(viewer, "context")(error), PromptBlock.empty))
 
     const managed = (
       ask: (manager: Context.Tag.Service<MemoryManager>) => Effect.Effect<void, MemoryError.MemoryError>
@@ -196,27 +189,12 @@ const make = (
       recall: (query) => operation("recall", (viewer) => remembering.recall(viewer, query)),
       undo: (receipt) => operation("undo", (viewer) => remembering.undo(viewer, receipt)),
       embedMissing: Effect.withSpan(remembering.embedMissing, "MemoryService.embedMissing"),
-      index: operation("index", (viewer) =>
-        spec.enabled && spec.includeIndex
-          ? IndexBlock.read(store, viewer, kinds, spec.maxIndexEntries).pipe(
-            Effect.catchAll((error) => Effect.as(degraded(viewer, "index")(error), IndexBlock.unavailable))
-          )
-          : Effect.succeed(PromptBlock.empty)),
-      context: (turn) => operation("context", (viewer) => context(viewer, turn)),
-      instructions: operation("instructions", (viewer) =>
-        Option.match(files, {
-          onNone: () => Effect.succeed(""),
-          onSome: ({ load }) =>
-            Effect.gen(function*() {
-              yield* seed(viewer)
-              const { files, issues } = yield* load
-              yield* Effect.forEach(issues, degraded(viewer, "instructions"), { discard: true })
-              return InstructionFiles.renderInstructionFiles(files)
-            })
-        })),
+      index: operation("index", prompting.index),
+      context: (turn) => operation("context", (viewer) => prompting.context(viewer, turn)),
+      instructions: operation("instructions", prompting.instructions),
       turnStart: operation(
         "turnStart",
-        (viewer) => Effect.zipRight(guard.signal({ _tag: "turn_start", viewer }), seed(viewer))
+        (viewer) => Effect.zipRight(guard.signal({ _tag: "turn_start", viewer }), prompting.seed(viewer))
       ),
       turnEnd: (messages) =>
         operation("turnEnd", (viewer) =>
@@ -240,8 +218,7 @@ const make = (
 
 /**
  * Requires a store. Used where they are provided: `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`,
- * `MemoryEvents`, `Plugins`. Fails with
- * `invalid_draft` where the spec is none.
+ * `MemoryEvents`, `Plugins`. Fails with `invalid_draft` where the spec is none.
  */
 export const layer = (
   spec: MemorySpec.Input = {}

@@ -1,6 +1,7 @@
 /**
  * Notes that know their neighbours (A-MEM; Xu et al., 2025). By rule without a `Completion`, better with one: where the
- * model fails a warning is logged and the rules decide. Nothing is linked or changed unless you say so.
+ * model fails a warning is logged and the rules decide. Nothing is linked or changed unless you say so. Longer than other
+ * files, since its eight operations share what they ask of the store.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

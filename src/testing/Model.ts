@@ -1,7 +1,8 @@
 /**
  * A store as plainly as it can be said: one Map, no index, no speed, no Effect. What a real one is compared with.
  *
- * It decides for itself who sees what, what is written and what is answered; only the words of the domain are shared.
+ * It decides for itself who sees what, what is written and what is answered; only the words of the domain are shared. Longer
+ * than other files, since a model in pieces is none that is read at a glance.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import type { Reason } from "../domain/MemoryError.ts"

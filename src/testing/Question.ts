@@ -1,4 +1,7 @@
-/** An operation as a question that can be put to a real store, and to the model: the answers must be equal. */
+/**
+ * An operation as a question that can be put to a real store, and to the model: the answers must be equal. A long list,
+ * since each operation has its own.
+ */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"

@@ -1,4 +1,7 @@
-/** A vault at work: opened, looked at, written to by one process at a time. What `Markdown` makes a store of. */
+/**
+ * A vault at work: opened, looked at, written to by one process at a time. What `Markdown` makes a store of. Longer than
+ * other files, since a look, a write and what is read in between hold the same lock.
+ */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
