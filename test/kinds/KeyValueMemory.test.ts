@@ -50,6 +50,8 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
           yield* TestClock.adjust("1 minute")
           yield* memory.set(ada, "theme", "light")
           assert.strictEqual(yield* get(memory, "theme"), "light")
+          assert.lengthOf(yield* memory.search(ada, "light"), 1)
+          assert.deepStrictEqual(yield* memory.search(ada, "accents red"), [], "what it was before is no longer found")
           const { items } = yield* store.list(ada, {})
           assert.deepStrictEqual(items.map(({ createdAt, revision, updatedAt }) => [createdAt, updatedAt, revision]), [
             [0, 60_000, 2]

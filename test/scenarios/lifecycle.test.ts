@@ -1,13 +1,18 @@
 /** What a memory lives through, in the words of nexus-agents' guide: initialise, populate, use, persist, clean up. */
 import { assert, it } from "@effect/vitest"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as AdaptiveMemory from "../../src/kinds/AdaptiveMemory.ts"
+import * as AgenticMemory from "../../src/kinds/AgenticMemory.ts"
 import * as BeliefMemory from "../../src/kinds/BeliefMemory.ts"
 import * as CoreMemory from "../../src/kinds/CoreMemory.ts"
+import * as EpisodicMemory from "../../src/kinds/EpisodicMemory.ts"
 import * as GraphMemory from "../../src/kinds/GraphMemory.ts"
 import * as KeyValueMemory from "../../src/kinds/KeyValueMemory.ts"
 import * as KnowledgeVault from "../../src/kinds/KnowledgeVault.ts"
@@ -25,7 +30,7 @@ const scope = { agentId: "pilot" }
 const pilot = Viewer.make(scope)
 
 /** A small cap, so that there is something to clean up. */
-const kinds = MemoryKind.layer({ ...MemoryKind.episodic, cap: 3 })
+const kinds = MemoryKind.layer({ ...MemoryKind.episodic, cap: 4 })
 
 /** 1. Initialise: every kind over the one vault. */
 const initialise = (root: string) =>
@@ -42,7 +47,12 @@ const initialise = (root: string) =>
       beliefs: BeliefMemory.make,
       graph: GraphMemory.make,
       adaptive: AdaptiveMemory.make,
-      sessions: SessionMemory.make
+      sessions: SessionMemory.make,
+      notes: AgenticMemory.make,
+      episodes: Effect.map(
+        Layer.build(EpisodicMemory.layer),
+        (context) => Context.get(context, EpisodicMemory.EpisodicMemory)
+      )
     }).pipe(Effect.provideService(MemoryStore, store))
     return { ...memory, store }
   })
@@ -84,7 +94,20 @@ it.scoped("a memory is initialised, populated, used, persisted and cleaned up", 
       }
       yield* memory.graph.relate(pilot, { from: id("Boat"), to: id("Harbour"), type: "lies_in", weight: 1 })
 
+      for (const body of ["The Diesel Engine smokes when cold.", "The Diesel Engine smokes when cold, and stops."]) {
+        yield* memory.notes.store(pilot, { scope, body })
+      }
+
       // 3. Use
+      const { block } = yield* memory.episodes.beforeTurn(pilot, Message.user("Where were we?"))
+      assert.strictEqual(block, "")
+      yield* memory.episodes.afterTurn(pilot, {
+        episode: { scope, body: "Ada: We lie off the lighthouse.", importance: 0.9, data: {} },
+        reflection: { scope, body: "She likes lighthouses.", data: { trigger: "interaction" } }
+      })
+      const [smoke] = yield* memory.adaptive.retrieve(pilot, { kinds: ["note"], text: "stops", limit: 1 })
+      const suggested = yield* memory.notes.suggestLinks(pilot, smoke!.record.id)
+      assert.lengthOf(yield* memory.notes.link(pilot, smoke!.record.id, suggested), 1)
       yield* Effect.scoped(Effect.gen(function*() {
         const session = yield* memory.sessions.start(pilot, "first-leg")
         yield* session.recordLearning("The tide turns at noon", { confidence: 0.9 })
@@ -129,6 +152,9 @@ it.scoped("a memory is initialised, populated, used, persisted and cleaned up", 
     assert.strictEqual(Option.getOrThrow(yield* memory.core.getIdentity(pilot)).data.name, "Pilot")
     assert.lengthOf(yield* memory.sessions.search(pilot, "tide"), 1)
     assert.lengthOf(yield* memory.tasks.queryEpisodes(pilot, {}), 5)
+    const { block } = yield* memory.episodes.beforeTurn(pilot, Message.user("Where were we?"))
+    assert.include(block, "We lie off the lighthouse.")
+    assert.include(block, "She likes lighthouses.")
     assert.deepStrictEqual((yield* memory.graph.traverse(pilot, id("Boat"))).map(({ data }) => data.name), ["Harbour"])
     const [closed] = yield* memory.beliefs.query(pilot, { subject: "the north channel" })
     assert.strictEqual(closed?.data.object, "closed")
