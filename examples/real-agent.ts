@@ -3,7 +3,9 @@ import { Chat } from "@effect/ai"
 import { OpenAiClient, OpenAiLanguageModel } from "@effect/ai-openai"
 import { NodeContext, NodeHttpClient, NodeRuntime } from "@effect/platform-node"
 import { Config, Console, Effect, Layer, Stream } from "effect"
-import { Markdown, MemoryService, MemoryTools, Message, Viewer } from "effect-memory"
+import {
+  Embedder, ExtractionTrigger, Federated, Markdown, MemoryManager, MemoryService, MemoryTools, Message, Viewer
+} from "effect-memory"
 import * as MemoryToolkit from "effect-memory/ai"
 import { argv, stdin } from "node:process"
 import { createInterface } from "node:readline"
@@ -42,11 +44,16 @@ const OpenAi = OpenAiLanguageModel.layer({ model: "gpt-5-mini" }).pipe(
   Layer.provide(NodeHttpClient.layerUndici)
 )
 
+/** What is said is kept, read every five turns and when the session ends, and after a crash by the next who comes. */
+const trigger = ExtractionTrigger.any(ExtractionTrigger.interval(5), ExtractionTrigger.sessionEnd)
+
 const Agent = MemoryToolkit.layerInjected.pipe(
   Layer.provideMerge(MemoryService.layer({ writesPerTurn: 3 })),
   Layer.provide(Layer.succeed(MemoryService.CurrentViewer, viewer)),
-  Layer.provide([OpenAi, Markdown.layer({ root: ".memory" })]),
-  Layer.provide(NodeContext.layer)
+  Layer.provide(MemoryManager.layer({ extraction: { notes: { trigger } } })),
+  Layer.provide(Federated.layer({ notes: { layer: Markdown.layer({ root: ".memory" }), writable: true } })),
+  Layer.provide([MemoryToolkit.layerCompletion, Embedder.layerNone]),
+  Layer.provide([OpenAi, NodeContext.layer])
 )
 
 session.pipe(MemoryService.as(viewer), Effect.provide(Agent), NodeRuntime.runMain)
