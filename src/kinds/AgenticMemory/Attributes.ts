@@ -84,7 +84,7 @@ const entitiesOf = (text: string): ReadonlyArray<string> => {
     }
   }
   for (const { target } of Wikilink.parse(text)) keep(target)
-  let phrase: ReadonlyArray<string> = []
+  let phrase: Array<string> = []
   let isFirst = true
   let startsSentence = true
   const end = () => {
@@ -98,7 +98,7 @@ const entitiesOf = (text: string): ReadonlyArray<string> => {
       (phrase.length > 0 || tokenise(word).length > 0) // no phrase begins with The
     if (isName) {
       if (phrase.length === 0) startsSentence = isFirst
-      phrase = [...phrase, word]
+      phrase.push(word)
     } else {
       end()
       if (file.test(word) || identifier.test(word)) keep(word)
