@@ -56,8 +56,8 @@ export const stores = {
   "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
   "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory)),
   federated: Federated.layer({
+    copies: { layer: MemoryStore.layerInMemory, mirror: () => true },
     empty: { layer: MemoryStore.layerInMemory },
-    main: { layer: MemoryStore.layerInMemory, writable: true },
-    copies: { layer: MemoryStore.layerInMemory, mirror: () => true }
+    main: { layer: MemoryStore.layerInMemory, writable: true }
   })
 } satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>
