@@ -1,55 +1,666 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import * as Random from "effect/Random"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
-import * as Outbox from "../../src/harness/Outbox.ts"
-import * as Completion from "../../src/host/Completion.ts"
-import * as Embedder from "../../src/host/Embedder.ts"
-import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
+import type * as Outbox from "../../src/harness/Outbox.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Faulty from "../../src/storage/MemoryStore/Faulty.ts"
+import { stores } from "../stores.ts"
+import * as Boxes from "./Outboxes.ts"
 
-const ada = Viewer.make({ userId: "ada" })
+const {
+  ada,
+  bob,
+  down,
+  model,
+  moved,
+  mute,
+  never,
+  opened,
+  refused,
+  refusing,
+  remembered,
+  rows,
+  settled,
+  users,
+  writes
+} = Boxes
 
-const world = (options: Outbox.Options, answer: (prompt: Completion.Prompt) => unknown) =>
-  Outbox.layer(options).pipe(
-    Layer.provideMerge(MemoryPipeline.layer),
-    Layer.provideMerge(
-      Layer.mergeAll(MemoryStore.layerInMemory, Completion.layerScripted(answer), Embedder.layerNone)
-    ),
-    Layer.provide(Layer.setRandom(Random.make("outbox")))
+const memory = Effect.provide(MemoryStore.layerInMemory)
+const theStore = MemoryStore.MemoryStore
+const everySecond: Outbox.Options = { trigger: ExtractionTrigger.invocation, retry: Schedule.spaced("1 second") }
+
+for (const [name, layer] of [["memory", stores.memory], ["markdown", stores.markdown]] as const) {
+  describe(`an outbox over ${name}`, () => {
+    const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
+      it.scoped(title, () => Effect.provide(check, layer))
+
+    law(
+      "what was appended is read once, in order, by whoever flushes, and leaves nothing behind",
+      Effect.gen(function*() {
+        const store = yield* theStore
+        const { calls, extract } = model()
+        const outbox = yield* opened(store, { extract }, { trigger: never })
+        assert.strictEqual(yield* outbox.append(ada, "s", users("a", "b")), 0)
+        assert.strictEqual(yield* outbox.append(ada, "s", users("c")), 2)
+        assert.deepStrictEqual(yield* rows(store), ["messages", "messages"])
+        yield* outbox.flush
+        yield* outbox.flush
+        assert.deepStrictEqual(calls, [["a", "b", "c"]])
+        assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c"])
+        assert.deepStrictEqual(yield* rows(store), [])
+        const { durable } = store.capabilities
+        assert.deepStrictEqual(yield* outbox.status, { waiting: 0, parked: 0, failuresInARow: 0, durable })
+      })
+    )
+
+    law(
+      "a plan is kept before it is written: three failed writes ask the model once, and write once",
+      Effect.gen(function*() {
+        const store = yield* theStore
+        let failures = 3
+        const { calls, extract } = model()
+        const fragile = refusing(store, (batch) => writes(batch) && failures-- > 0 ? down : undefined)
+        const outbox = yield* opened(fragile, { extract }, { trigger: never })
+        yield* outbox.append(ada, "s", users("a"))
+        for (let n = 0; n < 3; n++) {
+          assert.strictEqual((yield* Effect.flip(outbox.flush)).message, "down")
+          assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
+        }
+        yield* outbox.flush
+        assert.lengthOf(calls, 1)
+        assert.deepStrictEqual(yield* remembered(store), ["a"])
+        assert.deepStrictEqual(yield* rows(store), [])
+      })
+    )
+
+    law(
+      "a plan outlives its process: the next writes it without asking",
+      Effect.gen(function*() {
+        const store = yield* theStore
+        const first = model()
+        yield* Effect.scoped(Effect.gen(function*() {
+          const outbox = yield* opened(refusing(store, (batch) => writes(batch) ? down : undefined), first, {
+            trigger: never
+          })
+          yield* outbox.append(ada, "s", users("a"))
+        }))
+        assert.lengthOf(first.calls, 1)
+        assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
+        const second = model()
+        const outbox = yield* opened(store, second)
+        yield* outbox.flush
+        assert.lengthOf(second.calls, 0)
+        assert.deepStrictEqual(yield* remembered(store), ["a"])
+        assert.deepStrictEqual(yield* rows(store), [])
+      })
+    )
+
+    law(
+      "a failing model holds no scope open; what is unread waits for the next, which needs no trigger",
+      Effect.gen(function*() {
+        const store = yield* theStore
+        yield* Effect.scoped(Effect.gen(function*() {
+          const outbox = yield* opened(store, model(() => mute), { trigger: never })
+          assert.strictEqual(yield* outbox.append(ada, "s", users("a", "b")), 0)
+        }))
+        assert.deepStrictEqual(yield* remembered(store), [])
+        const outbox = yield* opened(store, model(), { trigger: never })
+        yield* outbox.flush
+        assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
+        assert.strictEqual(yield* outbox.append(ada, "s", users("c")), 2)
+      })
+    )
+
+    law(
+      "two outboxes over one store and line: every message once, no place twice",
+      Effect.gen(function*() {
+        const store = yield* theStore
+        const boxes = [
+          yield* opened(store, model(), { trigger: never }),
+          yield* opened(store, model(), { trigger: never })
+        ]
+        const places = yield* Effect.forEach(
+          Array.from({ length: 20 }, (_, n) => n),
+          (n) =>
+            Effect.gen(function*() {
+              const box = boxes[n % 2]!
+              const place = yield* box.append(ada, "s", users(`m${n}`, `n${n}`))
+              if (n % 5 === 4) yield* box.flush
+              return place
+            }),
+          { concurrency: 7 }
+        )
+        assert.deepStrictEqual(places.sort((a, b) => a - b), Array.from({ length: 20 }, (_, n) => 2 * n))
+        yield* Effect.forEach(boxes, ({ flush }) => flush, { concurrency: 2 })
+        const expected = Array.from({ length: 20 }, (_, n) => [`m${n}`, `n${n}`]).flat().sort()
+        assert.deepStrictEqual(yield* remembered(store), expected)
+        assert.deepStrictEqual(yield* rows(store), [])
+      })
+    )
+
+    law(
+      "as they are: messages become records with their places, once, though two lines share session and scope",
+      Effect.gen(function*() {
+        const store = yield* theStore
+        const { calls, extract } = model()
+        const boxes = [
+          yield* opened(store, { extract }, { trigger: never, extractor: "ingest" }),
+          yield* opened(store, { extract }, { trigger: never, extractor: "ingest" })
+        ]
+        const coach = Viewer.make({ userId: "ada", agentId: "coach" })
+        const within = Viewer.make({ userId: "ada", reach: "within" })
+        for (const [n, viewer] of [ada, coach, within].entries()) {
+          yield* boxes[n % 2]!.append(viewer, "s", users(`a${n}`))
+          yield* boxes[(n + 1) % 2]!.append(viewer, "s", users(`b${n}`))
+        }
+        yield* Effect.forEach(boxes, ({ flush }) => flush, { concurrency: 2 })
+        assert.deepStrictEqual(yield* remembered(store), ["a0", "a1", "a2", "b0", "b1", "b2"])
+        const { items } = yield* store.list(ada, {})
+        const sources = items.map(({ body, source: { sequence, session } }) => [body[0], session, sequence].join())
+        assert.deepStrictEqual(sources.sort(), ["a,s,0", "a,s,0", "a,s,0", "b,s,1", "b,s,1", "b,s,1"])
+        assert.lengthOf(calls, 0)
+      })
+    )
+
+    law(
+      "texts longer than a record holds, and with half characters in them, come out whole",
+      Effect.gen(function*() {
+        const store = yield* theStore
+        const { calls, extract } = model()
+        const outbox = yield* opened(store, { extract }, { trigger: never })
+        const long = `long ${"x🐈\"\n".repeat(50_000)}`
+        yield* outbox.append(ada, "s", users(long, "half \ud83d"))
+        yield* outbox.flush
+        assert.deepStrictEqual(calls, [[long, "half \ufffd"]])
+        assert.deepStrictEqual(yield* rows(store), [])
+      })
+    )
+
+    law(
+      "the same session of two users and two tenants is four lines, each remembered of its own",
+      Effect.gen(function*() {
+        const store = yield* theStore
+        const outbox = yield* opened(store, model(), { trigger: never })
+        for (const tenant of ["one", "two"]) {
+          for (const userId of ["ada", "bob"]) {
+            const viewer = Viewer.make({ tenant, userId })
+            assert.strictEqual(yield* outbox.append(viewer, "s", users(`${tenant} ${userId}`)), 0)
+          }
+        }
+        yield* outbox.flush
+        for (const tenant of ["one", "two"]) {
+          assert.deepStrictEqual(yield* remembered(store, tenant), [`${tenant} ada`, `${tenant} bob`])
+          const { items } = yield* store.list(Viewer.make({ tenant, userId: "ada" }), {})
+          assert.deepStrictEqual(items.map(({ scope }) => scope), [{ userId: "ada" }])
+        }
+      })
+    )
+
+    law(
+      "places are never given twice, whatever was read, filtered or left by another in between",
+      Effect.gen(function*() {
+        const store = yield* theStore
+        const tool = new Message.Message({ role: "tool", content: "42" })
+        let next = 0
+        for (let round = 0; round < 3; round++) {
+          yield* Effect.scoped(Effect.gen(function*() {
+            const outbox = yield* opened(store, model(), { trigger: never })
+            for (const turn of [users("a"), [tool, tool], [], [tool, ...users("b")]]) {
+              assert.strictEqual(yield* outbox.append(ada, "s", turn), next)
+              next += turn.length
+            }
+          }))
+        }
+      })
+    )
+  })
+}
+
+describe("when it reads", () => {
+  const law = (
+    title: string,
+    options: Outbox.Options,
+    check: (outbox: Outbox.Service, calls: Boxes.Model["calls"]) => Effect.Effect<void, unknown>
+  ) =>
+    it.scoped(title, () =>
+      Effect.gen(function*() {
+        const { calls, extract } = model()
+        yield* check(yield* opened(yield* theStore, { extract }, options), calls)
+      }).pipe(memory))
+  const says = (outbox: Outbox.Service, text: string) => Effect.zipRight(outbox.append(ada, "s", users(text)), settled)
+
+  law("every five turns, if nothing else is said", {}, (outbox, calls) =>
+    Effect.gen(function*() {
+      for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
+      assert.lengthOf(calls, 0)
+      yield* says(outbox, "5")
+      yield* says(outbox, "6")
+      assert.deepStrictEqual(calls, [["1", "2", "3", "4", "5"]])
+    }))
+
+  law("after each turn", { trigger: ExtractionTrigger.invocation }, (outbox, calls) =>
+    Effect.gen(function*() {
+      yield* says(outbox, "1")
+      yield* says(outbox, "2")
+      assert.deepStrictEqual(calls, [["1"], ["2"]])
+    }))
+
+  law(
+    "at the end of the session",
+    { trigger: ExtractionTrigger.sessionEnd },
+    (outbox, calls) =>
+      Effect.gen(function*() {
+        yield* says(outbox, "1")
+        yield* outbox.sessionEnd(bob, "s")
+        yield* outbox.sessionEnd(ada, "t")
+        yield* settled
+        assert.lengthOf(calls, 0)
+        yield* outbox.sessionEnd(ada, "s")
+        yield* settled
+        assert.deepStrictEqual(calls, [["1"]])
+      })
   )
 
-/** A model that remembers each line of the conversation. */
-const literal = ({ system, user }: Completion.Prompt): unknown =>
-  /"facts"/.test(system)
-    ? { facts: Array.from(user.matchAll(/^user: (.*)$/gm), ([, text]) => text) }
-    : {
-      memory: (JSON.parse(user.slice(user.lastIndexOf("["))) as Array<string>).map((text) => ({ event: "ADD", text }))
-    }
-
-describe("Outbox", () => {
-  it.effect("messages are read when the trigger says so, and leave nothing behind", () =>
+  law("when it has been quiet; and an hour to wait holds no flush", { trigger: ExtractionTrigger.idle("1 hour") }, (
+    outbox,
+    calls
+  ) =>
     Effect.gen(function*() {
-      const outbox = yield* Outbox.Outbox
-      const store = yield* MemoryStore.MemoryStore
-      assert.strictEqual(yield* outbox.append(ada, "s", [Message.user("likes tea"), Message.assistant("noted")]), 0)
-      assert.strictEqual((yield* outbox.status).waiting, 2)
-      assert.strictEqual(yield* outbox.append(ada, "s", [Message.user("has a cat")]), 2)
-      yield* TestClock.adjust("1 second")
-      assert.strictEqual((yield* outbox.status).waiting, 0)
-      const { items } = yield* store.list(ada, {})
-      assert.deepStrictEqual(items.map(({ body }) => body).sort(), ["has a cat", "likes tea"])
-    }).pipe(Effect.provide(world({ trigger: ExtractionTrigger.interval(2) }, literal))))
-
-  it.effect("flush reads what no trigger asked for", () =>
-    Effect.gen(function*() {
-      const outbox = yield* Outbox.Outbox
-      yield* outbox.append(ada, "s", [Message.user("likes tea")])
+      yield* says(outbox, "1")
+      yield* TestClock.adjust("59 minutes")
+      assert.lengthOf(calls, 0)
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(calls, [["1"]])
+      yield* says(outbox, "2")
       yield* outbox.flush
-      assert.deepStrictEqual(yield* outbox.status, { waiting: 0, parked: 0, failuresInARow: 0, durable: false })
-    }).pipe(Effect.provide(world({ trigger: ExtractionTrigger.idle("10 minutes") }, literal))))
+      assert.deepStrictEqual(calls, [["1"], ["2"]])
+    }))
+
+  law("no tools, no blanks, and not what we put there ourselves", { trigger: ExtractionTrigger.invocation }, (
+    outbox,
+    calls
+  ) =>
+    Effect.gen(function*() {
+      yield* outbox.append(ada, "s", [
+        new Message.Message({ role: "tool", content: "42" }),
+        new Message.Message({ role: "assistant", content: "{}", tool: true }),
+        Message.user(" \n"),
+        Message.user("<memory>old</memory>"),
+        Message.user("new <memory>old</memory>")
+      ])
+      yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "43" })])
+      yield* settled
+      assert.deepStrictEqual(calls, [["new "]])
+      assert.strictEqual((yield* outbox.status).waiting, 0)
+    }))
+
+  law("what one's own filter lets through", { trigger: ExtractionTrigger.invocation, filter: () => true }, (
+    outbox,
+    calls
+  ) =>
+    Effect.gen(function*() {
+      yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "42" })])
+      yield* settled
+      assert.deepStrictEqual(calls, [["42"]])
+    }))
+
+  it.scoped("nobody in particular is not remembered, unless Global is said", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const nobody = Viewer.make({})
+      const outbox = yield* opened(store, model())
+      assert.strictEqual((yield* Effect.flip(outbox.append(nobody, "s", users("a")))).reason, "invalid_scope")
+      const open = yield* opened(store, model(), { options: { scope: "global" } })
+      yield* open.append(nobody, "s", users("a"))
+      yield* open.flush
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+    }).pipe(memory))
+})
+
+describe("what goes wrong", () => {
+  it.scoped("ten failures in a row, and then every third request; the oldest comes first when it is over", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      let isDown = true
+      const { calls, extract } = model(() => isDown ? mute : Effect.void)
+      const outbox = yield* opened(store, { extract }, everySecond)
+      yield* outbox.append(ada, "s", users("first"))
+      yield* TestClock.adjust("9 seconds")
+      assert.lengthOf(calls, 10)
+      assert.strictEqual((yield* outbox.status).failuresInARow, 10)
+      yield* TestClock.adjust("30 seconds")
+      assert.lengthOf(calls, 20)
+      yield* outbox.append(bob, "s", users("second"))
+      yield* outbox.append(ada, "s", users("third"))
+      isDown = false
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(yield* remembered(store), ["first", "second", "third"])
+      assert.strictEqual((yield* outbox.status).failuresInARow, 0)
+      assert.deepStrictEqual(yield* outbox.parked, [])
+      yield* outbox.append(ada, "s", users("fourth"))
+      yield* settled
+      assert.lengthOf(yield* remembered(store), 4)
+    }).pipe(memory))
+
+  it.scoped("between attempts of a line the schedule is waited for, or until somebody asks", () =>
+    Effect.gen(function*() {
+      const { calls, extract } = model(() => mute)
+      const outbox = yield* opened(yield* theStore, { extract }, { trigger: ExtractionTrigger.invocation })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* settled
+      assert.lengthOf(calls, 1)
+      for (const [seconds, count] of [[1, 2], [2, 3], [4, 4], [8, 5]] as const) {
+        yield* TestClock.adjust(seconds * 1_000 - 1)
+        assert.lengthOf(calls, count - 1)
+        yield* TestClock.adjust(1)
+        assert.lengthOf(calls, count)
+      }
+      yield* outbox.append(ada, "s", users("b"))
+      yield* settled
+      assert.lengthOf(calls, 6)
+      yield* Effect.flip(outbox.flush)
+      assert.lengthOf(calls, 7)
+    }).pipe(memory))
+
+  it.scoped("nothing that was filtered counts as a success", () =>
+    Effect.gen(function*() {
+      const outbox = yield* opened(yield* theStore, model(() => mute), everySecond)
+      yield* outbox.append(ada, "s", users("a"))
+      yield* TestClock.adjust("4 seconds")
+      yield* outbox.append(bob, "s", [new Message.Message({ role: "tool", content: "42" })])
+      yield* settled
+      assert.strictEqual((yield* outbox.status).failuresInARow, 5)
+    }).pipe(memory))
+
+  it.scoped("a batch that can never be read is parked with its reason, its neighbours are read, and it can be released", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      let isPoison = true
+      const { calls, extract } = model((contents) => isPoison && contents.includes("poison") ? refused : Effect.void)
+      const outbox = yield* opened(store, { extract }, { trigger: never })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.append(ada, "s", users("poison"))
+      yield* outbox.append(ada, "s", users("b"))
+      yield* outbox.flush
+      assert.deepStrictEqual(calls, [["a", "poison", "b"], ["a"], ["poison"], ["b"]])
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
+      const reason = "invalid_draft: never"
+      assert.deepStrictEqual(yield* outbox.parked, [{ viewer: ada, session: "s", from: 1, to: 2, reason }])
+      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
+      yield* outbox.flush
+      assert.lengthOf(calls, 4)
+
+      const later = yield* opened(store, { extract }, { trigger: never })
+      assert.deepInclude(yield* later.status, { waiting: 0, parked: 1 })
+      isPoison = false
+      assert.strictEqual(yield* later.release, 1)
+      assert.strictEqual(yield* later.release, 0)
+      yield* later.flush
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b", "poison"])
+      assert.deepStrictEqual(yield* later.parked, [])
+      assert.deepInclude(yield* later.status, { waiting: 0, parked: 0 })
+    }).pipe(memory))
+
+  it.scoped("an extractor that dies is no reason to die: what it died of is parked", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { extract } = model((contents) => contents.includes("bug") ? Effect.die("a bug") : Effect.void)
+      const outbox = yield* opened(store, { extract }, everySecond)
+      yield* outbox.append(ada, "s", users("bug"))
+      yield* outbox.append(ada, "s", users("a"))
+      yield* settled
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+      const [parked] = yield* outbox.parked
+      assert.strictEqual(parked?.reason, "unsupported: the extraction died")
+    }).pipe(memory))
+
+  it.scoped("one that fails ten times while others go well is parked; alone, it may be the model's fault", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { extract } = model((contents) => contents.includes("poison") ? mute : Effect.void)
+      const outbox = yield* opened(store, { extract }, everySecond)
+      yield* outbox.append(ada, "s", users("poison"))
+      yield* TestClock.adjust("10 minutes")
+      assert.deepStrictEqual(yield* outbox.parked, [])
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.append(ada, "s", users("b"))
+      yield* TestClock.adjust("10 minutes")
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
+      assert.deepStrictEqual((yield* outbox.parked).map(({ from, reason, to }) => ({ from, to, reason })), [
+        { from: 0, to: 1, reason: "model: mute" }
+      ])
+      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
+    }).pipe(memory))
+
+  it.scoped("a line that hangs holds up neither append, nor its siblings, nor four of them the rest, nor the end", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { extract } = model((contents) =>
+        contents.some((text) => text.startsWith("hangs")) ? Effect.never : Effect.void
+      )
+      const scope = yield* Scope.make()
+      const outbox = yield* opened(store, { extract }, { ...everySecond, timeout: "1 minute" }).pipe(
+        Scope.extend(scope)
+      )
+      for (let n = 0; n < 3; n++) yield* outbox.append(ada, `s${n}`, users(`hangs ${n}`))
+      yield* outbox.append(ada, "s0", users("hangs too"))
+      yield* outbox.append(bob, "s", users("well"))
+      yield* settled
+      assert.deepStrictEqual(yield* remembered(store), ["well"])
+      for (let n = 3; n < 8; n++) yield* outbox.append(ada, `s${n}`, users(`hangs ${n}`))
+      yield* outbox.append(bob, "s", users("still well"))
+      yield* TestClock.adjust("2 minutes")
+      assert.deepStrictEqual(yield* remembered(store), ["still well", "well"])
+      assert.strictEqual((yield* outbox.status).waiting, 9)
+      const end = yield* Effect.fork(Scope.close(scope, Exit.void))
+      yield* TestClock.adjust("29 seconds")
+      assert.isTrue(Option.isNone(yield* Fiber.poll(end)))
+      yield* TestClock.adjust("1 seconds")
+      yield* Fiber.join(end)
+      assert.lengthOf((yield* rows(store)).filter((row) => row === "messages"), 9)
+    }).pipe(memory))
+
+  it.scoped("what the plan was made from has moved on: it is made anew, and written once", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      let step = 0
+      const { calls, extract } = model()
+      const outbox = yield* opened(
+        refusing(store, (batch) => writes(batch) ? [down, moved][step++] : undefined),
+        { extract },
+        { trigger: never }
+      )
+      yield* outbox.append(ada, "s", users("a"))
+      yield* Effect.flip(outbox.flush)
+      yield* outbox.flush
+      assert.deepStrictEqual(calls, [["a"], ["a"]])
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+      assert.deepStrictEqual(yield* rows(store), [])
+    }).pipe(memory))
+})
+
+describe("room", () => {
+  it.scoped("append waits where there is none, goes on when there is, and who gives up takes none", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      let isDown = true
+      const outbox = yield* opened(store, model(() => isDown ? mute : Effect.void), { trigger: never, capacity: 2 })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.append(bob, "s", users("b"))
+      yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "takes none" })])
+      const gone = yield* Effect.fork(outbox.append(ada, "s", users("gone")))
+      const waits = yield* Effect.fork(outbox.append(ada, "s", users("c")))
+      yield* settled
+      assert.isTrue(Option.isNone(yield* Fiber.poll(waits)))
+      yield* Fiber.interrupt(gone)
+      isDown = false
+      for (let n = 0; n < 2; n++) yield* Effect.zipRight(settled, outbox.flush)
+      assert.strictEqual(yield* Fiber.join(waits), 2)
+      yield* outbox.flush
+      for (let round = 0; round < 5; round++) {
+        yield* outbox.append(ada, "s", users(`x${round}`))
+        yield* outbox.append(ada, "s", users(`y${round}`))
+        yield* outbox.flush
+      }
+      assert.lengthOf(yield* remembered(store), 13)
+    }).pipe(memory))
+
+  it.scoped("what is parked, refused or purged gives its room back", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      let refuse = false
+      const { extract } = model((contents) => contents.includes("poison") ? refused : Effect.void)
+      const outbox = yield* opened(refusing(store, () => refuse ? down : undefined), { extract }, {
+        trigger: never,
+        capacity: 1
+      })
+      for (let n = 0; n < 3; n++) {
+        yield* outbox.append(ada, "s", users("poison"))
+        yield* outbox.flush
+        refuse = true
+        yield* Effect.flip(outbox.append(ada, "s", users("refused")))
+        refuse = false
+      }
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.flush
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+      assert.lengthOf(yield* outbox.parked, 3)
+    }).pipe(memory))
+
+  it.scoped("lines that nothing waits in are closed, and lose nothing but the count of their turns", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const outbox = yield* opened(store, model(), { openLines: 3, trigger: ExtractionTrigger.interval(2) })
+      const turns = Array.from({ length: 60 }, (_, n) => n)
+      yield* Effect.forEach(turns, (n) => outbox.append(ada, `s${n % 20}`, users(`${n}`)), { concurrency: 4 })
+      yield* settled
+      yield* outbox.flush
+      assert.deepStrictEqual(yield* remembered(store), turns.map(String).sort())
+      for (let n = 0; n < 20; n++) assert.strictEqual(yield* outbox.append(ada, `s${n}`, users("again")), 3)
+    }).pipe(memory))
+})
+
+describe("a store that takes raw messages", () => {
+  it.scoped("is given them with their places, gaps and all, the same again where it failed, and no model is asked", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const given: Array<readonly [ReadonlyArray<string>, number]> = []
+      const takesRaw: MemoryStore.Service = {
+        ...store,
+        capabilities: { ...store.capabilities, messages: true },
+        ingest: Option.some((_, __, messages, sequence) =>
+          Effect.suspend(() =>
+            given.push([messages.map(({ content }) => content), sequence]) === 2 ? down : Effect.void
+          )
+        )
+      }
+      const { calls, extract } = model()
+      const outbox = yield* opened(takesRaw, { extract }, { trigger: never })
+      const tool = new Message.Message({ role: "tool", content: "42" })
+      yield* outbox.append(ada, "s", [...users("a", "b"), tool, ...users("c")])
+      yield* Effect.flip(outbox.flush)
+      yield* outbox.flush
+      yield* outbox.append(ada, "s", users("d"))
+      yield* outbox.flush
+      assert.deepStrictEqual(given, [[["a", "b"], 0], [["c"], 3], [["a", "b"], 0], [["c"], 3], [["d"], 4]])
+      assert.lengthOf(calls, 0)
+      assert.deepStrictEqual(yield* rows(store), [])
+      const asked = yield* opened(takesRaw, { extract }, { trigger: never, extractor: "pipeline" })
+      yield* asked.append(ada, "t", users("e"))
+      yield* asked.flush
+      assert.lengthOf(calls, 1)
+    }).pipe(memory))
+})
+
+describe("whatever fails or stops, wherever", () => {
+  const kept = (store: MemoryStore.Service) =>
+    Effect.scoped(Effect.gen(function*() {
+      const outbox = yield* opened(store, model(() => mute), { trigger: never })
+      yield* outbox.append(ada, "s", users("a", "b"))
+      yield* outbox.append(ada, "s", users("c"))
+      yield* outbox.append(bob, "s", users("d"))
+    }))
+  const flushed = (outbox: Outbox.Service) =>
+    outbox.flush.pipe(
+      Effect.zipRight(outbox.status),
+      Effect.filterOrFail(({ waiting }) => waiting === 0, () => down),
+      Effect.retry({ times: 12 })
+    )
+
+  const again = <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.retry(Effect.sandbox(self), { times: 1 })
+
+  for (const when of ["before", "after"] as const) {
+    for (const fault of ["io", "conflict", "crash"] as const) {
+      it.effect(`${fault} ${when} the n-th call of the store: every message once`, () =>
+        Effect.gen(function*() {
+          for (let at = 1; at <= 24; at++) {
+            yield* Effect.gen(function*() {
+              const store = yield* theStore
+              yield* kept(store)
+              const ops = ["apply", "get", "stream", "search", "list"] as const
+              const faulty = yield* Effect.provide(
+                theStore,
+                Layer.provide(Faulty.layer({ at, when, fault, ops }), Layer.succeed(theStore, store))
+              )
+              yield* Effect.scoped(Effect.gen(function*() {
+                const outbox = yield* Effect.retry(Effect.sandbox(opened(faulty, model(), { trigger: never })), {
+                  times: 1
+                })
+                yield* flushed(outbox)
+                yield* again(outbox.release)
+                yield* flushed(outbox)
+              }))
+              assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"], `call ${at}`)
+              assert.deepStrictEqual(yield* rows(store), [], `call ${at}`)
+            }).pipe(Effect.provide(Layer.fresh(MemoryStore.layerInMemory)))
+          }
+        }))
+    }
+  }
+
+  it.effect("interrupted after any number of steps: every message once", () =>
+    Effect.gen(function*() {
+      for (let steps = 0; steps < 120; steps++) {
+        yield* Effect.gen(function*() {
+          const store = yield* theStore
+          yield* kept(store)
+          const outbox = yield* opened(store, model(() => Effect.yieldNow()), { trigger: never })
+          const fiber = yield* Effect.fork(outbox.flush)
+          yield* Effect.repeatN(Effect.yieldNow(), steps)
+          yield* Fiber.interrupt(fiber)
+          yield* flushed(outbox)
+          assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"], `${steps} steps`)
+          assert.deepStrictEqual(yield* rows(store), [])
+        }).pipe(Effect.scoped, Effect.provide(Layer.fresh(MemoryStore.layerInMemory)))
+      }
+    }))
+
+  it.scoped("of two readers the slower finds that it is done, and writes nothing, not even its plan", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      yield* kept(store)
+      const answer = yield* Deferred.make<void>()
+      const slow = yield* opened(store, model(() => Deferred.await(answer)), { trigger: never })
+      yield* settled
+      const fast = yield* opened(store, model(), { trigger: never })
+      yield* fast.flush
+      assert.lengthOf(yield* remembered(store), 4)
+      yield* fast.append(ada, "s", users("e"))
+      yield* Deferred.succeed(answer, undefined)
+      yield* slow.flush
+      yield* fast.flush
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d", "e"])
+      assert.deepStrictEqual(yield* rows(store), [])
+      assert.deepInclude(yield* slow.status, { waiting: 0, failuresInARow: 0 })
+    }).pipe(memory))
 })

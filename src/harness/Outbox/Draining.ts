@@ -70,6 +70,7 @@ export const make = ({ ledger, listener, readers, reading: { read, resume } }: {
       if (others.length === 0) {
         yield* ledger.park(lane, batch, error)
         lane.refusals.delete(batch.from)
+        if (!isFinal) failuresInARow = 0 // they were its own
         return
       }
       lane.isSingle = true
@@ -79,7 +80,8 @@ export const make = ({ ledger, listener, readers, reading: { read, resume } }: {
 
   const step = (lane: Lane): Io<void> =>
     Effect.suspend(() => {
-      const { plan } = lane.kept
+      const before = lane.kept
+      const { plan } = before
       const batches = next(lane)
       return (plan ? resume(lane, plan) : Effect.as(read(lane, batches), true)).pipe(
         Effect.catchAllDefect((cause) =>
@@ -95,7 +97,6 @@ export const make = ({ ledger, listener, readers, reading: { read, resume } }: {
             }),
           onFailure: (error) => {
             if (!Kept.isTaken(error)) return failed(lane, batches, error)
-            const before = lane.kept
             lane.isStale = true
             return Effect.flatMap(ledger.look(lane), (kept) => Kept.same(before, kept) ? error : Effect.void)
           }

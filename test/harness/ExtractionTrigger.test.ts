@@ -1,0 +1,120 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
+import * as Stream from "effect/Stream"
+import * as TestClock from "effect/TestClock"
+import { user } from "../../src/domain/Message.ts"
+import * as Trigger from "../../src/harness/ExtractionTrigger.ts"
+
+const said: Trigger.Happening = { _tag: "Message", message: user("tea"), sequence: 0 }
+const turnEnd: Trigger.Happening = { _tag: "TurnEnd" }
+const sessionEnd: Trigger.Happening = { _tag: "SessionEnd" }
+
+/** Until every fiber has gone as far as it can. */
+const settled = Effect.repeatN(Effect.yieldNow(), 100)
+
+/** One conversation that the trigger follows. */
+const followed = (trigger: Trigger.ExtractionTrigger) =>
+  Effect.gen(function*() {
+    const happenings = yield* Queue.unbounded<Trigger.Happening>()
+    let fired = 0
+    yield* trigger.fires(Stream.fromQueue(happenings)).pipe(
+      Stream.runForEach(() => Effect.sync(() => fired++)),
+      Effect.forkScoped
+    )
+    yield* settled
+    return {
+      tell: (...all: ReadonlyArray<Trigger.Happening>) => Effect.zipRight(Queue.offerAll(happenings, all), settled),
+      fired: () => fired
+    }
+  })
+
+describe("ExtractionTrigger", () => {
+  it.scoped("invocation fires after every turn, and after nothing else", () =>
+    Effect.gen(function*() {
+      const { fired, tell } = yield* followed(Trigger.invocation)
+      yield* tell(said, said, sessionEnd)
+      assert.strictEqual(fired(), 0)
+      yield* tell(turnEnd, said, turnEnd)
+      assert.strictEqual(fired(), 2)
+    }))
+
+  it.scoped("interval fires at every n-th turn of each conversation by itself", () =>
+    Effect.gen(function*() {
+      const trigger = Trigger.interval(3)
+      const one = yield* followed(trigger)
+      const other = yield* followed(trigger)
+      for (let turn = 1; turn <= 10; turn++) {
+        yield* one.tell(said, said, turnEnd)
+        assert.strictEqual(one.fired(), Math.floor(turn / 3))
+      }
+      yield* other.tell(turnEnd, turnEnd)
+      assert.strictEqual(other.fired(), 0)
+    }))
+
+  it.scoped("sessionEnd fires when the session ends", () =>
+    Effect.gen(function*() {
+      const { fired, tell } = yield* followed(Trigger.sessionEnd)
+      yield* tell(said, turnEnd)
+      assert.strictEqual(fired(), 0)
+      yield* tell(sessionEnd)
+      assert.strictEqual(fired(), 1)
+    }))
+
+  it.scoped("idle fires once when nothing has happened for so long, after something has", () =>
+    Effect.gen(function*() {
+      const { fired, tell } = yield* followed(Trigger.idle("10 minutes"))
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual(fired(), 0)
+      yield* tell(said, turnEnd)
+      yield* TestClock.adjust("9 minutes")
+      yield* tell(said)
+      yield* TestClock.adjust("599 seconds")
+      assert.strictEqual(fired(), 0)
+      yield* TestClock.adjust("1 seconds")
+      yield* TestClock.adjust("1 hour")
+      assert.strictEqual(fired(), 1)
+      yield* tell(turnEnd)
+      yield* TestClock.adjust("10 minutes")
+      assert.strictEqual(fired(), 2)
+    }))
+
+  it.scoped("a trigger of one's own is a stream of what happens to a stream of now", () =>
+    Effect.gen(function*() {
+      const urgent = Trigger.make("urgent", (happenings) =>
+        happenings.pipe(
+          Stream.filter((happening) => happening._tag === "Message" && /remember/.test(happening.message.content)),
+          Stream.as(undefined)
+        ))
+      const { fired, tell } = yield* followed(urgent)
+      yield* tell(said, turnEnd)
+      assert.strictEqual(fired(), 0)
+      yield* tell({ _tag: "Message", message: user("remember the tea"), sequence: 1 })
+      assert.strictEqual(fired(), 1)
+    }))
+
+  it.scoped("any fires when any of them does, each of which hears everything", () =>
+    Effect.gen(function*() {
+      const trigger = Trigger.any(Trigger.interval(2), Trigger.sessionEnd, Trigger.idle("1 minute"))
+      const { fired, tell } = yield* followed(trigger)
+      yield* tell(said, turnEnd)
+      assert.strictEqual(fired(), 0)
+      yield* tell(turnEnd)
+      assert.strictEqual(fired(), 1)
+      yield* tell(sessionEnd)
+      assert.strictEqual(fired(), 2)
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual(fired(), 3)
+      assert.strictEqual(trigger.name, "interval(2) | sessionEnd | idle(1m)")
+    }))
+
+  it("what can never fire as it is meant says so, also among others", () => {
+    for (const turns of [0, -1, 1.5, NaN, Infinity]) {
+      assert.lengthOf(Trigger.interval(turns).issues, 1, String(turns))
+    }
+    for (const time of [0, -1, Infinity]) assert.lengthOf(Trigger.idle(time).issues, 1, String(time))
+    assert.lengthOf(Trigger.any(Trigger.interval(0), Trigger.idle(0), Trigger.invocation).issues, 2)
+    const legal = Trigger.any(Trigger.interval(1), Trigger.idle("1 milli"), Trigger.sessionEnd, Trigger.invocation)
+    assert.deepStrictEqual(legal.issues, [])
+  })
+})

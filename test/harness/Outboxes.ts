@@ -1,0 +1,126 @@
+/** Outboxes over one store, and a model that remembers every message in words that it never says twice. */
+import * as Chunk from "effect/Chunk"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import type { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
+import { isInternal } from "../../src/domain/MemoryScope.ts"
+import { type Message, user } from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Outbox from "../../src/harness/Outbox.ts"
+import * as Completion from "../../src/host/Completion.ts"
+import * as Embedder from "../../src/host/Embedder.ts"
+import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+
+export const ada = Viewer.make({ userId: "ada" })
+export const bob = Viewer.make({ userId: "bob" })
+
+/** What is extracted is decided by the test; it is always added. */
+const adds = ({ user }: Completion.Prompt) => ({
+  memory: (JSON.parse(user.slice(user.lastIndexOf("["))) as ReadonlyArray<string>) // the facts come last in the prompt
+    .map((text) => ({ event: "ADD", text }))
+})
+
+export type Extract = NonNullable<MemoryPipeline.Options["customExtract"]>
+
+export interface Model {
+  readonly extract: Extract
+  /** The messages of each call. */
+  readonly calls: Array<ReadonlyArray<string>>
+}
+
+/** `before` may fail, hang or die. */
+export const model = (
+  before: (contents: ReadonlyArray<string>) => Effect.Effect<unknown, MemoryError.MemoryError> = () => Effect.void
+): Model => {
+  const calls: Model["calls"] = []
+  return {
+    calls,
+    extract: (messages) =>
+      Effect.suspend(() => {
+        const contents = messages.map(({ content }) => content)
+        const call = calls.push(contents)
+        return Effect.as(before(contents), contents.map((text) => ({ text: `${text.slice(0, 50)} ~${call}` })))
+      })
+  }
+}
+
+/** Open until the scope closes. */
+export const opened = (
+  store: MemoryStore.Service,
+  { extract }: Pick<Model, "extract">,
+  { options, ...rest }: Outbox.Options = {}
+): Effect.Effect<Outbox.Service, MemoryError.MemoryError, Scope.Scope> =>
+  Effect.map(
+    Layer.build(
+      Outbox.layer({ ...rest, options: { customExtract: extract, kind: "episodic", ...options } }).pipe(
+        Layer.provide(MemoryPipeline.layer),
+        Layer.provide(
+          Layer.mergeAll(
+            Layer.succeed(MemoryStore.MemoryStore, store),
+            Completion.layerScripted(adds),
+            Embedder.layerNone
+          )
+        )
+      )
+    ),
+    Context.get(Outbox.Outbox)
+  )
+
+/** Never by itself. */
+export const never: Outbox.ExtractionConfig["trigger"] = {
+  name: "never",
+  fires: (happenings) => Stream.drain(happenings),
+  issues: []
+}
+
+export const users = (...contents: ReadonlyArray<string>): ReadonlyArray<Message> => contents.map((text) => user(text))
+
+const everything = (store: MemoryStore.Service, tenant?: string) =>
+  Effect.map(Stream.runCollect(store.stream(Viewer.system(tenant), {})), Chunk.toReadonlyArray)
+
+/** What is remembered in a tenant, without what the model added to it. */
+export const remembered = (store: MemoryStore.Service, tenant?: string) =>
+  Effect.map(
+    everything(store, tenant),
+    (all) => all.flatMap(({ body, scope }) => isInternal(scope) ? [] : [body.replace(/ ~\d+$/, "")]).sort()
+  )
+
+/** What the outbox has in the store, but for where sessions stand. */
+export const rows = (store: MemoryStore.Service, tenant?: string) =>
+  Effect.map(
+    everything(store, tenant),
+    (all) =>
+      all.flatMap(({ data, scope }) => isInternal(scope) && data["row"] !== "session" ? [String(data["row"])] : [])
+        .sort()
+  )
+
+/** The store as it is, but that a batch may be refused. */
+export const refusing = (
+  store: MemoryStore.Service,
+  refuses: (mutations: ReadonlyArray<MemoryMutation>) => MemoryError.MemoryError | undefined
+): MemoryStore.Service => ({
+  ...store,
+  apply: (viewer, mutations, provenance) =>
+    Effect.suspend(() => refuses(mutations) ?? store.apply(viewer, mutations, provenance))
+})
+
+/** Whether it writes a memory. */
+export const writes = (mutations: ReadonlyArray<MemoryMutation>): boolean =>
+  mutations.some((mutation) => mutation._tag === "Put" && !isInternal(mutation.draft.scope))
+
+export const down = MemoryError.make("unavailable", { op: "test", message: "down" })
+export const refused = MemoryError.make("invalid_draft", {
+  op: "test",
+  message: "never",
+  detail: { issues: ["never"] }
+})
+export const mute = MemoryError.make("model", { op: "test", message: "mute" })
+
+/** Until every fiber has gone as far as it can. */
+export const settled = Effect.repeatN(Effect.yieldNow(), 300)
+export const moved = MemoryError.make("conflict", { op: "test", message: "moved", detail: { expected: 1, actual: 2 } })
