@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
@@ -113,6 +114,23 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
         assert.lengthOf(both.filter(({ _tag }) => _tag === "Right"), 1)
         assert.lengthOf(yield* query(memory), 1)
         assert.lengthOf(yield* query(memory, { includeSuperseded: true }), 2)
+      })
+  )
+
+  law(
+    "interrupted at any moment one is superseded whole or not at all",
+    (alone, store) =>
+      Effect.gen(function*() {
+        const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, interleaved(store))
+        for (let turns = 0; turns < 40; turns += 4) {
+          const bern = yield* retain(alone, `Bern ${turns}`)
+          const changing = yield* Effect.fork(memory.supersede(ada, bern, belief(`Rome ${turns}`), because))
+          yield* Effect.repeatN(Effect.yieldNow(), turns)
+          yield* Fiber.interrupt(changing)
+          const held = (yield* query(alone)).filter((object) => object.endsWith(` ${turns}`))
+          assert.lengthOf(held, 1)
+          assert.lengthOf(yield* alone.audit(ada, bern), held[0] === `Bern ${turns}` ? 0 : 1)
+        }
       })
   )
 

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
@@ -264,6 +265,18 @@ describe("EpisodicMemory", () => {
         assert.lengthOf((yield* list(ada, {})).items, 2)
       }).pipe(Effect.provide(context))
     }))
+
+  it.effect("whoever is interrupted after a turn loses nothing of it", () =>
+    Effect.gen(function*() {
+      const memory = yield* EpisodicMemory.EpisodicMemory
+      const turn = memory.afterTurn(ada, { episode: said("kept"), reflection: thought("kept, too") })
+      const replying = yield* Effect.fork(Effect.zipRight(turn, Effect.never))
+      yield* Effect.yieldNow()
+      yield* Fiber.interrupt(replying)
+      const { block } = yield* memory.beforeTurn(ada, Message.user("?"))
+      assert.include(block, "kept")
+      assert.include(block, "kept, too")
+    }).pipe(Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(MemoryStore.layerInMemory)))))
 
   it.effect("a turn that is not saved is readable, and its reflection is saved all the same", () =>
     Effect.gen(function*() {
