@@ -238,6 +238,13 @@ describe("a batch over several stores", () => {
       assert.deepStrictEqual(applied.map(({ record }) => record?.body), ["note 1", "fact 1", "note 2", "fact 2"])
     }))
 
+  law("a later change finds what an earlier one put", notesAndFacts, (store, federated) =>
+    Effect.gen(function*() {
+      const named = Put(fact("tea", { id: id("tea") }))
+      yield* store.apply(ada, [Put(draft("note")), named, update(id("tea"), "green tea")])
+      assert.deepStrictEqual(yield* bodiesIn(federated, "facts"), ["green tea"])
+    }))
+
   law("what one of them would refuse leaves no trace in any", notesAndFacts, (store) =>
     Effect.gen(function*() {
       const note = yield* put(store, draft("note"))
@@ -346,11 +353,19 @@ describe("mirrors", () => {
           assert.deepStrictEqual([hits.length, hits[0]?.store, hits[0]?.alsoIn], [1, "main", ["copies"]])
           assert.deepStrictEqual(leftOut, { limit: 0, budget: 0, folded: 0 })
         }
+        const embedding = { model: "m", vector: [1, 0] }
+        assert.strictEqual((yield* store.search(ada, { embedding, mode: "vector" })).awaiting, 1)
         assert.deepStrictEqual((yield* store.history(ada, tea.id)).map(({ revision }) => revision), [2, 1])
         yield* store.touch(ada, [tea.id])
         assert.deepStrictEqual((yield* store.uses(ada, [tea.id])).map(({ count }) => count), [1])
         assert.deepStrictEqual(yield* store.tenants, ["default"])
         assert.deepStrictEqual((yield* told).map(({ _tag }) => _tag), ["Written", "Written"])
+        yield* put(store, draft("more tea", { importance: 1 }))
+        assert.deepEqual((yield* store.search(ada, { text: "tea", limit: 1 })).leftOut, {
+          limit: 1,
+          budget: 0,
+          folded: 0
+        })
         yield* TestClock.adjust("5 seconds")
         assert.strictEqual(yield* store.compact, 1)
         assert.isUndefined(yield* get(store, system, tea.id))
@@ -402,6 +417,23 @@ describe("mirrors", () => {
         assert.deepStrictEqual(yield* found(store, ada, { text: "tea" }), [])
         assert.deepStrictEqual(yield* store.forget(ada, [tea.id]), [false])
         assert.deepStrictEqual(yield* bodiesIn(federated, "copies"), [])
+      })
+  )
+
+  law(
+    "what was purged but for its copy is not said to be purged, and can be",
+    Federated.layer({
+      main: memory,
+      copies: { ...faulty({ ops: ["apply"], at: 2 }), writable: false, mirror: () => true }
+    }),
+    (store, federated) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("tea"))
+        yield* refuses("io", store.forget(ada, [tea.id], { purge: true }))
+        yield* refuses("read_only", store.update(ada, tea.id, { body: "green tea" }))
+        assert.deepStrictEqual(yield* store.forget(ada, [tea.id], { purge: true }), [true])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "copies"), [])
+        assert.deepStrictEqual(yield* store.history(system, tea.id), [])
       })
   )
 
@@ -473,11 +505,9 @@ describe("search", () => {
         yield* put(store, fact("tea"))
         assert.strictEqual(yield* whyNot(store, ada, note.id, { text: "tea", limit: 1 }), "beyond_limit")
         assert.strictEqual(yield* whyNot(store, ada, note.id, { text: "tea", budget: 3 }), "beyond_budget")
-        assert.deepEqual((yield* store.search(ada, { text: "tea", budget: 3 })).leftOut, {
-          limit: 0,
-          budget: 1,
-          folded: 0
-        })
+        yield* put(store, fact("a tea"))
+        const { hits, leftOut } = yield* store.search(ada, { text: "tea", budget: 3 })
+        assert.deepEqual([hits.length, leftOut], [1, { limit: 0, budget: 2, folded: 0 }])
       })
   )
 
@@ -653,6 +683,7 @@ describe("together", () => {
           yield* TestClock.adjust("1 second")
           yield* put(store, draft(String(n)))
         }
+        yield* TestClock.adjust("1 second")
         yield* store.apply(ada, [{ _tag: "Restore", id: old.id, revision: 1 }]) // as old as ever
         for (const limit of [1, 2, 5, 6]) {
           const streamed = Chunk.toReadonlyArray(yield* Stream.runCollect(store.stream(ada, { limit })))

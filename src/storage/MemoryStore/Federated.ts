@@ -43,7 +43,7 @@ export interface Entry<out E = never, out R = never> {
   readonly maxResults?: number | undefined
   /** Takes new records, and changes of those it holds. Default false. */
   readonly writable?: boolean | undefined
-  /** What was written elsewhere and goes here too, from then on. Needs no `writable`. Never asked of the library's own rows. */
+  /** What was written elsewhere and goes here too, from then on; needs no `writable`. Never asked of the library's own rows. */
   readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
 }
 

@@ -4,6 +4,7 @@
  * ```text
  * Put of a new record      where the route says, else to the primary; the library's own row to where the batch goes
  * a change, by id          to the store that has the id; where none has, to where the batch goes, which says so
+ * of a mirror's own        nothing but to forget it: a copy whose record is gone can be got rid of
  * one store                its own atomicity
  * several                  what any of them would refuse is refused before anything is written; then store by store, and
  *                          where one fails those before are put back as they were: not after a crash in between, nor
@@ -123,8 +124,9 @@ const parted = (
     for (const [n, mutation] of batch.entries()) {
       const id = ids[n]
       const at = id === undefined ? undefined : homes.get(id) ?? (yield* surely(held(id)))
-      if (at?.writable === false) yield* refused(op, at, viewer, mutation)
-      const target = at?.writable === true
+      const takes = at !== undefined && (at.writable || (at.mirror !== undefined && mutation._tag === "Forget"))
+      if (at !== undefined && !takes) yield* refused(op, at, viewer, mutation)
+      const target = takes
         ? at
         : mutation._tag !== "Put" || isInternal(mutation.draft.scope)
         ? undefined
