@@ -3,6 +3,8 @@ import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as LogLevel from "effect/LogLevel"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
@@ -69,7 +71,7 @@ export const opened = (
       )
     ),
     Context.get(Outbox.Outbox)
-  )
+  ).pipe(Logger.withMinimumLogLevel(LogLevel.Error)) // failures are what many of them are about
 
 /** Never by itself. */
 export const never: Outbox.ExtractionConfig["trigger"] = {

@@ -28,14 +28,15 @@ const patience = Duration.seconds(times(60, 1_200))
 export const program = <A, I>(
   name: string,
   args: ReadonlyArray<string>,
-  line: Schema.Schema<A, I>
+  line: Schema.Schema<A, I>,
+  flags: ReadonlyArray<string> = []
 ): Effect.Effect<Program<A>, never, Scope.Scope> =>
   Effect.gen(function*() {
     const lines = yield* Queue.unbounded<A>()
     const decode = Schema.decodeSync(Schema.parseJson(line))
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(process.execPath, [path.join(import.meta.dirname, "processes", name), ...args], {
+        spawn(process.execPath, [...flags, path.join(import.meta.dirname, "processes", name), ...args], {
           stdio: ["pipe", "pipe", "inherit"]
         })
       ),

@@ -1,0 +1,24 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import { program, times } from "./Program.ts"
+
+const Line = Schema.Struct({ turns: Schema.Int, waiting: Schema.Int, alive: Schema.Int })
+
+describe("an outbox that is drained", () => {
+  it.scopedLive(
+    "four times the turns leave no more of the heap alive",
+    () =>
+      Effect.gen(function*() {
+        const turns = times(500, 5_000)
+        const child = yield* program("turns.mjs", [times(20, 200), turns, 4 * turns].map(String), Line, ["--expose-gc"])
+        const few = yield* child.line
+        const many = yield* child.line
+        assert.strictEqual(yield* child.end, 0)
+        assert.deepStrictEqual([few.waiting, many.waiting], [0, 0])
+        assert.closeTo(many.alive / few.alive, 1, 0.1)
+        yield* Effect.logInfo(`${few.alive} bytes after ${few.turns} turns, ${many.alive} after ${many.turns}`)
+      }),
+    times(60_000, 1_800_000)
+  )
+})
