@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as TestClock from "effect/TestClock"
 import type { MemoryError } from "../../src/domain/MemoryError.ts"
 import type { MemoryId } from "../../src/domain/MemoryId.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
@@ -334,6 +335,25 @@ describe("every kind", () => {
         }))
       assert.deepEqual(yield* dump, before)
     }))
+
+  law(
+    "answers as if it were empty, from the millisecond on in which all of it expires",
+    (store) =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(1_000)
+        yield* each(store, (kind, name) => kind.write(one, id(name)))
+        const { items } = yield* store.list(system, all)
+        yield* Effect.forEach(items, (record) => store.update(system, record.id, { expiresAt: 2_000 }))
+        const asked = (on: typeof MemoryStore.Service) =>
+          each(on, (kind, name) => answers(kind.ask(ada, one, id(name))))
+        const nothing = Effect.flatMap(MemoryStore, asked).pipe(Effect.provide(Layer.fresh(stores.memory)))
+        yield* TestClock.setTime(1_999)
+        const [before, none] = [yield* asked(store), yield* nothing]
+        before.forEach((said, n) => assert.notDeepEqual(said, none[n]))
+        yield* TestClock.setTime(2_000)
+        assert.deepStrictEqual(yield* asked(store), yield* nothing)
+      })
+  )
 
   it.scoped("answers after a restart as before", () =>
     Effect.gen(function*() {
