@@ -109,7 +109,7 @@ const searchMemory = (
     writes: false,
     handler: ({ maxSearchResults, query, stores: asked }) =>
       Effect.gen(function*() {
-        const names = yield* reachable(stores, asked)
+        const names = yield* reachable(manager, stores, asked)
         const { hits } = yield* manager.search(viewer, query, { maxSearchResults, stores: names })
         return hits.map(({ record, store }) => ({
           content: embeddingText(record),
@@ -141,7 +141,7 @@ const addMemory = (
     writes: true,
     handler: ({ entries, stores: asked }) =>
       Effect.gen(function*() {
-        const names = yield* reachable(stores, asked)
+        const names = yield* reachable(manager, stores, asked)
         const scope = Viewer.subjectOf(viewer)
         if (scope === Global && globalWrites === "deny") {
           return yield* MemoryError.make("not_owned", { op: name, message: "Global memory is not to be changed here" })
@@ -151,7 +151,11 @@ const addMemory = (
         if (!waitForWrites) {
           return yield* Effect.as(manager.accept(viewer, drafts, options), { accepted: drafts.length })
         }
-        const added = yield* manager.add(viewer, drafts, options)
+        const added = yield* Effect.mapError(manager.add(viewer, drafts, options), (error) => {
+          const { message, reason } = MemoryTool.told(error)
+          const writes = drafts.length * names.length
+          return { reason, message: `failed to add ${writes} of ${writes} entries: ${message}` }
+        })
         const failures = (yield* Effect.forEach(added, ({ result, store }) =>
           Effect.match(result, { onSuccess: () => [], onFailure: (error) => [{ store, ...MemoryTool.told(error) }] })))
           .flat()
@@ -182,21 +186,24 @@ const Entry = Body.pipe(Schema.pattern(/\S/)).annotations({
 
 const described = (description: string, stores: Stores): string => {
   const known = stores.map(({ description, name }) =>
-    description === undefined ? `- ${name}` : `- ${name}: ${description}`
+    description === undefined ? `- ${name}` : `- ${name}: ${description.trim().replace(/\s+/g, " ")}`
   )
   return [description, "Stores:", ...known].join("\n")
 }
 
-/** Those that are asked for, as far as they can be reached. None of them is an error, which names those there are. */
-const reachable = (stores: Stores, asked: ReadonlyArray<string> = []) =>
+/**
+ * Those that are asked for, as far as they can be reached and have not left since. None of them is an error, which names
+ * those there are.
+ */
+const reachable = (manager: MemoryManager.Service, stores: Stores, asked: ReadonlyArray<string> = []) =>
   Effect.gen(function*() {
-    const names = stores.map(({ name }) => name)
-    if (asked.length === 0) return names
-    const found = names.filter((name) => asked.includes(name))
-    const dropped = asked.filter((name) => !names.includes(name))
-    if (found.length === 0) return yield* noStore(dropped[0]!, stores) // something was asked for
-    if (dropped.length > 0) yield* Effect.logWarning("a tool was asked for stores out of its reach", dropped)
-    return found
+    const all = new Set((yield* manager.stores).map(({ name }) => name))
+    const there = stores.filter(({ name }) => all.has(name))
+    const found = asked.length === 0 ? there : there.filter(({ name }) => asked.includes(name))
+    const dropped = asked.filter((name) => !there.some((store) => store.name === name))
+    if (found.length === 0) return yield* noStore(dropped[0] ?? stores[0]?.name ?? "", there)
+    if (dropped.length > 0) yield* Effect.logWarning("a tool was asked for stores out of its reach", dropped.slice(0, 10))
+    return found.map(({ name }) => name)
   })
 
 const noStore = (name: string, stores: Stores) =>

@@ -9,6 +9,7 @@
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -64,14 +65,15 @@ export interface Service {
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /**
    * To every writable store, or to those that are named, which must be: `read_only`. What each made of it, kept where it
-   * succeeded. Fails only where all did.
+   * succeeded. Fails only where all did, with the reason that they share or `unavailable`, and names them. A draft with an
+   * id is one store's: `invalid_id` where several are meant.
    */
   readonly add: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: Named & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** The same in the background: what fails is an event and a warning. `flush`, and the scope's end, wait for it. */
+  /** The same in the background: what fails is an event and a warning. `flush` waits for it, and the scope's end 30 seconds. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
@@ -103,6 +105,9 @@ export const layer = (
   MemoryError.MemoryError,
   Federated.Federated | Completion.Completion | Embedder.Embedder
 > => Layer.scoped(MemoryManager, make(config))
+
+/** For how long the scope's end waits for what was accepted: as an outbox does. */
+const closing = "30 seconds"
 
 const make = (config: Config) =>
   Effect.gen(function*() {
@@ -168,14 +173,21 @@ const make = (config: Config) =>
     const each = (ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>) =>
       Effect.forEach(
         outboxes,
-        ([store, outbox]) => Effect.map(Effect.either(ask(outbox)), (result) => ({ store, result })),
+        ([store, outbox]) =>
+          Effect.map(Effect.either(Adding.mortal("outbox", ask(outbox))), (result) => ({ store, result })),
         { concurrency: "unbounded" }
       ).pipe(
         Effect.map(Adding.failuresOf),
         Effect.flatMap((failures) => failures.length > 0 ? Adding.failed("outbox", failures) : Effect.void)
       )
 
-    yield* Effect.addFinalizer(() => FiberSet.awaitEmpty(working))
+    const accepted = Effect.suspend(() => Fiber.awaitAll(Array.from(working)))
+    yield* Effect.addFinalizer(() =>
+      accepted.pipe(
+        Effect.timeout(closing),
+        Effect.catchTag("TimeoutException", () => Effect.logWarning("memory: what was accepted is not all written"))
+      )
+    )
 
     return {
       stores: federated.stores,
@@ -193,13 +205,15 @@ const make = (config: Config) =>
               return failures.length > 0 ? Adding.failed("add", failures) : Effect.void
             }),
             Effect.catchAll(degraded(viewer, "add")),
+            Effect.disconnect, // a store that hangs does not keep the scope from closing
             FiberSet.run(working)
           )).pipe(Effect.asVoid, Effect.withSpan("MemoryManager.accept")),
       addMessages: (viewer, session, messages) =>
         Effect.withSpan(each(({ append }) => append(viewer, session, messages)), "MemoryManager.addMessages"),
-      sessionEnd: (viewer, session) => each(({ sessionEnd }) => sessionEnd(viewer, session)),
+      sessionEnd: (viewer, session) =>
+        Effect.withSpan(each(({ sessionEnd }) => sessionEnd(viewer, session)), "MemoryManager.sessionEnd"),
       inject: (viewer, turn) => Effect.withSpan(inject(viewer, turn), "MemoryManager.inject"),
-      flush: FiberSet.awaitEmpty(working).pipe(
+      flush: accepted.pipe(
         Effect.zipRight(each(({ flush }) => flush)),
         Effect.withSpan("MemoryManager.flush")
       ),

@@ -52,7 +52,7 @@ export const add = ({ drafts, embed, provenance, publish, stores, viewer }: {
 }): Effect.Effect<ReadonlyArray<Outcome>, MemoryError.MemoryError> => {
   const addTo = ({ name, store }: Federated.Named) =>
     Effect.gen(function*() {
-      const result = yield* Effect.either(store.put(viewer, drafts, provenance))
+      const result = yield* Effect.either(mortal("add", store.put(viewer, drafts, provenance)))
       if (Either.isLeft(result)) {
         const at = yield* Clock.currentTimeMillis
         yield* publish({ _tag: "memory_write_failed", viewer, at, error: result.left })
@@ -62,6 +62,9 @@ export const add = ({ drafts, embed, provenance, publish, stores, viewer }: {
       }
       return { store: name, result }
     })
+  if (stores.length > 1 && drafts.some(({ id }) => id !== undefined)) {
+    return MemoryError.make("invalid_id", { op: "add", message: "an id is one store's: name the store" })
+  }
   return Effect.flatMap(Effect.forEach(stores, addTo, { concurrency: "unbounded" }), (all) => {
     const failures = failuresOf(all)
     return failures.length === all.length ? failed("add", failures) : Effect.succeed(all)
@@ -78,10 +81,18 @@ export const failuresOf = (
 ): ReadonlyArray<Failure> =>
   all.flatMap(({ result, store }) => Either.isLeft(result) ? [{ store, error: result.left }] : [])
 
-/** The one there is; of several `unavailable`, which names them. */
+/** With the reason that they share, else `unavailable`; the message names each store. */
 export const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.MemoryError => {
   const [first] = failures
-  if (first && failures.length === 1) return first.error
   const message = failures.map(({ error, store }) => `${store}: ${error.message}`).join("; ")
-  return MemoryError.make("unavailable", { op, message, cause: first?.error })
+  return first && failures.every(({ error }) => error.reason === first.error.reason)
+    ? new MemoryError.MemoryError({ ...first.error, message })
+    : MemoryError.make("unavailable", { op, message, cause: first?.error })
 }
+
+/** What stands beside others: that it died is its own failure, and none of theirs. */
+export const mortal = <A>(
+  op: string,
+  self: Effect.Effect<A, MemoryError.MemoryError>
+): Effect.Effect<A, MemoryError.MemoryError> =>
+  Effect.catchAllDefect(self, (cause) => MemoryError.make("unavailable", { op, message: "it died", cause }))
