@@ -186,6 +186,12 @@ describe("where a write goes", () => {
       })
   )
 
+  law("a store by its name is no route's", notesAndFacts, (_, federated) =>
+    Effect.gen(function*() {
+      yield* put(yield* within(federated, "notes"), fact("fact"))
+      assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), ["fact"])
+    }))
+
   law(
     "a store by its name takes what is new to itself, and changes wherever they belong",
     mirrored,
@@ -369,6 +375,58 @@ describe("mirrors", () => {
         yield* TestClock.adjust("5 seconds")
         assert.strictEqual(yield* store.compact, 1)
         assert.isUndefined(yield* get(store, system, tea.id))
+      })
+  )
+
+  law(
+    "a write that is interrupted has its copy, or is not there",
+    mirrored,
+    (store, federated) =>
+      Effect.gen(function*() {
+        for (let n = 0; n < 30; n++) {
+          const writing = yield* Effect.fork(put(store, draft(String(n), { importance: 1 })))
+          for (let tick = 0; tick < n; tick++) yield* Effect.yieldNow()
+          yield* Fiber.interrupt(writing)
+        }
+        assert.deepStrictEqual(yield* bodiesIn(federated, "copies"), yield* bodiesIn(federated, "main"))
+      })
+  )
+
+  law("what changes nothing is not copied again", mirrored, (store, federated) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, fact("tea", { importance: 1 }))
+      assert.strictEqual((yield* put(store, fact("tea", { importance: 1 }))).id, tea.id)
+      assert.strictEqual((yield* the(yield* within(federated, "copies"), ada, tea.id)).revision, 1)
+    }))
+
+  it.scoped("a copy that another federation made is told by nobody either", () =>
+    Effect.gen(function*() {
+      const [main, copies] = [
+        yield* Layer.build(MemoryStore.layerInMemory),
+        yield* Layer.build(MemoryStore.layerInMemory)
+      ]
+      const federation = Federated.layer({
+        main: { layer: Layer.succeedContext(main), writable: true },
+        copies: { layer: Layer.succeedContext(copies), mirror: () => true }
+      })
+      const one = Effect.map(Layer.build(Layer.fresh(federation)), Context.get(MemoryStore.MemoryStore))
+      const [here, there] = [yield* one, yield* one]
+      const heard = yield* listen(here, ada, "global", there)
+      const tea = yield* put(there, draft("tea"))
+      assert.deepEqual([...yield* heard, ...yield* heard], [{ _tag: "Written", record: tea, by: "here" }])
+    }))
+
+  law(
+    "an id that was a copy's, and is a record's now, is told again",
+    Federated.layer({ main: memory, copies: { ...memory, mirror: () => true } }),
+    (store, federated) =>
+      Effect.gen(function*() {
+        const heard = yield* listen(store, ada)
+        yield* put(store, draft("tea", { id: id("tea") }))
+        yield* store.forget(ada, [id("tea")], { purge: true })
+        assert.lengthOf(yield* heard, 2)
+        const own = yield* put(yield* within(federated, "copies"), draft("tea", { id: id("tea") }))
+        assert.deepEqual(yield* heard, [{ _tag: "Written", record: own, by: "here" }])
       })
   )
 
@@ -692,6 +750,24 @@ describe("together", () => {
       })
   )
 
+  law(
+    "copies that fill a page hide nothing that comes after them",
+    Federated.layer({ main: memory, copies: { ...faulty({ ops: ["apply"], at: 1 }), mirror: () => true } }),
+    (store, federated) =>
+      Effect.gen(function*() {
+        const { store: copies } = yield* federated.get("copies")
+        const old = yield* put(store, draft("old"))
+        for (const [at, body] of [[store, "1"], [copies, "2"]] as const) {
+          yield* TestClock.adjust("1 second")
+          yield* put(at, draft(body))
+        }
+        yield* TestClock.adjust("1 second")
+        yield* store.apply(ada, [{ _tag: "Restore", id: old.id, revision: 1 }])
+        const streamed = Chunk.toReadonlyArray(yield* Stream.runCollect(store.stream(ada, { limit: 1 })))
+        assert.deepStrictEqual(streamed.map(({ body }) => body), ["2", "1", "old"])
+      })
+  )
+
   law("links lead from one store to another, and back; names too", notesAndFacts, (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("Tea"))
@@ -858,13 +934,18 @@ describe("stores that come and go", () => {
   law("who listens hears of stores that come, until they go", mirrored, (store, federated) =>
     Effect.gen(function*() {
       const heard = yield* listen(store, ada)
+      const shelf = yield* Layer.build(MemoryStore.layerInMemory)
       const scope = yield* Scope.make()
-      const extra = yield* federated.attach("extra", memory).pipe(Scope.extend(scope))
+      yield* Scope.extend(federated.attach("extra", { layer: Layer.succeedContext(shelf) }), scope)
       yield* heard
-      const tea = yield* put(extra.store, draft("tea", { importance: 1 }))
+      const extra = Context.get(shelf, MemoryStore.MemoryStore)
+      const tea = yield* put(extra, draft("tea"))
+      const [told] = yield* heard
+      assert.deepEqual(told, { _tag: "Written", record: tea, by: "here" })
       yield* Scope.close(scope, Exit.void)
-      yield* put(extra.store, draft("too late")).pipe(Effect.flip)
-      assert.deepEqual((yield* heard).map((change) => change._tag === "Written" && change.record.id), [tea.id])
+      yield* heard
+      yield* put(extra, draft("too late"))
+      assert.deepEqual(yield* heard, [])
     }))
 
   law("they come and go while others search, and nobody fails", mirrored, (store, federated) =>
