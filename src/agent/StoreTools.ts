@@ -97,7 +97,10 @@ const searchMemory = (
         message: () => "expected a question of 1 to 4,000 characters"
       }),
       maxSearchResults: Schema.optional(
-        Limit.annotations({ description: "From each store. Default each store's own." })
+        Limit.annotations({
+          description: "From each store. Default each store's own.",
+          message: () => "expected a whole number, 1 to 1,000"
+        })
       ),
       stores: Where
     }),
@@ -134,7 +137,9 @@ const addMemory = (
       stores
     ),
     input: Schema.Struct({
-      entries: Schema.Array(Entry).pipe(Schema.minItems(1), Schema.maxItems(100)),
+      entries: Schema.Array(Entry).pipe(Schema.minItems(1), Schema.maxItems(100)).annotations({
+        message: () => "expected 1 to 100 statements"
+      }),
       stores: Where
     }),
     output: Schema.Struct({ stored: Schema.optional(Schema.Int), accepted: Schema.optional(Schema.Int) }),
@@ -177,11 +182,14 @@ const addMemory = (
   })
 
 const Where = Schema.optional(
-  Schema.Array(Schema.String).annotations({ description: "Names of stores. Default, and []: all." })
+  Schema.Array(Schema.String).annotations({
+    description: "Names of stores. Default, and []: all.",
+    message: () => "expected a list of names"
+  })
 )
 const Entry = Body.pipe(Schema.pattern(/\S/)).annotations({
   description: "One statement, understood by itself.",
-  message: () => "expected a statement of 1 to 65,536 characters"
+  message: () => "expected a statement of 1 to 65,536 characters, well-formed"
 })
 
 const described = (description: string, stores: Stores): string => {

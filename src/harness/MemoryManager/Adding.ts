@@ -86,7 +86,7 @@ export const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryErro
   const [first] = failures
   const message = failures.map(({ error, store }) => `${store}: ${error.message}`).join("; ")
   return first && failures.every(({ error }) => error.reason === first.error.reason)
-    ? new MemoryError.MemoryError({ ...first.error, message })
+    ? MemoryError.make(first.error.reason, { ...first.error, message, cause: first.error })
     : MemoryError.make("unavailable", { op, message, cause: first?.error })
 }
 
