@@ -37,7 +37,7 @@ describe("a writer that stands still at any moment", () => {
               if ("did" in next) seen++
             }
           })
-        for (let round = 0; round < times(8, 100); round++) {
+        for (let round = 0; round < times(5, 100); round++) {
           yield* until("sleeper", sleeper, yield* Random.nextIntBetween(1, 4))
           for (let turns = yield* Random.nextIntBetween(0, 300); turns > 0; turns--) yield* Effect.yieldNow()
           yield* sleeper.signal("SIGSTOP")
