@@ -184,6 +184,7 @@ const make = (config: Config) =>
     const accepted = Effect.suspend(() => Fiber.awaitAll(Array.from(working)))
     yield* Effect.addFinalizer(() =>
       accepted.pipe(
+        Effect.interruptible, // no finalizer is
         Effect.timeout(closing),
         Effect.catchTag("TimeoutException", () => Effect.logWarning("memory: what was accepted is not all written"))
       )

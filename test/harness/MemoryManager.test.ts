@@ -1,78 +1,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import * as Random from "effect/Random"
 import * as TestClock from "effect/TestClock"
-import * as MemoryTools from "../../src/agent/MemoryTools.ts"
-import type { Draft } from "../../src/domain/MemoryRecord.ts"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import { stableId } from "../../src/domain/MemoryId.ts"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
-import * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
-import * as MemoryManager from "../../src/harness/MemoryManager.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as Completion from "../../src/host/Completion.ts"
-import * as Embedder from "../../src/host/Embedder.ts"
-import * as MemoryStore from "../../src/storage/MemoryStore.ts"
-import * as Faulty from "../../src/storage/MemoryStore/Faulty.ts"
-import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
-import { heard, reason } from "./Service.ts"
-
-const ada = Viewer.make({ userId: "ada", sessionId: "s" })
-const bob = Viewer.make({ userId: "bob", sessionId: "s" })
-const memory = MemoryStore.layerInMemory
-const broken = (...ops: ReadonlyArray<keyof MemoryStore.Service>) =>
-  Faulty.layer({ ops }).pipe(Layer.provide(MemoryStore.layerInMemory))
-
-type Entries = Readonly<Record<string, Federated.Entry>>
-
-/** A model that remembers what a user says, line by line. */
-const literal = ({ system, user }: Completion.Prompt): unknown =>
-  system.includes("\"facts\"")
-    ? { facts: Array.from(user.matchAll(/^user: (.*)$/gm), ([, text]) => text) }
-    : {
-      memory: (JSON.parse(user.slice(user.lastIndexOf("["), user.lastIndexOf("]") + 1)) as ReadonlyArray<string>).map(
-        (text) => ({ event: "ADD", text })
-      )
-    }
-
-interface Setup {
-  readonly stores?: Entries
-  readonly config?: MemoryManager.Config
-  readonly completion?: Layer.Layer<Completion.Completion>
-  readonly spec?: Parameters<typeof MemoryService.layer>[0]
-}
-
-const world = ({ completion = Completion.layerScripted(literal), config, spec, stores = two }: Setup = {}) =>
-  MemoryService.layer(spec).pipe(
-    Layer.provideMerge(MemoryManager.layer(config)),
-    Layer.provideMerge(Layer.mergeAll(Federated.layer(stores), completion, Embedder.layerNone, MemoryEvents.layer())),
-    Layer.provide(Layer.setRandom(Random.make("manager")))
-  )
-
-const two = {
-  notes: { layer: memory, description: "what the user wants kept", writable: true },
-  scratch: { layer: memory, writable: true, maxResults: 2 }
-} satisfies Entries
-const manager = MemoryManager.MemoryManager
-const service = MemoryService.MemoryService
-
-const draft = (body: string, fields: Partial<Draft> = {}): Draft => ({
-  scope: { userId: "ada" },
-  kind: "reference",
-  body,
-  ...fields
-})
-const bodies = (result: { readonly hits: ReadonlyArray<{ readonly record: { readonly body: string } }> }) =>
-  result.hits.map(({ record }) => record.body)
-const called = (
-  tools: ReadonlyArray<{ readonly name: string; readonly call: (input: unknown) => unknown }>,
-  name: string
-) => {
-  const tool = tools.find((tool) => tool.name === name)
-  assert.isDefined(tool, `there is a tool ${name}`)
-  return tool as Effect.Effect.Success<ReturnType<typeof MemoryTools.makeStores>>[number]
-}
+import { ada, bob, bodies, broken, draft, manager, memory, service, world, writing } from "./Managed.ts"
+import { heard, over, reason, settled } from "./Service.ts"
 
 describe("a configuration", () => {
   it.effect("says everything that does not fit the stores, at once", () =>
@@ -159,6 +98,10 @@ describe("add", () => {
       assert.deepStrictEqual(named.map(({ store }) => store), ["scratch"])
       assert.deepStrictEqual(bodies(yield* search(ada, "coffee", { stores: ["notes"] })), [])
       assert.strictEqual(yield* reason(add(ada, [draft("x")], { stores: ["nowhere"] })), "not_found")
+      const known = draft("with an id", { id: stableId("known") })
+      assert.strictEqual(yield* reason(add(ada, [known])), "invalid_id")
+      assert.lengthOf(yield* add(ada, [known], { stores: ["scratch"] }), 1)
+      assert.deepStrictEqual(bodies(yield* search(ada, "id", { stores: ["scratch"] })), ["with an id"])
     }).pipe(Effect.provide(world())))
 
   it.effect("keeps where one of several failed what the others took, and fails where all did", () =>
@@ -183,96 +126,122 @@ describe("add", () => {
     }))))
 })
 
-describe("the tools", () => {
-  it.effect("are search, add, each with its stores described, and in this order; under whatever names", () =>
+describe("a store that is no help", () => {
+  const full = MemoryError.make("unsupported", { op: "put", message: "it is full" })
+  const hanging = { notes: { layer: memory, writable: true }, hangs: { layer: writing(Effect.never), writable: true } }
+  const dying = {
+    notes: { layer: memory, writable: true },
+    dies: { layer: writing(Effect.die("boo")), writable: true }
+  }
+
+  it.effect("by dying keeps the others from nothing, and is told as any failure is", () =>
     Effect.gen(function*() {
-      const plain = yield* MemoryTools.makeStores(ada)
-      assert.deepStrictEqual(plain.map(({ name, writes }) => [name, writes]), [["search_memory", false]])
-      const both = yield* MemoryTools.makeStores(ada, { add: true })
-      assert.deepStrictEqual(both.map(({ name, writes }) => [name, writes]), [["search_memory", false], [
-        "add_memory",
-        true
-      ]])
-      for (const { description } of both) assert.include(description, "- notes: what the user wants kept\n- scratch")
-      const named = yield* MemoryTools.makeStores(ada, {
-        search: { name: "find", description: "Finds." },
-        add: { name: "keep", description: "Keeps." }
-      })
-      assert.deepStrictEqual(named.map(({ name }) => name), ["find", "keep"])
-      assert.strictEqual(named[0]!.description, "Finds.\nStores:\n- notes: what the user wants kept\n- scratch")
-      assert.lengthOf(yield* MemoryTools.makeStores(ada, { search: false }), 0)
-      assert.strictEqual(
-        yield* reason(MemoryTools.makeStores(ada, { search: { name: "x" }, add: { name: "x" } })),
-        "invalid_id"
+      const { accept, add, flush, search } = yield* manager
+      const { tags } = yield* heard(
+        Effect.gen(function*() {
+          const added = yield* add(ada, [draft("green tea")])
+          assert.deepStrictEqual(
+            yield* Effect.forEach(added, ({ result }) =>
+              Effect.merge(Effect.as(result, "added").pipe(Effect.mapError(({ reason }) => reason)))),
+            ["added", "unavailable"]
+          )
+          yield* accept(ada, [draft("black tea")])
+          yield* flush
+        })
       )
-      assert.strictEqual(yield* reason(MemoryTools.makeStores(ada, { search: { name: "a b" } })), "invalid_id")
-      assert.strictEqual(yield* reason(MemoryTools.makeStores(ada, { stores: ["nowhere"] })), "not_found")
-    }).pipe(Effect.provide(world())))
+      assert.deepStrictEqual(
+        tags.filter((tag) =>
+          tag === "memory_write_failed"
+        ).length,
+        2
+      )
+      assert.deepStrictEqual(bodies(yield* search(ada, "tea")).sort(), ["black tea", "green tea"])
+    }).pipe(Effect.provide(world({ stores: dying }))))
 
-  it.effect("search_memory and add_memory have the seed's shapes", () =>
+  it.effect("by hanging keeps nobody from searching, and the scope's end no longer than thirty seconds", () =>
     Effect.gen(function*() {
-      const tools = yield* MemoryTools.makeStores(ada, { add: true })
-      const add = called(tools, "add_memory")
-      const search = called(tools, "search_memory")
-      assert.deepStrictEqual((yield* add.call({ entries: ["Likes green tea.", "Has a cat."], stores: [] })).data, {
-        stored: 2
-      })
-      const found = yield* search.call({ query: "tea", stores: ["notes"], maxSearchResults: 1 })
-      assert.deepStrictEqual(found.data, [{ content: "Likes green tea.", storeName: "notes" }])
-      assert.deepStrictEqual((yield* search.call({ query: "tea", stores: ["notes", "nowhere"] })).data, found.data)
-      for (
-        const input of [{ entries: [] }, { entries: [" "] }, { entries: "tea" }, { entries: ["x"], userId: "bob" }]
-      ) {
-        assert.strictEqual(yield* reason(add.call(input)), "invalid_draft")
-      }
-      assert.strictEqual(yield* reason(search.call({ query: "", stores: [] })), "invalid_draft")
-      const { message } = yield* Effect.flip(search.call({ query: "tea", stores: ["nowhere"] }))
-      assert.include(message, "notes, scratch")
-    }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
+      const fiber = yield* Effect.fork(Effect.provide(
+        Effect.gen(function*() {
+          const { accept, add, search } = yield* manager
+          yield* add(ada, [draft("green tea")], { stores: ["notes"] })
+          yield* accept(ada, [draft("black tea")], { stores: ["hangs"] })
+          assert.deepStrictEqual(bodies(yield* search(ada, "tea")), ["green tea"])
+        }),
+        world({ stores: hanging })
+      ))
+      yield* TestClock.adjust("29 seconds")
+      assert.isNull(yield* Effect.map(Fiber.poll(fiber), (exit) => exit._tag === "None" ? null : exit))
+      yield* TestClock.adjust("1 second")
+      yield* Fiber.join(fiber)
+    }))
 
-  it.effect("a second add_memory of a turn is denied, and nothing of it kept", () =>
+  it.effect("by all failing alike is that failure, with every name; else they are unavailable", () =>
     Effect.gen(function*() {
-      const { search } = yield* manager
-      const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
-      assert.deepStrictEqual((yield* add.call({ entries: ["Likes tea."] })).data, { accepted: 1 })
-      assert.strictEqual(yield* reason(add.call({ entries: ["Likes coffee."] })), "rate_limited")
-      yield* Effect.flatMap(manager, ({ flush }) => flush)
-      assert.deepStrictEqual(bodies(yield* search(ada, "likes", { stores: ["notes"] })), ["Likes tea."])
-    }).pipe(Effect.provide(world())))
-
-  it.effect("what a store refuses is told with its name, what the others took stays, and no place on a disk is named", () =>
-    Effect.gen(function*() {
-      const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
-      const { message } = yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] }))
-      assert.strictEqual(message, "failed to add 2 of 4 entries: broken: the memory could not be reached (io)")
-      const { search } = yield* manager
-      assert.deepStrictEqual(bodies(yield* search(ada, "tea", { stores: ["notes"] })), ["Likes tea."])
+      const { add } = yield* manager
+      const error = yield* Effect.flip(add(ada, [draft("tea")], { stores: ["one", "other"] }))
+      assert.strictEqual(error.reason, "io")
+      assert.match(error.message, /^one: .*; other: /)
+      const mixed = yield* Effect.flip(add(ada, [draft("tea")]))
+      assert.strictEqual(mixed.reason, "unavailable")
+      assert.match(mixed.message, /^one: .*; other: .*; full: it is full$/)
     }).pipe(Effect.provide(world({
-      stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("put", "apply"), writable: true } }
+      stores: {
+        one: { layer: broken("put", "apply"), writable: true },
+        other: { layer: broken("put", "apply"), writable: true },
+        full: { layer: writing(full), writable: true }
+      }
     }))))
 
-  it.effect("in the background a failure is an event, and the call is accepted", () =>
-    heard(Effect.gen(function*() {
-      const add = called(yield* MemoryTools.makeStores(ada, { add: { waitForWrites: false } }), "add_memory")
-      assert.deepStrictEqual((yield* add.call({ entries: ["Likes tea."] })).data, { accepted: 1 })
-      yield* Effect.flatMap(manager, ({ flush }) => flush)
-    })).pipe(
-      Effect.map(({ tags }) => assert.include(tags, "memory_write_failed")),
-      Effect.provide(world({ stores: { broken: { layer: broken("put", "apply"), writable: true } } }))
-    ))
-
-  it.effect("reach no store beyond those they were made for", () =>
+  it.effect("by a filter of the caller's that throws is named; the others keep what was said", () =>
     Effect.gen(function*() {
-      const tools = yield* MemoryTools.makeStores(ada, { stores: ["scratch"], add: true })
-      assert.deepStrictEqual((yield* called(tools, "add_memory").call({ entries: ["Likes tea."] })).data, { stored: 1 })
-      assert.strictEqual(
-        yield* reason(called(tools, "add_memory").call({ entries: ["Likes tea."], stores: ["notes"] })),
-        "not_found"
-      )
-      const { search } = yield* manager
-      assert.deepStrictEqual(bodies(yield* search(ada, "tea", { stores: ["notes"] })), [])
-      assert.notInclude(called(tools, "search_memory").description, "notes")
-    }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
+      const { addMessages, outboxes } = yield* manager
+      const error = yield* Effect.flip(addMessages(ada, "s", [Message.user("I like tea.")]))
+      assert.match(error.message, /^notes: /)
+      assert.strictEqual((yield* outboxes.get("notes")!.status).waiting, 0)
+    }).pipe(Effect.provide(world({
+      config: {
+        extraction: {
+          notes: {
+            filter: () => {
+              throw new Error("boo")
+            }
+          }
+        }
+      }
+    }))))
+})
+
+describe("flush", () => {
+  it.effect("waits for what was accepted before it, and not for what comes after", () =>
+    Effect.gen(function*() {
+      const { accept, flush } = yield* manager
+      yield* accept(ada, [draft("slow")])
+      const flushing = yield* Effect.fork(flush)
+      yield* settled
+      yield* accept(ada, [draft("never")])
+      assert.strictEqual((yield* Fiber.poll(flushing))._tag, "None")
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(flushing)
+      yield* Effect.fork(TestClock.adjust("1 minute")) // for the scope's end
+    }).pipe(Effect.provide(world({
+      stores: {
+        notes: {
+          writable: true,
+          layer: over((store) => ({
+            put: (viewer, drafts, options) =>
+              Effect.zipRight(
+                drafts[0]!.body === "slow" ? Effect.sleep("1 minute") : Effect.never,
+                store.put(viewer, drafts, options)
+              ),
+            apply: (viewer, mutations, provenance) =>
+              Effect.zipRight(
+                JSON.stringify(mutations).includes("slow") ? Effect.sleep("1 minute") : Effect.never,
+                store.apply(viewer, mutations, provenance)
+              )
+          }))
+        }
+      }
+    }))))
 })
 
 describe("a turn", () => {
