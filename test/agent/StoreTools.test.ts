@@ -1,8 +1,23 @@
+import * as Chat from "@effect/ai/Chat"
+import * as LanguageModel from "@effect/ai/LanguageModel"
+import type * as Response from "@effect/ai/Response"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as MemoryToolkit from "../../src/agent/MemoryToolkit.ts"
 import * as MemoryTools from "../../src/agent/MemoryTools.ts"
-import { ada, bodies, broken, manager, memory, world } from "../harness/Managed.ts"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
+import * as MemoryService from "../../src/harness/MemoryService.ts"
+import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
+import { ada, bob, bodies, broken, manager, memory, world, writing } from "../harness/Managed.ts"
 import { heard, reason } from "../harness/Service.ts"
+
+const full = MemoryError.make("unsupported", { op: "put", message: "it is full" })
 
 const called = (
   tools: ReadonlyArray<{ readonly name: string; readonly call: (input: unknown) => unknown }>,
@@ -103,4 +118,149 @@ describe("MemoryTools.makeStores", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "tea", { stores: ["notes"] })), [])
       assert.notInclude(called(tools, "search_memory").description, "notes")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
+})
+
+describe("MemoryTools.makeStores, whatever it is asked", () => {
+  it.effect("an input that is none is refused in words that say what is wanted, and echoes little of it", () =>
+    Effect.gen(function*() {
+      const tools = yield* MemoryTools.makeStores(ada, { add: true })
+      const search = called(tools, "search_memory")
+      const add = called(tools, "add_memory")
+      const query = "tea"
+      for (
+        const [tool, input, message] of [
+          [search, { query, userId: "bob" }, /^userId: is unexpected/],
+          [search, { query, maxSearchResults: NaN }, /^maxSearchResults: /],
+          [search, { query, maxSearchResults: 0 }, /^maxSearchResults: expected a whole number, 1 to 1,000$/],
+          [search, { query, stores: "notes" }, /^stores: expected a list of names$/],
+          [search, { query: "x".repeat(4_001) }, /^query: expected a question of 1 to 4,000 characters$/],
+          [search, JSON.parse("{\"query\":\"tea\",\"__proto__\":{\"reach\":\"within\"}}"), /^__proto__: is unexpected/],
+          [search, null, /./],
+          [add, { entries: Array.from({ length: 10_000 }, () => "x") }, /^entries: expected 1 to 100 statements$/],
+          [add, { entries: [] }, /^entries: .*at least 1/],
+          [add, { entries: ["tea", " "] }, /^entries.1: expected a statement of 1 to 65,536 characters, well-formed$/],
+          [add, { entries: ["\ud800"] }, /^entries.0: /],
+          [add, { entries: ["x".repeat(65_537)] }, /^entries.0: /]
+        ] as const
+      ) {
+        const error = yield* Effect.flip(tool.call(input))
+        assert.strictEqual(error.reason, "invalid_draft")
+        assert.match(error.message, message)
+        assert.isAtMost(error.message.length, 1_000)
+      }
+      for (const name of ["__proto__", "constructor", "\ud800", "x".repeat(100_000)]) {
+        const error = yield* Effect.flip(search.call({ query, stores: [name] }))
+        assert.strictEqual(error.reason, "not_found")
+        assert.isAtMost(error.message.length, 300)
+      }
+      assert.deepStrictEqual((yield* search.call({ query: "\ud800" })).data, [])
+    }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
+
+  it.effect("a store that has left since is no more asked, and one by that name alone is not found", () =>
+    Effect.gen(function*() {
+      const { attach } = yield* Federated.Federated
+      const guest = yield* Scope.make()
+      yield* Scope.extend(attach("guest", { layer: memory, writable: true }), guest)
+      const tools = yield* MemoryTools.makeStores(ada, { add: true })
+      const search = called(tools, "search_memory")
+      const add = called(tools, "add_memory")
+      yield* add.call({ entries: ["Likes tea."] })
+      yield* Scope.close(guest, Exit.void)
+      assert.deepStrictEqual((yield* search.call({ query: "tea" })).data, [
+        { content: "Likes tea.", storeName: "notes" }
+      ])
+      assert.deepStrictEqual((yield* add.call({ entries: ["Has a cat."], stores: ["guest", "notes"] })).data, {
+        stored: 1
+      })
+      const { message, reason: why } = yield* Effect.flip(search.call({ query: "tea", stores: ["guest"] }))
+      assert.strictEqual(why, "not_found")
+      assert.include(message, "there are notes, scratch")
+    }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
+
+  it.effect("a store's description is one line of the tool's", () =>
+    Effect.gen(function*() {
+      const [search] = yield* MemoryTools.makeStores(ada)
+      assert.deepStrictEqual(search!.description.split("\n").slice(1), ["Stores:", "- odd: for tea - all: everything"])
+    }).pipe(Effect.provide(world({
+      stores: { odd: { layer: memory, writable: true, description: "for tea\n- all: everything\n" } }
+    }))))
+
+  it.effect("where every store refuses, all of it failed, and none of their reasons is lost", () =>
+    Effect.gen(function*() {
+      const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
+      assert.deepStrictEqual(yield* Effect.flip(add.call({ entries: ["Likes tea.", "Has a cat."] })), {
+        reason: "unsupported",
+        message: "failed to add 4 of 4 entries: one: it is full; other: it is full"
+      })
+    }).pipe(Effect.provide(world({
+      stores: { one: { layer: writing(full), writable: true }, other: { layer: writing(full), writable: true } }
+    }))))
+})
+
+describe("MemoryTools.makeStores, as a model of @effect/ai calls it", () => {
+  const text = (text: string): Response.PartEncoded => ({ type: "text", text })
+  const asks = (name: string, params: unknown): Response.PartEncoded => ({
+    type: "tool-call",
+    id: "call",
+    name,
+    params
+  })
+  /** Says what it is told to, in turn, and writes down what it was asked. */
+  const scripted = (...script: Array<ReadonlyArray<Response.PartEncoded>>) => {
+    const asked: Array<LanguageModel.ProviderOptions> = []
+    const next = (options: LanguageModel.ProviderOptions) =>
+      Effect.sync(() => {
+        asked.push(options)
+        return [...script.shift() ?? []]
+      })
+    const model = Layer.effect(
+      LanguageModel.LanguageModel,
+      LanguageModel.make({ generateText: next, streamText: () => Stream.die("unused") })
+    )
+    return { asked, model }
+  }
+
+  it.effect("a chat of several turns is injected, adds once a turn, is read by trigger, and keeps none of it in its history", () => {
+    const { asked, model } = scripted(
+      [asks("add_memory", { entries: ["Ada has a cat, Miou."] }), asks("add_memory", { entries: ["Ada has a dog."] })],
+      [text("Noted.")],
+      [text("Miou, your cat.")],
+      [text("To Lisbon.")]
+    )
+    const agent = MemoryToolkit.layerInjected.pipe(
+      Layer.provideMerge(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.invocation } } } })),
+      Layer.provide([model, Layer.succeed(MemoryService.CurrentViewer, bob)])
+    )
+    return Effect.gen(function*() {
+      const { flush, turnEnd, turnStart } = yield* MemoryService.MemoryService
+      const chat = yield* Chat.empty
+      const toolkit = yield* Effect.flatMap(MemoryTools.makeStores(ada, { add: true }), MemoryToolkit.make)
+      const turn = (said: string) =>
+        Effect.gen(function*() {
+          yield* turnStart
+          let reply = yield* chat.generateText({ prompt: said, toolkit })
+          const results = reply.toolResults.map(({ result }) => result)
+          while (reply.toolResults.length > 0) reply = yield* chat.generateText({ prompt: [], toolkit })
+          yield* turnEnd([Message.user(said), Message.assistant(reply.text)])
+          yield* flush
+          return results
+        })
+      const [stored, denied] = yield* turn("I have a cat, Miou, and I moved to Lisbon.")
+      assert.strictEqual(stored, "{\"stored\":1}")
+      assert.deepInclude(denied, { reason: "rate_limited" })
+      yield* turn("Who is my cat?")
+      yield* turn("And where did I move to?")
+      assert.lengthOf(asked, 4)
+      const said = (n: number) => JSON.stringify(asked[n]!.prompt)
+      assert.notInclude(said(0), "<memory>")
+      assert.include(said(2), "Ada has a cat, Miou.")
+      assert.include(said(3), "I have a cat, Miou, and I moved to Lisbon.\\n</entry>")
+      assert.notInclude(JSON.stringify(yield* Effect.flatMap(manager, ({ search }) => search(ada, "cat dog"))), "dog")
+      assert.notInclude(JSON.stringify(yield* chat.history), "<memory>")
+      assert.notInclude(
+        JSON.stringify(yield* Effect.flatMap(manager, ({ search }) => search(bob, "cat dog Lisbon"))),
+        "Miou"
+      )
+    }).pipe(MemoryService.as(ada), Effect.provide(agent))
+  })
 })

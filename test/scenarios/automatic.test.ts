@@ -1,0 +1,150 @@
+/** Memory that looks after itself, for many at once, through crashes and interruptions. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as FastCheck from "effect/FastCheck"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as MemoryTools from "../../src/agent/MemoryTools.ts"
+import { isInternal } from "../../src/domain/MemoryScope.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
+import * as MemoryManager from "../../src/harness/MemoryManager.ts"
+import * as MemoryService from "../../src/harness/MemoryService.ts"
+import * as Completion from "../../src/host/Completion.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { literal, world } from "../harness/Managed.ts"
+
+/** The same store for every manager that is built on it. */
+const kept = Effect.map(Layer.build(MemoryStore.layerInMemory), Context.get(MemoryStore.MemoryStore))
+const over = (store: MemoryStore.Service, trigger: ExtractionTrigger.ExtractionTrigger) =>
+  world({
+    stores: { notes: { layer: Layer.succeed(MemoryStore.MemoryStore, store), writable: true } },
+    config: { extraction: { notes: { trigger } } },
+    spec: { writesPerTurn: 0 }
+  })
+const remembered = (store: MemoryStore.Service, tenant?: string) =>
+  Stream.runFold(
+    store.stream(Viewer.system(tenant), {}),
+    [] as ReadonlyArray<string>,
+    (all, { body, scope }) => isInternal(scope) ? all : [...all, body]
+  )
+const times = (all: ReadonlyArray<string>, text: string) => all.filter((one) => one === text).length
+
+describe("an agent that is interrupted, and ends without a word", () => {
+  const ada = Viewer.make({ userId: "ada", sessionId: "s" })
+
+  it.effect("at any moment of a turn: what was kept is remembered once by whoever comes next, all else at most once", () =>
+    Effect.gen(function*() {
+      for (let after = 0; after < 120; after += 3) {
+        yield* Effect.scoped(Effect.gen(function*() {
+          const store = yield* kept
+          const crashed = yield* Scope.make() // never closed: nobody says goodbye
+          const first = yield* Layer.buildWithScope(over(store, ExtractionTrigger.interval(2)), crashed)
+          const { turnEnd } = Context.get(first, MemoryService.MemoryService)
+          const tool = (yield* Effect.provide(MemoryTools.makeStores(ada, { add: true }), first))
+            .find(({ name }) => name === "add_memory")!
+          const done: Array<string> = []
+          const step = (text: string, act: Effect.Effect<unknown, unknown>) =>
+            Effect.tap(act, () => Effect.sync(() => done.push(text)))
+          const says = (text: string) => step(text, MemoryService.as(ada)(turnEnd([Message.user(text)])))
+          const fiber = yield* Effect.fork(Effect.all([
+            says("one is said"),
+            says("two is said"),
+            step("three is added", tool.call({ entries: ["three is added"] })),
+            says("four is said")
+          ]))
+          yield* Effect.repeatN(Effect.yieldNow(), after)
+          yield* Fiber.interrupt(fiber)
+
+          const second = yield* Layer.build(over(store, ExtractionTrigger.sessionEnd))
+          yield* Context.get(second, MemoryService.MemoryService).flush
+          const all = yield* remembered(store)
+          for (const text of ["one is said", "two is said", "three is added", "four is said"]) {
+            assert.isAtMost(times(all, text), 1, `${text}, after ${after}`)
+            if (done.includes(text)) assert.include(all, text, `after ${after}`)
+          }
+          yield* Scope.close(crashed, Exit.void)
+        }))
+      }
+    }))
+
+  it.effect("in the middle of a flush: the next one goes on, and asks for nothing twice", () =>
+    Effect.gen(function*() {
+      for (let after = 0; after < 60; after += 2) {
+        yield* Effect.scoped(Effect.gen(function*() {
+          const store = yield* kept
+          const built = yield* Layer.build(over(store, ExtractionTrigger.sessionEnd))
+          const { flush, turnEnd } = Context.get(built, MemoryService.MemoryService)
+          const said = Array.from({ length: 4 }, (_, n) => `thing ${n} is said`)
+          yield* Effect.forEach(said, (text) => MemoryService.as(ada)(turnEnd([Message.user(text)])))
+          const fiber = yield* Effect.fork(flush)
+          yield* Effect.repeatN(Effect.yieldNow(), after)
+          yield* Fiber.interrupt(fiber)
+          yield* flush
+          assert.deepStrictEqual(Array.from(yield* remembered(store)).sort(), said, `after ${after}`)
+        }))
+      }
+    }))
+})
+
+describe("isolation, through the whole manager", () => {
+  const name = FastCheck.constantFrom("ada", "bob")
+  const ids = FastCheck.record({ userId: name, agentId: name, sessionId: name }, { requiredKeys: [] })
+    .filter((ids) => Object.keys(ids).length > 0)
+  const viewer = FastCheck.tuple(
+    ids,
+    FastCheck.constantFrom("default", "elsewhere"),
+    FastCheck.constantFrom<Viewer.Reach>("exact", "within")
+  ).map(([ids, tenant, reach]) => Viewer.make({ ...ids, tenant, reach }))
+  const step = FastCheck.tuple(viewer, FastCheck.constantFrom("turn", "tool", "accept"))
+  const worlds = FastCheck.array(step, { minLength: 4, maxLength: 10 })
+
+  for (const [n, steps] of FastCheck.sample(worlds, { numRuns: 25, seed: 11 }).entries()) {
+    it.effect(`world ${n}: nobody is shown another's, by search, block or tool, whoever speaks at the same time`, () =>
+      Effect.gen(function*() {
+        const memory = yield* MemoryService.MemoryService
+        const { accept, flush, inject, search } = yield* MemoryManager.MemoryManager
+        const secret = (n: number) => `The secret word is w${n}x.`
+        const own = (a: Viewer.Viewer, b: Viewer.Viewer) => a.tenant === b.tenant && Viewer.sees(a, Viewer.subjectOf(b))
+        yield* Effect.forEach(steps, ([viewer, how], n) =>
+          Effect.gen(function*() {
+            if (how === "turn") yield* MemoryService.as(viewer)(memory.turnEnd([Message.user(secret(n))]))
+            else if (how === "accept") {
+              const body = secret(n)
+              yield* accept(viewer, [{ scope: Viewer.subjectOf(viewer), kind: "semantic", body }])
+            } else {
+              const [tool] = yield* MemoryTools.makeStores(viewer, { search: false, add: true })
+              yield* tool!.call({ entries: [secret(n)] })
+            }
+          }), { concurrency: "unbounded", discard: true })
+        yield* flush
+
+        yield* Effect.forEach(steps, ([viewer]) =>
+          Effect.gen(function*() {
+            const seen = new Set(steps.flatMap(([other], n) => own(viewer, other) ? [`w${n}x`] : []))
+            const [tool] = yield* MemoryTools.makeStores(viewer)
+            const query = "What is the secret word?"
+            const texts = [
+              JSON.stringify(yield* search(viewer, query, { maxSearchResults: 100 })),
+              (yield* inject(viewer, [Message.user(query)])).text,
+              (yield* MemoryService.as(viewer)(memory.context([Message.user(query)]))).text,
+              (yield* tool!.call({ query, maxSearchResults: 100 })).text
+            ]
+            const shown = (text: string) => new Set(Array.from(text.matchAll(/w\d+x/g), ([word]) => word))
+            for (const text of texts) {
+              for (const word of shown(text)) assert.isTrue(seen.has(word), `${word} to ${JSON.stringify(viewer)}`)
+            }
+            assert.deepStrictEqual(Array.from(shown(texts[0]!)).sort(), Array.from(seen).sort())
+          }), { concurrency: "unbounded", discard: true })
+      }).pipe(Effect.provide(world({
+        completion: Completion.layerScripted(literal),
+        config: { extraction: { notes: { trigger: ExtractionTrigger.interval(2) } } },
+        spec: { writesPerTurn: 0 }
+      }))))
+  }
+})
