@@ -110,11 +110,11 @@ describe("ExtractionTrigger", () => {
 
   it("what can never fire as it is meant says so, also among others", () => {
     for (const turns of [0, -1, 1.5, NaN, Infinity]) {
-      assert.lengthOf(Trigger.interval(turns).issues, 1, String(turns))
+      assert.lengthOf(Trigger.interval(turns).issues ?? [], 1, String(turns))
     }
-    for (const time of [0, -1, Infinity]) assert.lengthOf(Trigger.idle(time).issues, 1, String(time))
-    assert.lengthOf(Trigger.any(Trigger.interval(0), Trigger.idle(0), Trigger.invocation).issues, 2)
+    for (const time of [0, -1, Infinity]) assert.lengthOf(Trigger.idle(time).issues ?? [], 1, String(time))
+    assert.lengthOf(Trigger.any(Trigger.interval(0), Trigger.idle(0), Trigger.invocation).issues ?? [], 2)
     const legal = Trigger.any(Trigger.interval(1), Trigger.idle("1 milli"), Trigger.sessionEnd, Trigger.invocation)
-    assert.deepStrictEqual(legal.issues, [])
+    assert.deepStrictEqual(legal.issues ?? [], [])
   })
 })

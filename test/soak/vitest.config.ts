@@ -3,7 +3,7 @@ import { defineConfig } from "vitest/config"
 
 export default defineConfig({
   test: {
-    include: ["test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap}.test.ts"],
+    include: ["test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap}.test.ts", "test/contract/Federated.test.ts"],
     env: { SOAK: "1" },
     fileParallelism: false,
     testTimeout: 1_800_000
