@@ -10,6 +10,7 @@ import * as IndexBlock from "./IndexBlock.ts"
 import type { Inject } from "./Injection.ts"
 import * as InstructionFiles from "./InstructionFiles.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
+import { mortal } from "./Mortal.ts"
 import * as PromptBlock from "./PromptBlock.ts"
 import * as Seeding from "./Seeding.ts"
 import type { Telling } from "./Telling.ts"
@@ -37,7 +38,7 @@ export const make = (
       ? yield* Seeding.make(files.value, (viewer) => degraded(viewer, "instructions"))
       : () => Effect.void
     const otherwise = <A>(viewer: Viewer, part: string, value: A) => (self: Effect.Effect<A, MemoryError>) =>
-      Effect.catchAll(self, (error) => Effect.as(degraded(viewer, part)(error), value))
+      self.pipe(mortal(part), Effect.catchAll((error) => Effect.as(degraded(viewer, part)(error), value)))
 
     return {
       index: (viewer) =>

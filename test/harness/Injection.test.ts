@@ -263,4 +263,20 @@ describe("MemoryService.context", () => {
       MemoryService.as(ada),
       Effect.provide(MemoryService.layer().pipe(Layer.provide(over(() => ({ search: () => Effect.fail(down) })))))
     ))
+
+  it.effect("goes on where a store dies, too", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const { result, tags } = yield* heard(Effect.all([memory.context([user("tea")]), memory.index]))
+      assert.strictEqual(result[0], PromptBlock.empty)
+      assert.include(result[1].text, "unavailable")
+      assert.deepStrictEqual(tags, ["memory_degraded", "memory_degraded"])
+    }).pipe(
+      MemoryService.as(ada),
+      Effect.provide(
+        MemoryService.layer().pipe(
+          Layer.provide(over(() => ({ search: () => Effect.die("boo"), list: () => Effect.die("boo") })))
+        )
+      )
+    ))
 })

@@ -40,7 +40,7 @@ describe("an agent that is interrupted, and ends without a word", () => {
 
   it.effect("at any moment of a turn: what was kept is remembered once by whoever comes next, all else at most once", () =>
     Effect.gen(function*() {
-      for (let after = 0; after < 120; after += 3) {
+      for (let after = 0; after < 40; after++) {
         yield* Effect.scoped(Effect.gen(function*() {
           const store = yield* kept
           const crashed = yield* Scope.make() // never closed: nobody says goodbye

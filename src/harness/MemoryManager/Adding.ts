@@ -9,6 +9,7 @@ import type { Viewer } from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import type * as Federated from "../../storage/MemoryStore/Federated.ts"
 import type * as MemoryEvents from "../MemoryEvents.ts"
+import { mortal } from "../Mortal.ts"
 
 export interface Outcome {
   readonly store: string
@@ -52,7 +53,7 @@ export const add = ({ drafts, embed, provenance, publish, stores, viewer }: {
 }): Effect.Effect<ReadonlyArray<Outcome>, MemoryError.MemoryError> => {
   const addTo = ({ name, store }: Federated.Named) =>
     Effect.gen(function*() {
-      const result = yield* Effect.either(mortal("add", store.put(viewer, drafts, provenance)))
+      const result = yield* Effect.either(mortal("add")(store.put(viewer, drafts, provenance)))
       if (Either.isLeft(result)) {
         const at = yield* Clock.currentTimeMillis
         yield* publish({ _tag: "memory_write_failed", viewer, at, error: result.left })
@@ -89,10 +90,3 @@ export const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryErro
     ? MemoryError.make(first.error.reason, { ...first.error, message, cause: first.error })
     : MemoryError.make("unavailable", { op, message, cause: first?.error })
 }
-
-/** What stands beside others: that it died is its own failure, and none of theirs. */
-export const mortal = <A>(
-  op: string,
-  self: Effect.Effect<A, MemoryError.MemoryError>
-): Effect.Effect<A, MemoryError.MemoryError> =>
-  Effect.catchAllDefect(self, (cause) => MemoryError.make("unavailable", { op, message: "it died", cause }))
