@@ -15,7 +15,7 @@ import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
 import { ada, bob, bodies, broken, manager, memory, world, writing } from "../harness/Managed.ts"
-import { heard, reason } from "../harness/Service.ts"
+import { heard, note, over, reason } from "../harness/Service.ts"
 
 const full = MemoryError.make("unsupported", { op: "put", message: "it is full" })
 
@@ -117,6 +117,51 @@ describe("MemoryTools.makeStores", () => {
       const { search } = yield* manager
       assert.deepStrictEqual(bodies(yield* search(ada, "tea", { stores: ["notes"] })), [])
       assert.notInclude(called(tools, "search_memory").description, "notes")
+    }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
+})
+
+describe("MemoryTools.makeStores, of stores that", () => {
+  const closed = { notes: { layer: memory, writable: true }, archive: { layer: memory } } as const
+  it.effect("take no writes: there is nothing to add with, and no way to add to them", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(
+        yield* reason(MemoryTools.makeStores(ada, { stores: ["archive"], add: true })),
+        "read_only"
+      )
+      const tools = yield* MemoryTools.makeStores(ada, { add: true })
+      assert.include(called(tools, "search_memory").description, "- archive")
+      assert.notInclude(called(tools, "add_memory").description, "archive")
+      assert.strictEqual(
+        yield* reason(called(tools, "add_memory").call({ entries: ["Likes tea."], stores: ["archive"] })),
+        "not_found"
+      )
+    }).pipe(Effect.provide(world({ stores: closed }))))
+
+  it.effect("bring tools of their own: after ours, in the order of the stores, behind the gate, under a name of their own", () =>
+    Effect.gen(function*() {
+      const tools = yield* MemoryTools.makeStores(ada, { add: true })
+      assert.deepStrictEqual(tools.map(({ name }) => name), ["search_memory", "add_memory", "zeta", "note"])
+      const own = called(tools, "note")
+      assert.strictEqual((yield* own.call({ text: "hi" })).data, "hi")
+      assert.strictEqual(yield* reason(own.call({ text: "again" })), "rate_limited")
+      assert.strictEqual(yield* reason(MemoryTools.makeStores(ada, { search: { name: "note" } })), "invalid_id")
+    }).pipe(Effect.provide(world({
+      stores: {
+        first: { layer: over(() => ({ tools: () => [{ ...note, name: "zeta" }] })), writable: true },
+        second: { layer: over(() => ({ tools: () => [note] })) }
+      }
+    }))))
+
+  it.effect("are told the same twice, or what begins alike: once each, and nothing lost", () =>
+    Effect.gen(function*() {
+      const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
+      const alike = "Ada told me, on a long walk by the river in May, that she "
+      const entries = [`${alike}likes tea`, `${alike}likes coffee`, `${alike}likes tea`]
+      yield* add.call({ entries })
+      yield* add.call({ entries })
+      const { store } = yield* Effect.flatMap(Federated.Federated, ({ get }) => get("notes"))
+      const { items } = yield* store.list(ada, {})
+      assert.deepStrictEqual(items.map(({ body }) => body).sort(), [`${alike}likes coffee`, `${alike}likes tea`])
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 })
 

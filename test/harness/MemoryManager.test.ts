@@ -66,9 +66,11 @@ describe("search", () => {
       assert.deepStrictEqual(hits.map(({ record, store }) => [record.body, store]), [["green tea", "notes"]])
       assert.deepStrictEqual(failures.map(({ error, leg }) => [leg, error.reason]), [["broken", "io"]])
       assert.include(["io", "unavailable"], yield* reason(search(ada, "tea", { stores: ["broken"] })))
-      const error = yield* Effect.flip(search(ada, "tea", { stores: ["notes", "nowhere"] }))
+      const { result: error, tags } = yield* heard(Effect.flip(search(ada, "tea", { stores: ["broken", "nowhere"] })))
       assert.strictEqual(error.reason, "not_found")
       assert.include(error.message, "notes")
+      assert.deepStrictEqual(tags, [])
+      assert.deepStrictEqual((yield* heard(search(ada, "tea"))).tags, ["memory_recalled", "memory_degraded"])
     }).pipe(Effect.provide(world({
       stores: { notes: { layer: memory, writable: true }, broken: { layer: broken("search") } }
     }))))
@@ -302,6 +304,38 @@ describe("a turn", () => {
     }).pipe(
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.idle("10 minutes") } } } }))
     ))
+
+  it.effect("does not wait for a model that hangs, nor does the next", () =>
+    Effect.gen(function*() {
+      const { context, turnEnd } = yield* service
+      yield* turnEnd([Message.user("I drink green tea.")])
+      yield* settled
+      yield* turnEnd([Message.user("My cat is Miou.")])
+      assert.strictEqual((yield* context([Message.user("tea?")])).text, "")
+      const { outboxes } = yield* manager
+      assert.strictEqual((yield* outboxes.get("notes")!.status).waiting, 2)
+      yield* Effect.fork(TestClock.adjust("1 minute")) // for the scope's end
+    }).pipe(
+      MemoryService.as(ada),
+      Effect.provide(world({
+        completion: Layer.succeed(
+          Completion.Completion,
+          Completion.make({ model: "mute", complete: () => Effect.never })
+        ),
+        config: { extraction: { notes: { trigger: ExtractionTrigger.invocation } } }
+      }))
+    ))
+
+  it.effect("leaves nothing where no store extracts", () =>
+    Effect.gen(function*() {
+      const { flush, sessionEnd, turnEnd } = yield* service
+      yield* turnEnd([Message.user("I drink green tea.")])
+      yield* sessionEnd
+      yield* flush
+      const { outboxes, stores } = yield* manager
+      assert.strictEqual(outboxes.size, 0)
+      for (const { store } of yield* stores) assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [])
+    }).pipe(MemoryService.as(ada), Effect.provide(world())))
 
   it.effect("without a manager is told to the plugins, and flush has nothing to wait for", () =>
     Effect.gen(function*() {
