@@ -430,11 +430,11 @@ describe("what goes wrong", () => {
       const { extract } = model((contents) => contents.includes("poison") ? mute : Effect.void)
       const outbox = yield* opened(store, { extract }, everySecond)
       yield* outbox.append(ada, "s", users("poison"))
-      yield* TestClock.adjust("10 minutes")
+      yield* TestClock.adjust("90 seconds")
       assert.deepStrictEqual(yield* outbox.parked, [])
       yield* outbox.append(ada, "s", users("a"))
       yield* outbox.append(ada, "s", users("b"))
-      yield* TestClock.adjust("10 minutes")
+      yield* TestClock.adjust("90 seconds")
       assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
       assert.deepStrictEqual((yield* outbox.parked).map(({ from, reason, to }) => ({ from, to, reason })), [
         { from: 0, to: 1, reason: "model: mute" }
@@ -644,6 +644,33 @@ describe("whatever fails or stops, wherever", () => {
         }).pipe(Effect.scoped, Effect.provide(Layer.fresh(MemoryStore.layerInMemory)))
       }
     }))
+
+  it.scoped("a line is read by one at a time, whoever asks", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      yield* kept(store)
+      const { calls, extract } = model(() => Effect.sleep("1 second"))
+      const outbox = yield* opened(store, { extract }, { trigger: never })
+      yield* settled
+      const flushes = yield* Effect.fork(Effect.all([outbox.flush, outbox.flush], { concurrency: 2 }))
+      yield* settled
+      yield* TestClock.adjust("1 second")
+      yield* settled
+      assert.deepStrictEqual(calls.toSorted(), [["a", "b", "c"], ["d"]])
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"])
+      yield* TestClock.adjust("1 minute")
+      yield* Fiber.join(flushes)
+      assert.lengthOf(calls, 2)
+    }).pipe(memory))
+
+  it.scoped("what another process left behind needs nobody to ask for it", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      yield* kept(store)
+      yield* opened(store, model(), { trigger: never })
+      yield* settled
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"])
+    }).pipe(memory))
 
   it.scoped("of two readers the slower finds that it is done, and writes nothing, not even its plan", () =>
     Effect.gen(function*() {
