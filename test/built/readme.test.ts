@@ -65,10 +65,11 @@ const molroo = [
   ["recallMemories", "buildMemoryBlock", "stripMetaTags"]
 ].flat()
 
-/** What Strands' SDK exports of its memory, and the operations of its manager. */
+/** What Strands' SDK exports of its memory, and the operations of its manager and its stores. */
 const strands = [
-  ["MemoryStore", "MemoryStoreConfig", "MemoryEntry", "SearchOptions", "AddMessagesContext"],
-  ["MemoryManager", "initAgent", "search", "add", "flush", "getTools", "MemoryToolConfig", "MemoryAddToolConfig"],
+  ["MemoryStore", "MemoryStoreConfig", "maxSearchResults", "MemoryEntry", "SearchOptions", "AddMessagesContext"],
+  ["MemoryManager", "initAgent", "search", "add", "addMessages", "flush", "getTools"],
+  ["MemoryToolConfig", "MemoryAddToolConfig"],
   ["MemoryInjectionConfig", "ExtractionConfig", "Extractor", "ModelExtractor", "MemoryMessageFilter"],
   ["ExtractionTrigger", "InvocationTrigger", "IntervalTrigger"]
 ].flat()
