@@ -205,20 +205,13 @@ export const make = (
         }
       }),
       parked: Effect.map(everywhere, (all) =>
-        all.flatMap((kept) =>
-          Kept.parked(kept).map(({ from, parked: reason = "", to }): Parked => ({
-            viewer: kept.viewer,
-            session: kept.session,
-            from,
-            to,
-            reason
-          }))
-        )),
+        all.flatMap((kept) => {
+          const { session, viewer } = kept
+          return Kept.parked(kept).map(({ from, parked: reason = "", to }) => ({ viewer, session, from, to, reason }))
+        })),
       release: Effect.flatMap(everywhere, (all) =>
         Effect.forEach(
-          all.filter((kept) =>
-            Kept.parked(kept).length > 0
-          ),
+          all.filter((kept) => Kept.parked(kept).length > 0),
           releaseOf
         )).pipe(
           Effect.map((counts) => counts.reduce((sum, count) => sum + count, 0))
