@@ -13,7 +13,7 @@ import * as Fiber from "effect/Fiber"
 import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type * as MemoryError from "../domain/MemoryError.ts"
+import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import type { Draft } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
@@ -37,8 +37,8 @@ export type { InjectionConfig } from "./Injection.ts"
 export type { ExtractionConfig } from "./Outbox.ts"
 
 export interface Config {
-  /** By store. `true` reads every five turns. Default none. */
-  readonly extraction?: { readonly [store: string]: true | Outbox.ExtractionConfig } | undefined
+  /** By store. `true` reads every five turns, `false` never. Default none. */
+  readonly extraction?: { readonly [store: string]: boolean | Outbox.ExtractionConfig | undefined } | undefined
   /** Default true. */
   readonly injection?: boolean | Injection.InjectionConfig | undefined
 }
@@ -120,7 +120,9 @@ const make = (config: Config) =>
     const { degraded, recalled } = Telling.make(publish)
     const listener: Outbox.Listener = { applied: Adding.written(publish), degraded }
     const working = yield* FiberSet.make<void>()
+    let isOpen = true
 
+    const extractions = Configuration.extractions(config)
     yield* Configuration.check(config, yield* federated.stores, completion)
 
     const pipelineOf = (store: MemoryStore.Service) =>
@@ -132,11 +134,11 @@ const make = (config: Config) =>
         )
       )
     const outboxes = new Map(
-      yield* Effect.forEach(Object.entries(config.extraction ?? {}), ([name, extraction]) =>
+      yield* Effect.forEach(extractions, ([name, extraction]) =>
         Effect.gen(function*() {
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf(store)
-          return [name, yield* Outbox.make(store, pipeline, extraction === true ? {} : extraction, listener)] as const
+          return [name, yield* Outbox.make(store, pipeline, extraction, listener)] as const
         }))
     )
 
@@ -181,9 +183,14 @@ const make = (config: Config) =>
         Effect.flatMap((failures) => failures.length > 0 ? Adding.failed("outbox", failures) : Effect.void)
       )
 
-    const accepted = Effect.suspend(() => Fiber.awaitAll(Array.from(working)))
+    const accepted = Effect.suspend(() => isOpen ? Fiber.awaitAll(Array.from(working)) : Effect.void)
+    const closed = MemoryError.make("unavailable", { op: "accept", message: "the memory is closed" })
     yield* Effect.addFinalizer(() =>
-      accepted.pipe(
+      Effect.suspend(() => {
+        const last = Array.from(working)
+        isOpen = false
+        return Fiber.awaitAll(last)
+      }).pipe(
         Effect.interruptible, // no finalizer is
         Effect.timeout(closing),
         Effect.catchTag("TimeoutException", () => Effect.logWarning("memory: what was accepted is not all written"))
@@ -200,7 +207,7 @@ const make = (config: Config) =>
         ),
       accept: (viewer, drafts, { stores, ...provenance } = {}) =>
         Effect.flatMap(Adding.targets(federated, stores), (stores) =>
-          add(viewer, drafts, stores, provenance).pipe(
+          !isOpen ? closed : add(viewer, drafts, stores, provenance).pipe(
             Effect.flatMap((all) => {
               const failures = Adding.failuresOf(all)
               return failures.length > 0 ? Adding.failed("add", failures) : Effect.void
@@ -210,7 +217,13 @@ const make = (config: Config) =>
             FiberSet.run(working)
           )).pipe(Effect.asVoid, Effect.withSpan("MemoryManager.accept")),
       addMessages: (viewer, session, messages) =>
-        Effect.withSpan(each(({ append }) => append(viewer, session, messages)), "MemoryManager.addMessages"),
+        (isSession(session)
+          ? each(({ append }) =>
+            append(viewer, session, messages)
+          )
+          : unnamed).pipe(
+            Effect.withSpan("MemoryManager.addMessages")
+          ),
       sessionEnd: (viewer, session) =>
         Effect.withSpan(each(({ sessionEnd }) => sessionEnd(viewer, session)), "MemoryManager.sessionEnd"),
       inject: (viewer, turn) => Effect.withSpan(inject(viewer, turn), "MemoryManager.inject"),
@@ -221,3 +234,10 @@ const make = (config: Config) =>
       outboxes
     } satisfies Service
   })
+
+/** What a record's source can name. */
+const isSession = (session: string): boolean => session.length <= 1_024 && session.isWellFormed()
+const unnamed = MemoryError.make("invalid_id", {
+  op: "addMessages",
+  message: "a session is of at most 1,024 characters, well-formed"
+})

@@ -1,7 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { stableId } from "../../src/domain/MemoryId.ts"
@@ -23,7 +26,7 @@ describe("a configuration", () => {
           extraction: {
             nowhere: true,
             archive: { trigger: ExtractionTrigger.interval(0), extractor: "ingest" },
-            notes: true
+            notes: { options: { kind: "a b", ttl: "soon" as "1 day", topK: NaN } }
           },
           injection: { maxEntries: 0, budget: -1 }
         }
@@ -35,11 +38,36 @@ describe("a configuration", () => {
           "extraction.archive: the store takes no writes",
           "extraction.archive: interval: expected a whole number of turns, 1 or more",
           "extraction.notes: there is no language model: provide a Completion",
+          "extraction.notes: options.kind: expected a name such as semantic",
+          "extraction.notes: options.ttl: expected a duration",
+          "extraction.notes: options.topK: expected 1 to 1,000",
           "injection.maxEntries: expected 1 to 1,000",
           "injection.budget: expected a whole number of tokens"
         ]
       })
     }).pipe(Effect.scoped))
+})
+
+describe("a manager", () => {
+  it.effect("takes nothing more once its scope has ended, and says so", () =>
+    Effect.gen(function*() {
+      const scope = yield* Scope.make()
+      const { accept, flush } = Context.get(yield* Layer.buildWithScope(world(), scope), manager)
+      yield* accept(ada, [draft("tea")])
+      yield* Scope.close(scope, Exit.void)
+      assert.strictEqual(yield* reason(accept(ada, [draft("late tea")])), "unavailable")
+      yield* flush
+    }))
+
+  it.effect("refuses a session that no record could name, and keeps nothing of it", () =>
+    Effect.gen(function*() {
+      const { addMessages, outboxes } = yield* manager
+      for (const session of ["x".repeat(1_025), "\ud800"]) {
+        assert.strictEqual(yield* reason(addMessages(ada, session, [Message.user("I like tea.")])), "invalid_id")
+      }
+      yield* addMessages(ada, "", [Message.user("I like tea.")])
+      assert.strictEqual((yield* outboxes.get("notes")!.status).waiting, 1)
+    }).pipe(Effect.provide(world({ config: { extraction: { notes: true } } }))))
 })
 
 describe("search", () => {
@@ -335,7 +363,7 @@ describe("a turn", () => {
       const { outboxes, stores } = yield* manager
       assert.strictEqual(outboxes.size, 0)
       for (const { store } of yield* stores) assert.deepStrictEqual((yield* store.list(Viewer.system(), {})).items, [])
-    }).pipe(MemoryService.as(ada), Effect.provide(world())))
+    }).pipe(MemoryService.as(ada), Effect.provide(world({ config: { extraction: { notes: false } } }))))
 
   it.effect("without a manager is told to the plugins, and flush has nothing to wait for", () =>
     Effect.gen(function*() {

@@ -1,8 +1,11 @@
 /** Whether a configuration fits the stores, all that is wrong with it said at once. */
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { Limit } from "../../domain/MemoryFilter.ts"
+import * as MemoryKind from "../../domain/MemoryKind.ts"
 import { MemoryScope } from "../../domain/MemoryScope.ts"
 import type * as Completion from "../../host/Completion.ts"
 import type { Named } from "../../storage/MemoryStore/Federated.ts"
@@ -10,19 +13,24 @@ import type { InjectionConfig } from "../Injection.ts"
 import type { Config } from "../MemoryManager.ts"
 import type { ExtractionConfig } from "../Outbox.ts"
 
+/** Of the stores that extract. */
+export const extractions = ({ extraction = {} }: Config): ReadonlyArray<readonly [store: string, ExtractionConfig]> =>
+  Object.entries(extraction).flatMap(([name, config]) => config ? [[name, config === true ? {} : config] as const] : [])
+
 export const check = (
-  { extraction = {}, injection }: Config,
+  config: Config,
   stores: ReadonlyArray<Named>,
   completion: Completion.Service
 ): Effect.Effect<void, MemoryError.MemoryError> => {
+  const { injection } = config
   const issues = [
-    ...Object.entries(extraction).flatMap(([name, config]) => {
+    ...extractions(config).flatMap(([name, extraction]) => {
       const store = stores.find((store) => store.name === name)
       const found = store === undefined
         ? [`there is no such store; there are ${stores.map(({ name }) => name).join(", ")}`]
         : [
           ...(store.writable ? [] : ["the store takes no writes"]),
-          ...(config === true ? ofExtraction({}, store, completion) : ofExtraction(config, store, completion))
+          ...ofExtraction(extraction, store, completion)
         ]
       return found.map((issue) => `extraction.${name}: ${issue}`)
     }),
@@ -47,6 +55,10 @@ const ofExtraction = (
     ...(trigger?.issues ?? []),
     ...(asks && completion.model === "none" ? ["there is no language model: provide a Completion"] : []),
     ...(options.scope === undefined || isScope(options.scope) ? [] : ["options.scope: a scope needs at least one id"]),
+    ...(options.kind === undefined || isKind(options.kind) ? [] : ["options.kind: expected a name such as semantic"]),
+    ...(options.ttl === undefined || Option.isSome(Duration.decodeUnknown(options.ttl))
+      ? []
+      : ["options.ttl: expected a duration"]),
     ...(options.topK === undefined || isLimit(options.topK) ? [] : ["options.topK: expected 1 to 1,000"])
   ]
 }
@@ -58,5 +70,6 @@ const ofInjection = ({ budget, maxEntries }: InjectionConfig): ReadonlyArray<str
     : ["budget: expected a whole number of tokens"])
 ]
 
+const isKind = Schema.is(MemoryKind.Name)
 const isScope = Schema.is(MemoryScope)
 const isLimit = Schema.is(Limit)
