@@ -5,7 +5,8 @@ export default defineConfig({
   test: {
     include: ["test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap}.test.ts", "test/contract/Federated.test.ts"],
     env: { SOAK: "1" },
-    fileParallelism: false,
+    maxWorkers: 2, // the longest two beside each other
+    minWorkers: 1,
     testTimeout: 1_800_000
   }
 })

@@ -47,7 +47,7 @@ describe("an outbox killed at any moment", () => {
       Effect.gen(function*() {
         const root = yield* place
         const acknowledged: Array<string> = []
-        const rounds = times(8, 200)
+        const rounds = times(4, 200)
         let waited = 0
         for (let round = 0; round < rounds; round++) {
           yield* Effect.scoped(Effect.gen(function*() {
