@@ -189,7 +189,10 @@ export const make = (
         Effect.catchAll((error) => Effect.logWarning(left(store), error))
       )
     )
-    yield* Effect.flatMap(everywhere, Effect.forEach(takeUp, { discard: true }))
+    yield* Effect.flatMap(everywhere, (all) => {
+      const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // sessions that ended well are many
+      return Effect.forEach(left, takeUp, { discard: true })
+    })
 
     return {
       append: (viewer, session, messages) => Effect.withSpan(append(viewer, session, messages), "Outbox.append"),
