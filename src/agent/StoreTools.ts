@@ -210,7 +210,9 @@ const reachable = (manager: MemoryManager.Service, stores: Stores, asked: Readon
     const found = asked.length === 0 ? there : there.filter(({ name }) => asked.includes(name))
     const dropped = asked.filter((name) => !there.some((store) => store.name === name))
     if (found.length === 0) return yield* noStore(dropped[0] ?? stores[0]?.name ?? "", there)
-    if (dropped.length > 0) yield* Effect.logWarning("a tool was asked for stores out of its reach", dropped.slice(0, 10))
+    if (dropped.length > 0) {
+      yield* Effect.logWarning("a tool was asked for stores out of its reach", dropped.slice(0, 10))
+    }
     return found.map(({ name }) => name)
   })
 
