@@ -77,5 +77,10 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
 <A, E, R1>(self: Effect.Effect<A, E, R1>): Effect.Effect<A | A2, E | E2, R1 | R2> =>
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
+/** That it died is its own failure, and no end of what stands beside it: `unavailable`, the cause kept for logs. */
+export const mortal =
+  (op: string) => <A, R>(self: Effect.Effect<A, MemoryError, R>): Effect.Effect<A, MemoryError, R> =>
+    Effect.catchAllDefect(self, (cause) => make("unavailable", { op, message: "it died", cause }))
+
 const isFor = <R extends Reason>(reason: R, error: unknown): error is For<R> =>
   error instanceof MemoryError && error.reason === reason

@@ -28,7 +28,6 @@ import * as Injection from "./Injection.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
 import * as Adding from "./MemoryManager/Adding.ts"
 import * as Configuration from "./MemoryManager/Configuration.ts"
-import { mortal } from "./Mortal.ts"
 import * as Outbox from "./Outbox.ts"
 import * as PromptBlock from "./PromptBlock.ts"
 import * as Telling from "./Telling.ts"
@@ -176,7 +175,8 @@ const make = (config: Config) =>
     const each = (ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>) =>
       Effect.forEach(
         outboxes,
-        ([store, outbox]) => Effect.map(Effect.either(mortal("outbox")(ask(outbox))), (result) => ({ store, result })),
+        ([store, outbox]) =>
+          Effect.map(Effect.either(MemoryError.mortal("outbox")(ask(outbox))), (result) => ({ store, result })),
         { concurrency: "unbounded" }
       ).pipe(
         Effect.map(Adding.failuresOf),

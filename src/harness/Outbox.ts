@@ -21,13 +21,13 @@ import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { Applied } from "../domain/MemoryMutation.ts"
-import { Message } from "../domain/Message.ts"
-import { withoutMemory } from "../domain/PromptText.ts"
+import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as ExtractionTrigger from "./ExtractionTrigger.ts"
 import * as Draining from "./Outbox/Draining.ts"
+import * as Hearing from "./Outbox/Hearing.ts"
 import * as Kept from "./Outbox/Kept.ts"
 import * as Lane from "./Outbox/Lane.ts"
 import * as Ledger from "./Outbox/Ledger.ts"
@@ -114,7 +114,7 @@ export const make = (
   Effect.gen(function*() {
     const {
       capacity = 10_000,
-      filter = isSpoken,
+      filter = Hearing.isSpoken,
       flushTimeout = "30 seconds",
       openLines = 1_000,
       retry = Schedule.either(Schedule.exponential("1 second"), Schedule.spaced("5 minutes")),
@@ -153,7 +153,7 @@ export const make = (
           yield* Reading.scopeOf(options, viewer)
           const from = yield* ledger.append(
             lane,
-            messages.map(plain),
+            messages.map(Hearing.plain),
             (message) => message.content.trim() !== "" && filter(message)
           )
           yield* Effect.forEach(messages, (message, i) => lane.tell({ _tag: "Message", message, sequence: from + i }), {
@@ -181,6 +181,8 @@ export const make = (
 
     yield* Effect.addFinalizer(() =>
       flush.pipe(
+        Effect.interruptible,
+        Effect.disconnect, // from a store that never answers
         Effect.interruptible,
         Effect.timeoutFail({
           duration: flushTimeout,
@@ -232,12 +234,6 @@ export const layer = (
       ([store, pipeline]) => make(store, pipeline, options)
     )
   )
-
-/** What injection put there is no news, and no file holds half a character. */
-const plain = (message: Message): Message =>
-  new Message({ ...message, content: withoutMemory(message.content).toWellFormed() }, { disableValidation: true })
-
-const isSpoken = ({ role, tool }: Message): boolean => role !== "tool" && tool !== true
 
 const left = ({ capabilities, name }: MemoryStore.Service): string =>
   capabilities.durable

@@ -1,7 +1,7 @@
 /** What a prompt is told of memory. Best effort: what went wrong is an event, and the turn goes on. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type { MemoryError } from "../domain/MemoryError.ts"
+import * as MemoryError from "../domain/MemoryError.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Message } from "../domain/Message.ts"
 import type { Viewer } from "../domain/Viewer.ts"
@@ -10,7 +10,6 @@ import * as IndexBlock from "./IndexBlock.ts"
 import type { Inject } from "./Injection.ts"
 import * as InstructionFiles from "./InstructionFiles.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
-import { mortal } from "./Mortal.ts"
 import * as PromptBlock from "./PromptBlock.ts"
 import * as Seeding from "./Seeding.ts"
 import type { Telling } from "./Telling.ts"
@@ -37,8 +36,9 @@ export const make = (
     const seed: Prompting["seed"] = spec.enabled && Option.isSome(files)
       ? yield* Seeding.make(files.value, (viewer) => degraded(viewer, "instructions"))
       : () => Effect.void
-    const otherwise = <A>(viewer: Viewer, part: string, value: A) => (self: Effect.Effect<A, MemoryError>) =>
-      self.pipe(mortal(part), Effect.catchAll((error) => Effect.as(degraded(viewer, part)(error), value)))
+    const otherwise =
+      <A>(viewer: Viewer, part: string, value: A) => (self: Effect.Effect<A, MemoryError.MemoryError>) =>
+        self.pipe(MemoryError.mortal(part), Effect.catchAll((error) => Effect.as(degraded(viewer, part)(error), value)))
 
     return {
       index: (viewer) =>

@@ -314,6 +314,42 @@ describe("a turn", () => {
       Effect.provide(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.sessionEnd } } } }))
     ))
 
+  it.effect("is read by each store that extracts, at its own time; purged, it is gone from both", () =>
+    Effect.gen(function*() {
+      const { flush, forgetAll, turnEnd } = yield* service
+      const { outboxes, stores } = yield* manager
+      const said = Array.from({ length: 5 }, (_, n) => `My word is ${"abcde"[n]!.repeat(5)}.`)
+      yield* Effect.forEach(said, (text) => Effect.zipLeft(turnEnd([Message.user(text)]), settled))
+      const waiting = Effect.forEach(
+        Array.from(outboxes.values()),
+        ({ status }) => Effect.map(status, ({ waiting }) => waiting)
+      )
+      assert.deepStrictEqual(yield* waiting, [1, 2])
+      yield* flush
+      assert.deepStrictEqual(yield* waiting, [0, 0])
+      for (const { store } of yield* stores) {
+        const { items } = yield* store.list(ada, {})
+        assert.deepStrictEqual(items.map(({ body }) => body).sort(), said)
+      }
+      yield* turnEnd([Message.user("My word is fffff.")])
+      yield* forgetAll({}, { purge: true })
+      yield* flush
+      for (const { store } of yield* stores) {
+        const left = (yield* store.list(Viewer.system(), {})).items.filter(({ data }) => data["row"] !== "session")
+        assert.deepStrictEqual(left, [])
+      }
+    }).pipe(
+      MemoryService.as(ada),
+      Effect.provide(world({
+        config: {
+          extraction: {
+            notes: { trigger: ExtractionTrigger.interval(2) },
+            scratch: { trigger: ExtractionTrigger.interval(3) }
+          }
+        }
+      }))
+    ))
+
   it.effect("of two hundred users at once is each user's own", () =>
     Effect.gen(function*() {
       const { context, flush, turnEnd } = yield* service

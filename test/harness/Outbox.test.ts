@@ -473,6 +473,50 @@ describe("what goes wrong", () => {
       assert.lengthOf((yield* rows(store)).filter((row) => row === "messages"), 9)
     }).pipe(memory))
 
+  it.scoped("a store that never ends a write is not waited for at the end", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      let hangs = false
+      const scope = yield* Scope.make()
+      const outbox = yield* opened(
+        { ...store, apply: (...call) => hangs ? Effect.never : store.apply(...call) },
+        model(),
+        everySecond
+      ).pipe(Scope.extend(scope))
+      yield* outbox.append(ada, "s", users("a"))
+      hangs = true
+      yield* Effect.forkDaemon(outbox.append(bob, "s", users("hangs")))
+      yield* settled
+      const end = yield* Effect.fork(Scope.close(scope, Exit.void))
+      yield* TestClock.adjust("30 seconds")
+      yield* Fiber.join(end)
+    }).pipe(memory))
+
+  it.scoped("a trigger that throws keeps nobody from being remembered", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const fires = (): never => {
+        throw new Error("a bug")
+      }
+      const outbox = yield* opened(store, model(), { trigger: { name: "bug", fires } })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.flush
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+    }).pipe(memory))
+
+  it.scoped("a time or a name that is none is left out, and the message kept", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const outbox = yield* opened(store, model(), { extractor: "ingest" })
+      const [message] = users("a")
+      yield* outbox.append(ada, "s", [
+        new Message.Message({ ...message!, at: NaN, id: "x".repeat(2_000) }),
+        new Message.Message({ ...message!, at: Infinity, id: "\ud800" })
+      ])
+      yield* outbox.flush
+      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
+    }).pipe(memory))
+
   it.scoped("what the plan was made from has moved on: it is made anew, and written once", () =>
     Effect.gen(function*() {
       const store = yield* theStore

@@ -703,6 +703,85 @@ describe("what a store that fails hides", () => {
   )
 })
 
+describe("what somebody's own code does", () => {
+  const over = (ops: (store: MemoryStore.Service) => Partial<MemoryStore.Service>) => ({
+    layer: Layer.map(
+      MemoryStore.layerInMemory,
+      (context) => {
+        const store = Context.get(context, MemoryStore.MemoryStore)
+        return Context.make(MemoryStore.MemoryStore, { ...store, ...ops(store) })
+      }
+    ),
+    writable: true
+  })
+
+  law(
+    "a store that never ends a write holds up no write of another's, by id or without",
+    Federated.layer(
+      { notes: memory, facts: over(() => ({ apply: () => Effect.never, put: () => Effect.never })) },
+      byKind
+    ),
+    (store, federated) =>
+      Effect.gen(function*() {
+        yield* Effect.forkDaemon(store.put(ada, [fact("hangs", { id: id("hangs") })])) // nobody could interrupt it
+        yield* Effect.forkDaemon(store.put(ada, [fact("hangs too")]))
+        yield* Effect.yieldNow()
+        const tea = yield* put(store, draft("tea", { id: id("tea") }))
+        yield* put(store, draft("green tea"))
+        yield* store.update(ada, tea.id, { body: "black tea" })
+        assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), ["black tea", "green tea"])
+      })
+  )
+
+  law(
+    "a store that dies of a search is one that failed",
+    Federated.layer({ a: memory, b: over(() => ({ search: () => Effect.die("a bug") })) }),
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("tea"))
+        const { failures, hits } = yield* store.search(ada, { text: "tea" })
+        assert.deepStrictEqual([hits.length, failures.map(({ error, leg }) => [leg, error.reason])], [1, [[
+          "b",
+          "unavailable"
+        ]]])
+      })
+  )
+
+  law(
+    "a mirror's rule that throws leaves the write as it is, and a copy behind",
+    Federated.layer({
+      main: memory,
+      copies: {
+        layer: MemoryStore.layerInMemory,
+        mirror: () => {
+          throw new Error("a bug")
+        }
+      }
+    }),
+    (store, federated) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("tea"))
+        assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
+        assert.deepStrictEqual(yield* bodiesIn(federated, "copies"), [])
+      })
+  )
+
+  law(
+    "a route that throws writes nothing, and says so",
+    Federated.layer({ main: memory }, {
+      route: () => {
+        throw new Error("a bug")
+      }
+    }),
+    (store) =>
+      Effect.gen(function*() {
+        const { message } = yield* refuses("invalid_draft", store.put(ada, [draft("tea")]))
+        assert.include(message, "a bug")
+        assert.deepStrictEqual(yield* listed(store, system), [])
+      })
+  )
+})
+
 describe("together", () => {
   law(
     "pages are of all stores, in one order, complete and without doubles",

@@ -9,7 +9,6 @@ import type { Viewer } from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import type * as Federated from "../../storage/MemoryStore/Federated.ts"
 import type * as MemoryEvents from "../MemoryEvents.ts"
-import { mortal } from "../Mortal.ts"
 
 export interface Outcome {
   readonly store: string
@@ -53,7 +52,7 @@ export const add = ({ drafts, embed, provenance, publish, stores, viewer }: {
 }): Effect.Effect<ReadonlyArray<Outcome>, MemoryError.MemoryError> => {
   const addTo = ({ name, store }: Federated.Named) =>
     Effect.gen(function*() {
-      const result = yield* Effect.either(mortal("add")(store.put(viewer, drafts, provenance)))
+      const result = yield* Effect.either(MemoryError.mortal("add")(store.put(viewer, drafts, provenance)))
       if (Either.isLeft(result)) {
         const at = yield* Clock.currentTimeMillis
         yield* publish({ _tag: "memory_write_failed", viewer, at, error: result.left })

@@ -68,7 +68,8 @@ export const make = ({ ledger, listener, readers, reading: { read, resume } }: {
       const [batch, ...others] = batches
       if (batch === undefined || !(isFinal || least >= patience)) return yield* error
       if (others.length === 0) {
-        yield* ledger.park(lane, batch, error)
+        // it may have been written before it failed
+        yield* Effect.catchIf(ledger.park(lane, batch, error), Kept.isTaken, () => Effect.void)
         lane.refusals.delete(batch.from)
         if (!isFinal) failuresInARow = 0 // they were its own
         return

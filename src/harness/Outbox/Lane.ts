@@ -72,13 +72,14 @@ export const make = (
       isSingle: false,
       users: 0
     }
-    yield* trigger.fires(Stream.fromQueue(happenings)).pipe(
+    yield* Stream.suspend(() => trigger.fires(Stream.fromQueue(happenings))).pipe(
       Stream.runForEach(() => ask),
       Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${trigger.name} died`, defect)),
       Effect.interruptible, // whoever opened it was not
       Effect.forkIn(scope)
     )
-    yield* work(attempt(lane), asked, retry).pipe(Effect.interruptible, Effect.forkIn(scope))
+    const disconnected = Effect.disconnect(attempt(lane)) // the end of the scope waits for no store that never answers
+    yield* work(disconnected, asked, retry).pipe(Effect.interruptible, Effect.forkIn(scope))
     return lane
   })
 

@@ -18,17 +18,17 @@ import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as SubscriptionRef from "effect/SubscriptionRef"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import { Limit, type MemoryQuery, type SearchResult } from "../../domain/MemoryFilter.ts"
+import type { MemoryQuery, SearchResult } from "../../domain/MemoryFilter.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
 import * as Calls from "../Calls.ts"
 import { invalid } from "../Check.ts"
 import * as MemoryStore from "../MemoryStore.ts"
+import * as Configuration from "./Federated/Configuration.ts"
 import * as Copying from "./Federated/Copying.ts"
 import * as Members from "./Federated/Members.ts"
 import * as Reading from "./Federated/Reading.ts"
@@ -111,13 +111,16 @@ export const important = (record: MemoryRecord): boolean => record.importance >=
 
 const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>, options: Options<string>) =>
   Effect.gen(function*() {
-    yield* refuse([...configured(entries, options), ...entries.flatMap(([name, entry]) => issuesOf(name, entry))])
+    yield* Configuration.refuse([
+      ...Configuration.configured(entries, options),
+      ...entries.flatMap(([name, entry]) => Configuration.issuesOf(name, entry))
+    ])
     const kinds = yield* MemoryKind.Kinds
     const copying = Copying.make(kinds)
     const { write } = yield* Writing.make(kinds, copying)
     const scope = yield* Effect.scope
     const first = yield* Effect.forEach(entries, ([name, entry]) => built(name, entry, scope))
-    yield* refuse(first.flatMap(misfits))
+    yield* Configuration.refuse(first.flatMap(Configuration.misfits))
     const members = yield* SubscriptionRef.make<Members.Members>(first)
 
     /** New records of a call that is about one store go to it; the federation's own to the route's, or the primary. */
@@ -134,11 +137,18 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
           const primary = only ?? options.primary ?? all.find(({ writable }) => writable)?.name
           const home: Writing.Home | undefined = primary === undefined ? undefined : {
             primary: yield* named(primary),
-            of: (draft) => named(only ?? options.route?.(draft) ?? primary)
+            isOnly: only !== undefined,
+            of: (draft) => Effect.flatMap(routed(draft), (name) => named(only ?? name ?? primary))
           }
           return yield* write(op, Members.ranked(all), home, viewer, mutations, provenance)
         }).pipe(Effect.withSpan(`Federated.${op}`))
       )
+    /** Somebody's own: what it throws is not worth a defect. */
+    const routed = (draft: Draft) =>
+      Effect.try({
+        try: () => options.route?.(draft),
+        catch: (cause) => invalid("route", `route: threw${cause instanceof Error ? `: ${cause.message}` : ""}`)
+      })
     const toNamed = ({ description, maxResults, name, store, writable }: Members.Member): Named => ({
       name,
       description,
@@ -158,12 +168,15 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
             () => MemoryError.make("invalid_id", { op: "attach", message: `there is a store ${name}` })
           )
           yield* free
-          if (!isName(name)) {
-            return yield* MemoryError.make("invalid_id", { op: "attach", message: `a name has ${nameRule}` })
+          if (!Configuration.isName(name)) {
+            return yield* MemoryError.make("invalid_id", {
+              op: "attach",
+              message: `a name has ${Configuration.nameRule}`
+            })
           }
-          yield* refuse(issuesOf(name, entry))
+          yield* Configuration.refuse(Configuration.issuesOf(name, entry))
           const member = yield* built(name, entry, yield* Effect.scope)
-          yield* refuse(misfits(member))
+          yield* Configuration.refuse(Configuration.misfits(member))
           yield* Effect.acquireRelease(
             SubscriptionRef.updateEffect(members, (all) => Effect.as(free, [...all, member])),
             () => SubscriptionRef.update(members, (all) => all.filter((one) => one !== member))
@@ -189,37 +202,6 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
     const store = Together.make(members, first, primary?.store, copying, writes())
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
-
-const nameRule = "1..64 characters in one line"
-const isName = (name: string): boolean => /^[^\p{Cc}\u2028\u2029]{1,64}$/u.test(name) && name.isWellFormed()
-const isLimit = Schema.is(Limit)
-
-const issuesOf = (name: string, { maxResults }: Entry<unknown, unknown>): ReadonlyArray<string> => [
-  ...(isName(name) ? [] : [`${JSON.stringify(name.slice(0, 64))}: a name has ${nameRule}`]),
-  ...(maxResults === undefined || isLimit(maxResults) ? [] : [`${name}: maxResults: expected 1..1,000`])
-]
-
-const configured = (
-  entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>,
-  { primary }: Options<string>
-): ReadonlyArray<string> => {
-  if (entries.length === 0) return ["a federation has a store, at least"]
-  if (primary === undefined) return []
-  const [, entry] = entries.find(([name]) => name === primary) ?? []
-  return entry === undefined
-    ? [`primary: there is no store ${primary}`]
-    : entry.writable === true
-    ? []
-    : [`primary: ${primary} is read-only`]
-}
-
-const misfits = ({ mirror, name, store, writable }: Members.Member): ReadonlyArray<string> =>
-  (writable || mirror !== undefined) && !store.capabilities.writable
-    ? [`${name}: ${writable ? "writable" : "a mirror"}, but its store takes no writes`]
-    : []
-
-const refuse = ([issue, ...others]: ReadonlyArray<string>): Effect.Effect<void, MemoryError.MemoryError> =>
-  issue === undefined ? Effect.void : invalid("Federated", issue, ...others)
 
 /** In a memo map of its own. */
 const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope) =>

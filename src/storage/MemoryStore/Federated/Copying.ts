@@ -120,11 +120,14 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Copying => {
           const others = rows.filter(([id]) => holders.get(id) !== mirror)
           return others.length === 0 ? Effect.void : bring(mirror, tenant, others)
         }, { discard: true })
-      }).pipe(Effect.catchAll((error) =>
-        written.some(([{ outcome }]) => outcome === "forgotten" || outcome === "absent")
-          ? error
-          : Effect.logWarning("copies are behind what was written", error)
-      ))
+      }).pipe(
+        MemoryError.mortal("mirror"), // the rule is somebody's own
+        Effect.catchAll((error) =>
+          written.some(([{ outcome }]) => outcome === "forgotten" || outcome === "absent")
+            ? error
+            : Effect.logWarning("copies are behind what was written", error)
+        )
+      )
   }
 }
 

@@ -33,7 +33,11 @@ export const search = (
       members,
       (member) =>
         Effect.map(
-          Effect.either(member.store.search(viewer, { ...query, limit: limitOf(member), budget: undefined })),
+          Effect.either(
+            MemoryError.mortal("search")(
+              member.store.search(viewer, { ...query, limit: limitOf(member), budget: undefined })
+            )
+          ),
           (result) => ({ member, result })
         ),
       { concurrency: "unbounded" }

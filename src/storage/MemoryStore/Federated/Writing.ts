@@ -11,22 +11,20 @@
  *                          what was purged, which comes last
  * ```
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import { type MemoryId, stableId } from "../../../domain/MemoryId.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
-import { type Applied, inverse, type MemoryMutation } from "../../../domain/MemoryMutation.ts"
+import type { Applied, MemoryMutation } from "../../../domain/MemoryMutation.ts"
 import type { Draft } from "../../../domain/MemoryRecord.ts"
 import { isInternal } from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
-import * as Batch from "../../Batch.ts"
-import * as Below from "../../Below.ts"
 import { check } from "../../Check.ts"
-import type { Provenance, Stored } from "../../MemoryStore.ts"
+import type { Provenance } from "../../MemoryStore.ts"
 import { Mutations } from "../../Rows.ts"
+import * as Batchwise from "./Batchwise.ts"
+import { idOf, type Part } from "./Batchwise.ts"
 import type { Copying } from "./Copying.ts"
 import * as Members from "./Members.ts"
 
@@ -35,13 +33,9 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** Where new records go. */
 export interface Home {
   readonly primary: Members.Member
+  /** The library's own rows are looked for in the primary alone: the same id in another store is another row. */
+  readonly isOnly: boolean
   readonly of: (draft: Draft) => Io<Members.Member>
-}
-
-/** What one store is to do; `places` are those in the batch. */
-interface Part {
-  readonly member: Members.Member
-  readonly places: Array<number>
 }
 
 export interface Writing {
@@ -60,52 +54,59 @@ export const make = (
   kinds: ReadonlyMap<string, MemoryKind>,
   copying: Copying
 ): Effect.Effect<Writing> =>
-  Effect.map(Effect.makeSemaphore(1), (writing): Writing => {
+  Effect.gen(function*() {
+    const locks = yield* Effect.replicateEffect(Effect.makeSemaphore(1), stripes)
+    const mirroring = yield* Effect.makeSemaphore(1)
+    /** Alone with these ids: that nobody has them is true until they are written. Others go on, whatever a store does. */
+    const alone =
+      (ids: ReadonlyArray<MemoryId | undefined>) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+        Array.from(new Set(ids.flatMap((id) => id === undefined ? [] : [stripeOf(id)])))
+          .sort((a, b) => b - a) // the lowest is the outermost, and taken first
+          .reduce((self, stripe) => locks[stripe]!.withPermits(1)(self), self)
+
     const write: Writing["write"] = (op, members, home, viewer, mutations, provenance = {}) =>
       Effect.gen(function*() {
         if (home === undefined) {
           return yield* MemoryError.make("read_only", { op, message: "none of the stores takes writes" })
         }
         const batch = (yield* check(op, Mutations, { mutations, ...provenance })).mutations
-        const parts = yield* parted(op, members, home, viewer, batch)
         return yield* Effect.gen(function*() {
-          const applied: Array<Applied> = []
-          const written: Array<readonly [Applied, Members.Member]> = []
-          const answers = yield* batchwise(op, parts, viewer, batch, provenance)
-          parts.forEach(({ member, places }, n) =>
-            answers[n]!.forEach((one, i) => {
-              applied[places[i]!] = one
-              written.push([one, member])
-            })
-          )
-          yield* copying.follow(members, Viewer.tenantOf(viewer), written)
-          return applied
-        }).pipe(Effect.uninterruptible)
-      }).pipe(writing.withPermits(1))
+          const parts = yield* parted(op, members, home, viewer, batch)
+          return yield* Effect.uninterruptible(written(op, members, parts, viewer, batch, provenance))
+        }).pipe(alone(batch.map(idOf)))
+      })
 
-    const batchwise = (
+    const written = (
       op: string,
+      members: Members.Members,
       parts: ReadonlyArray<Part>,
       viewer: Viewer.Any,
       batch: ReadonlyArray<MemoryMutation>,
       provenance: Provenance
     ) =>
       Effect.gen(function*() {
-        if (parts.length > 1) yield* wouldBe(op, kinds, parts, viewer, batch, provenance)
-        const answers: Array<ReadonlyArray<Applied>> = []
-        for (const { member, places } of parts) {
-          const exit = yield* Effect.exit(member.store.apply(viewer, places.map((n) => batch[n]!), provenance))
-          if (Exit.isFailure(exit)) {
-            yield* undo(parts.slice(0, answers.length), answers, viewer, provenance)
-            return yield* Effect.failCause(exit.cause)
-          }
-          answers.push(exit.value)
-        }
-        return answers
+        const applied: Array<Applied> = []
+        const told: Array<readonly [Applied, Members.Member]> = []
+        const answers = yield* Batchwise.apply(op, kinds, parts, viewer, batch, provenance)
+        parts.forEach(({ member, places }, n) =>
+          answers[n]!.forEach((one, i) => {
+            applied[places[i]!] = one
+            told.push([one, member])
+          })
+        )
+        // one at a time, so that what is copied last is what was written last
+        const copied = copying.follow(members, Viewer.tenantOf(viewer), told)
+        yield* members.some(({ mirror }) => mirror !== undefined) ? mirroring.withPermits(1)(copied) : Effect.void
+        return applied
       })
 
-    return { write }
+    return { write } satisfies Writing
   })
+
+/** So many ids may be written at once; two of one stripe wait for each other. */
+const stripes = 64
+const stripeOf = (id: MemoryId): number =>
+  Array.from(id).reduce((sum, letter) => sum * 31 + letter.charCodeAt(0) | 0, 0) & (stripes - 1)
 
 /** Which store each mutation is for; what can be put back comes first. */
 const parted = (
@@ -119,6 +120,7 @@ const parted = (
     const ids = batch.map(idOf)
     const held = yield* Members.find(members, viewer, Array.from(new Set(ids.filter((id) => id !== undefined))))
     const homes = new Map<MemoryId, Members.Member>()
+    if (home.isOnly) { for (const id of yield* internal(home.primary, viewer, batch)) homes.set(id, home.primary) }
     const parts = new Map<Members.Member, Part>()
     const targets: Array<Members.Member | undefined> = []
     for (const [n, mutation] of batch.entries()) {
@@ -143,7 +145,18 @@ const parted = (
     return Array.from(parts.values()).sort((a, b) => Number(isLasting(a, batch)) - Number(isLasting(b, batch)))
   })
 
-const idOf = (mutation: MemoryMutation) => mutation._tag === "Put" ? mutation.draft.id : mutation.id
+/** Of a batch's, the ids of rows of the library's own that are there, or are to be. */
+const internal = ({ store }: Members.Member, viewer: Viewer.Any, batch: ReadonlyArray<MemoryMutation>) =>
+  Effect.gen(function*() {
+    const puts = batch.flatMap((mutation) =>
+      mutation._tag === "Put" && mutation.draft.id !== undefined && isInternal(mutation.draft.scope)
+        ? [mutation.draft.id]
+        : []
+    )
+    const ids = batch.flatMap((mutation) => mutation._tag === "Put" ? [] : [mutation.id])
+    const found = ids.length === 0 ? [] : yield* store.get(Viewer.system(viewer.tenant), ids)
+    return [...puts, ...found.flatMap((row) => Option.isSome(row) && isInternal(row.value.scope) ? [row.value.id] : [])]
+  })
 
 /** A writer has to know: what a store before may hold is not written to the next. But what only mirrors is not waited for. */
 const surely = ({ by, unsure }: Members.Held): Io<Members.Member | undefined> =>
@@ -173,58 +186,4 @@ const isLasting = ({ member, places }: Part, batch: ReadonlyArray<MemoryMutation
     const mutation = batch[n]!
     return mutation._tag === "Forget" && mutation.purge === true ||
       idOf(mutation) !== undefined && !member.store.capabilities.history
-  })
-
-/** The first refusal of the whole, before any of it is written. Whether a draft is a duplicate is left to its store. */
-const wouldBe = (
-  op: string,
-  kinds: ReadonlyMap<string, MemoryKind>,
-  parts: ReadonlyArray<Part>,
-  viewer: Viewer.Any,
-  batch: ReadonlyArray<MemoryMutation>,
-  provenance: Provenance
-): Io<void> =>
-  Effect.gen(function*() {
-    const tenant = Viewer.tenantOf(viewer)
-    const rows = new Map<MemoryId, Stored>()
-    const past = new Map<MemoryId, ReadonlyArray<Stored>>()
-    for (const { member, places } of parts) {
-      const { read, revisions } = Below.make(member.store, kinds)
-      const ids = Array.from(new Set(places.map((n) => idOf(batch[n]!)).filter((id) => id !== undefined)))
-      const found = yield* read(tenant, ids)
-      for (const [n, row] of found.entries()) if (Option.isSome(row)) rows.set(ids[n]!, row.value)
-      for (const n of places) {
-        const mutation = batch[n]!
-        if (mutation._tag === "Restore") past.set(mutation.id, yield* revisions(tenant, mutation.id, 1_000))
-      }
-    }
-    yield* Batch.plan({
-      op,
-      viewer,
-      provenance,
-      kinds,
-      rows,
-      now: yield* Clock.currentTimeMillis,
-      mutations: batch.map((mutation, n) => [idOf(mutation) ?? stableId(`federated ${n}`), mutation]),
-      holder: () => undefined,
-      revision: (id, revision) =>
-        past.get(id)?.find((row) => row.record.revision === revision && !row.forgotten)?.record
-    })
-  })
-
-/** What was purged is gone. Nothing that fails here hides why it had to be. */
-const undo = (
-  parts: ReadonlyArray<Part>,
-  answers: ReadonlyArray<ReadonlyArray<Applied>>,
-  viewer: Viewer.Any,
-  provenance: Provenance
-): Effect.Effect<void> =>
-  Effect.gen(function*() {
-    const now = yield* Clock.currentTimeMillis
-    for (const [n, { member }] of parts.entries()) {
-      yield* Effect.catchAll(
-        member.store.apply(Viewer.system(viewer.tenant), inverse(answers[n]!, now), provenance),
-        (error) => Effect.logError(`${member.name}: half a batch could not be taken back`, error)
-      )
-    }
   })
