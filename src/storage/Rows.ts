@@ -8,7 +8,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
-import * as MemoryId from "../domain/MemoryId.ts"
+import type * as MemoryId from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { type Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import { isExpired, type MemoryRecord, Origin, Trust } from "../domain/MemoryRecord.ts"
@@ -22,6 +22,7 @@ import type * as Changes from "./Changes.ts"
 import { check } from "./Check.ts"
 import type { Links } from "./Links.ts"
 import type { Capabilities, Primitives, Provenance, Stored, Write } from "./MemoryStore.ts"
+import * as Minting from "./Minting.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -72,10 +73,11 @@ export const make = (options: {
   readonly analyzer: Analyzer.Service
   readonly publish: Changes.Changes["publish"]
 }): Effect.Effect<Rows> =>
-  Effect.map(Effect.makeSemaphore(1), (writing): Rows => {
+  Effect.gen(function*() {
+    const writing = yield* Effect.makeSemaphore(1)
+    const minting = (yield* Minting.Shared) ?? (yield* Minting.make)
     const { analyzer, capabilities, kinds, name, primitives, publish } = options
     const catalogs = new Map<string, Catalog.Catalog>()
-    let lastId: MemoryId.MemoryId | undefined
 
     const scanned = (tenant: string) =>
       Effect.suspend(() => {
@@ -153,9 +155,9 @@ export const make = (options: {
 
     const mint = (tenant: string): Effect.Effect<MemoryId.MemoryId, MemoryError.MemoryError> =>
       Effect.gen(function*() {
-        lastId = yield* MemoryId.mint(lastId)
-        const [taken] = yield* primitives.read(tenant, [lastId])
-        return taken && Option.isSome(taken) ? yield* mint(tenant) : lastId
+        const id = yield* minting.next
+        const [taken] = yield* primitives.read(tenant, [id])
+        return taken && Option.isSome(taken) ? yield* mint(tenant) : id
       })
 
     const commit = (tenant: string, writes: ReadonlyArray<Write>, events: ReadonlyArray<Changes.Event>) =>
@@ -265,5 +267,5 @@ export const make = (options: {
       return count
     })
 
-    return { index, links, records: recordsBy(catalogBeside), read, revisions, apply, compact }
+    return { index, links, records: recordsBy(catalogBeside), read, revisions, apply, compact } satisfies Rows
   })

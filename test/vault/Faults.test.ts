@@ -144,7 +144,7 @@ describe("a disk that fails", () => {
         () =>
           Effect.gen(function*() {
             const template = yield* filled
-            for (let at = 1, failed = true; failed; at++) {
+            for (let at = 1, failed = true; failed; at += times(2, 1)) {
               const root = yield* place
               const code = only ?? all[at % 3]!
               fs.cpSync(template, root, { recursive: true })
@@ -190,7 +190,7 @@ describe("a disk that fails", () => {
     it.scopedLive(`${only ?? "an error"} at every call of opening: a typed error and nothing harmed, or open`, () =>
       Effect.gen(function*() {
         const template = yield* filled
-        for (let at = 1, failed = true; failed; at++) {
+        for (let at = 1, failed = true; failed; at += times(2, 1)) {
           const root = yield* place
           const code = only ?? all[at % 3]!
           fs.cpSync(template, root, { recursive: true })
@@ -208,7 +208,7 @@ describe("a disk that fails", () => {
 
     it.scopedLive(`${only ?? "an error"} at every call of making one: a typed error, and the next one makes it`, () =>
       Effect.gen(function*() {
-        for (let at = 1, failed = true; failed; at++) {
+        for (let at = 1, failed = true; failed; at += times(2, 1)) {
           const root = path.join(yield* place, "vault")
           const code = only ?? all[at % 3]!
           const plan: Plan = { at, code, calls: 0 }
@@ -252,7 +252,7 @@ describe("vectors on a disk that fails", () => {
             yield* put(vault.store, draft("c", { id: c }))
             yield* attach(vault, hash)
           }))
-          for (let at = 1, failed = true; failed; at++) {
+          for (let at = 1, failed = true; failed; at += times(2, 1)) {
             const root = yield* place
             const code = all[at % 3]!
             fs.cpSync(template, root, { recursive: true })

@@ -29,7 +29,7 @@ describe("a writer killed at any moment", () => {
         const expected = new Map<string, number>()
         let acknowledged = 0
         let last: typeof Changes.Type = {}
-        for (let round = 0; round < times(10, 200); round++) {
+        for (let round = 0; round < times(8, 200); round++) {
           last = {}
           const pending = yield* Effect.scoped(Effect.gen(function*() {
             const writer = yield* program("writer.mjs", [root, String(round)], Line)
@@ -69,7 +69,7 @@ describe("a writer killed at any moment", () => {
           }))
           assert.notInclude(fs.readdirSync(path.join(root, ".effect-memory")), "lock")
         }
-        assert.isAbove(acknowledged, times(10, 200) * 3)
+        assert.isAbove(acknowledged, times(8, 200) * 3)
 
         /** What was said last and not acknowledged yet. */
         function heard(line: typeof Line.Type) {

@@ -47,7 +47,7 @@ describe("an outbox killed at any moment", () => {
       Effect.gen(function*() {
         const root = yield* place
         const acknowledged: Array<string> = []
-        const rounds = times(4, 200)
+        const rounds = times(3, 200)
         let waited = 0
         for (let round = 0; round < rounds; round++) {
           yield* Effect.scoped(Effect.gen(function*() {
@@ -91,7 +91,7 @@ describe("two outboxes in two processes, one vault, the same lines", () => {
       () =>
         Effect.gen(function*() {
           const root = yield* place
-          const turns = times(4, 40)
+          const turns = times(2, 40)
           const both = yield* Effect.forEach(
             ["ann", "bob"],
             (name, n) => program("outbox.mjs", [root, name, String(n), extractor, String(turns)], Line)

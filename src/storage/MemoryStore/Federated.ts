@@ -28,6 +28,7 @@ import type * as Viewer from "../../domain/Viewer.ts"
 import * as Calls from "../Calls.ts"
 import { invalid } from "../Check.ts"
 import * as MemoryStore from "../MemoryStore.ts"
+import * as Minting from "../Minting.ts"
 import * as Configuration from "./Federated/Configuration.ts"
 import * as Copying from "./Federated/Copying.ts"
 import * as Members from "./Federated/Members.ts"
@@ -119,7 +120,8 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
     const copying = Copying.make(kinds)
     const { write } = yield* Writing.make(kinds, copying)
     const scope = yield* Effect.scope
-    const first = yield* Effect.forEach(entries, ([name, entry]) => built(name, entry, scope))
+    const minting = yield* Minting.make
+    const first = yield* Effect.forEach(entries, ([name, entry]) => built(name, entry, scope, minting))
     yield* Configuration.refuse(first.flatMap(Configuration.misfits))
     const members = yield* SubscriptionRef.make<Members.Members>(first)
 
@@ -175,7 +177,7 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
             })
           }
           yield* Configuration.refuse(Configuration.issuesOf(name, entry))
-          const member = yield* built(name, entry, yield* Effect.scope)
+          const member = yield* built(name, entry, yield* Effect.scope, minting)
           yield* Configuration.refuse(Configuration.misfits(member))
           yield* Effect.acquireRelease(
             SubscriptionRef.updateEffect(members, (all) => Effect.as(free, [...all, member])),
@@ -203,10 +205,10 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
 
-/** In a memo map of its own. */
-const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope) =>
+/** In a memo map of its own; its ids go up with the others'. */
+const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, minting: Minting.Service) =>
   Effect.gen(function*() {
-    const context = yield* Layer.buildWithScope(entry.layer, scope)
+    const context = yield* Effect.provideService(Layer.buildWithScope(entry.layer, scope), Minting.Shared, minting)
     const gone = yield* Deferred.make<void>()
     yield* Scope.addFinalizer(scope, Deferred.succeed(gone, undefined))
     return {
