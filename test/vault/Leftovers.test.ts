@@ -7,6 +7,8 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
 import { opened, place } from "./Place.ts"
@@ -30,7 +32,10 @@ describe("what a killed writer left half written", () => {
         `users/ada/.${id("a")}.md.tmp`,
         "agents/gone/runs/r/.note of mine.md.tmp",
         `tenants/acme/global/.${id("b")}.md.tmp`,
-        `.effect-memory/revisions/default/.${id("c")}.jsonl.tmp`
+        `.effect-memory/revisions/default/.${id("c")}.jsonl.tmp`,
+        `users/ada/.${id("f")}.md.~1a2b.tmp`,
+        `.effect-memory/.journal.json.~1a2b.tmp`,
+        `.effect-memory/outbox/.${id("g")}.md.~1a2b.tmp`
       ]
       const kept = [
         "users/ada/.draft.md",
@@ -56,12 +61,33 @@ describe("what a killed writer left half written", () => {
       assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
     }))
 
+  it.scopedLive("one who lost the lock takes nothing from the next, and says that it lost", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const [sleeper, other] = yield* Effect.all([Disk.make(root), Disk.make(root)])
+      const lost = MemoryError.make("conflict", { op: "lock", message: "lost", detail: { expected: 0, actual: 0 } })
+      const failed = (write: Effect.Effect<void, MemoryError.MemoryError>) =>
+        Effect.map(Effect.flip(write), ({ reason }) => assert.strictEqual(reason, "conflict"))
+      // it is seen before its rename
+      const early = failed(sleeper.write("a", "sleeper", { guard: lost }))
+      yield* other.write("a", "other", { guard: Effect.orDie(early) })
+      assert.strictEqual(fs.readFileSync(path.join(root, "a"), "utf8"), "other")
+      // its file was swept away meanwhile
+      let asked = 0
+      const sweep = Effect.suspend(() => {
+        if (asked++ > 0) return lost
+        for (const name of fs.readdirSync(root)) if (name.endsWith(".tmp")) fs.rmSync(path.join(root, name))
+        return Effect.void
+      })
+      yield* failed(sleeper.write("a", "sleeper", { guard: sweep }))
+      assert.deepStrictEqual(fs.readdirSync(root), ["a"])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scopedLive("is not what a writer that lives is writing, however long it takes", () =>
     Effect.gen(function*() {
       const root = yield* place
       const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
       const file = path.join(root, pathOf("default", { userId: "ada" }, id("slow")))
-      const temporary = path.join(path.dirname(file), `.${path.basename(file)}.tmp`)
       const slow = yield* opened(
         root,
         {},
@@ -85,6 +111,8 @@ describe("what a killed writer left half written", () => {
       const other = yield* opened(root)
       const writing = yield* Effect.fork(put(slow.store, draft("slow", { id: id("slow") })))
       yield* Deferred.await(reached)
+      const [name] = fs.readdirSync(path.dirname(file)).filter((name) => name.endsWith(".tmp"))
+      const temporary = path.join(path.dirname(file), name!)
       yield* plant(temporary, { seconds: 3_600 })
       const next = yield* Effect.fork(put(other.store, draft("quick")))
       yield* other.vault.refresh

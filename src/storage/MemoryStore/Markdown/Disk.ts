@@ -4,6 +4,7 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../../domain/MemoryError.ts"
@@ -71,6 +72,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
+    const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
     const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
 
     const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> =>
@@ -165,7 +167,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         Effect.map(found(bytesFrom(relative, offset), relative), Option.getOrElse(() => new Uint8Array())),
       write: (relative, content, { force = true, guard = Effect.void } = {}) => {
         const folder = path.dirname(relative)
-        const temporary = path.join(folder, temporaryOf(path.basename(relative)))
+        const temporary = path.join(folder, temporaryOf(path.basename(relative), own))
         const discard = fs.remove(at(temporary), { force: true })
         const written = opened(
           temporary,
@@ -174,7 +176,8 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         )
         return io(Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, written)), relative).pipe(
           Effect.zipRight(guard),
-          Effect.zipRight(io(fs.rename(at(temporary), at(relative)), relative)),
+          // one who stood still may find its file swept away: what matters then is that it lost its right to it
+          Effect.zipRight(Effect.tapError(io(fs.rename(at(temporary), at(relative)), relative), () => guard)),
           Effect.tapError(() => Effect.option(discard)), // the failure that matters is the first
           Effect.zipRight(force ? io(forceFolder(folder), relative) : Effect.void)
         )
@@ -208,10 +211,10 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     }
   })
 
-/** What a file is written as, before it is renamed. */
-const temporaryOf = (name: string): string => `.${name}.tmp`
-/** Of a record or its revisions. */
-export const isTemporary = (name: string): boolean => /^\..+\.(?:md|jsonl)\.tmp$/s.test(name)
+/** What a file is written as, before it is renamed: of two who write the same, neither has the other's in hand. */
+const temporaryOf = (name: string, own: string): string => `.${name}.~${own}.tmp`
+/** Whose ever. */
+export const isTemporary = (name: string): boolean => /^\..+\.(?:~[0-9a-z]+|md|jsonl)\.tmp$/s.test(name)
 
 const encoder = new TextEncoder()
 const bytesOf = (content: string | Uint8Array) => typeof content === "string" ? encoder.encode(content) : content

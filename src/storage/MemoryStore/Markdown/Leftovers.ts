@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import { type Disk, isTemporary } from "./Disk.ts"
-import { hidden } from "./Layout.ts"
+import { hidden, internal } from "./Layout.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
@@ -53,6 +53,8 @@ export const make = (disk: Disk, timeout: Duration.Duration): (guard: Io<void>) 
       if (now < due) return
       due = now + hour
       yield* sweep("", guard, records)
+      yield* sweep(hidden, guard, () => Effect.void)
+      yield* records(internal)
       yield* sweep(`${hidden}/revisions`, guard, revisions)
     }).pipe(Effect.catchAll((error) => Effect.logDebug("what writers left behind is still there", error)))
   }

@@ -102,7 +102,7 @@ export const make = (disk: Disk, embeddings: Embeddings, exclusive: <A>(self: Io
         yield* within(folder)
         for (const name of yield* disk.list(folder)) {
           const path = `${folder}/${name}`
-          if (!/\.vec(?:\.tmp)?$/.test(name)) continue
+          if (!/\.vec(?:\.(?:~[0-9a-z]+\.)?tmp)?$/.test(name)) continue
           yield* within(path)
           const bytes = yield* disk.bytesFrom(path, 0)
           const header = Option.getOrUndefined(headerOf(bytes))
