@@ -1,4 +1,4 @@
-/** Every store there is, by name: what the contract, the naughty strings and the kinds run on. Each build is a new, empty one. */
+/** Every sort of store there is, by name: what the contract, the naughty strings and the kinds run on. Each build is a new, empty one. */
 import { NodeContext } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
@@ -53,11 +53,15 @@ export const stores = {
   markdown,
   shelf,
   "overlay on memory": Overlay.layer.pipe(Layer.provide(MemoryStore.layerInMemory)),
-  "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
-  "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory)),
   federated: Federated.layer({
     copies: { layer: MemoryStore.layerInMemory, mirror: () => true },
     empty: { layer: MemoryStore.layerInMemory },
     main: { layer: MemoryStore.layerInMemory, writable: true }
   })
 } satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>
+
+/** Another of a sort, or what only hands on: for the contract alone. */
+export const others = {
+  "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
+  "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory))
+}

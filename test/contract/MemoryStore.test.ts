@@ -1,5 +1,7 @@
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
-import { stores } from "../stores.ts"
+import { others, stores } from "../stores.ts"
 
 /** The vault's has a file of its own: real files take their time, and a second core. */
-for (const [name, layer] of Object.entries(stores)) if (name !== "markdown") MemoryStoreContract.suite(name, layer)
+for (const [name, layer] of Object.entries({ ...stores, ...others })) {
+  if (name !== "markdown") MemoryStoreContract.suite(name, layer)
+}

@@ -280,7 +280,7 @@ const answers = (asked: ReadonlyArray<Io>) =>
       onFailure: ({ id: _, message, reason }) => ({ reason, message })
     }))
 
-const texts = strings.filter((text, n) => n % 9 === 0 && text.trim() !== "" && text.length < 1_000)
+const texts = strings.filter((text, n) => n % 18 === 0 && text.trim() !== "" && text.length < 1_000)
 const one = "The Payments Gateway failed, see src/main.ts"
 
 const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect.Effect<unknown, unknown>) => {

@@ -89,7 +89,7 @@ export const laws: ReadonlyArray<Law> = [
 ]
 
 /** A store on a disk takes its time. */
-const runs = ({ capabilities }: Service) => capabilities.durable ? 10 : 40
+const runs = ({ capabilities }: Service) => capabilities.durable ? 6 : 40
 
 const sample = <A>(arbitrary: FastCheck.Arbitrary<A>, numRuns: number) =>
   FastCheck.sample(arbitrary, { numRuns, seed: 2 })
