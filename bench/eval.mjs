@@ -102,7 +102,7 @@ const scopes = (documents) => {
   const numbers = new Map(
     Array.from(new Set(documents.map(({ conv }) => conv)), (conv, n) => [conv, { userId: `conv-${n}` }])
   )
-  const everyone = Memory.Viewer.make({ reach: "within" })
+  const everyone = Memory.Viewer.everyone()
   return {
     all: Array.from(numbers),
     viewer: (conv) => {

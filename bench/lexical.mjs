@@ -48,7 +48,7 @@ const toRecord = (note) =>
   }, { disableValidation: true })
 
 const ours = (index) => {
-  const everyone = Viewer.make({ reach: "within" })
+  const everyone = Viewer.everyone()
   const viewers = Array.from({ length: places }, (_, n) => Viewer.make({ userId: place(n) }))
   return {
     prepare: toRecord,

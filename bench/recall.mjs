@@ -15,7 +15,7 @@ const places = 50
 const limit = 10
 const turns = 5
 const place = (n) => ({ userId: `user${n % places}` })
-const everyone = Viewer.make({ reach: "within" })
+const everyone = Viewer.everyone()
 const viewers = Array.from({ length: places }, (_, n) => Viewer.make(place(n)))
 const all = notes(count)
 const questions = queries(200)

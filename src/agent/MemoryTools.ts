@@ -9,6 +9,7 @@ import type { Hit } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { Global } from "../domain/MemoryScope.ts"
 import type { Viewer } from "../domain/Viewer.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import { fenced, line, more } from "../harness/PromptBlock.ts"
@@ -18,14 +19,17 @@ import * as ToolScope from "./ToolScope.ts"
 export { make as makeRecords } from "./RecordTools.ts"
 export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 
-/** remember, recall, and forget with `allowForget`; none where the spec says `enabled: false`. */
+/**
+ * remember where there is a scope that the viewer's model may write, recall, and forget with `allowForget`; none where the
+ * spec says `enabled: false`.
+ */
 export const make = (
   viewer: Viewer
 ): Effect.Effect<ReadonlyArray<MemoryTool.MemoryTool>, never, MemoryService.MemoryService> =>
   Effect.map(MemoryService.MemoryService, (memory) =>
     memory.spec.enabled
       ? [
-        memory.guard(viewer, remember(memory, viewer)),
+        ...(ToolScope.writable(viewer, memory.spec).size > 0 ? [memory.guard(viewer, remember(memory, viewer))] : []),
         memory.guard(viewer, recall(memory, viewer)),
         ...(memory.spec.allowForget ? [memory.guard(viewer, forget(memory, viewer))] : [])
       ]
@@ -39,15 +43,21 @@ const Tags = (description: string) =>
 const Id = Schema.String.annotations({ description: "As recall and the memory index show it." })
 
 const remember = (memory: MemoryService.Service, viewer: Viewer) => {
-  const writable = ToolScope.writable(viewer).filter((name) =>
-    name !== "global" || memory.spec.globalWrites === "allow"
+  const writable = ToolScope.writable(viewer, memory.spec)
+  const names = Array.from(writable.keys())
+  const fallback = names.includes("user") ? "user" : names.length === 1 ? names[0] : undefined
+  const Scope = ToolScope.oneOf(
+    names,
+    `Whose it is, and so who will see it: the narrowest that serves.${
+      fallback ? ` Default: that of the memory it replaces, else ${fallback}.` : ""
+    }`
   )
   return MemoryTool.make({
     name: "remember",
     description:
       "Saves something for later runs. Save only what is both non-obvious and reusable: what the user prefers, corrections and why they were made, the state of ongoing work, where things are found. Not what the code, the documents or this conversation already say, and no secrets. Lead with the rule or fact itself, then **Why:** and **How to apply:**. One memory for one subject: to correct one, give its id.",
     input: Schema.Struct({
-      scope: ToolScope.oneOf(writable, "Whose it is, and so who will see it: the narrowest that serves."),
+      scope: fallback ? Schema.optional(Scope) : Scope,
       kind: Schema.Literal("user", "feedback", "project", "reference").annotations({
         description:
           "user: about the person. feedback: how to work, from corrections. project: ongoing work and its state. reference: where something is found."
@@ -61,15 +71,22 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
         Id.annotations({ description: "Of the memory that this one replaces; leave out for a new one." })
       )
     }),
-    output: Schema.Struct({ id: MemoryId, scope: ToolScope.Name, kind: MemoryKind.Name }),
+    output: Schema.Struct({ id: MemoryId, scope: ToolScope.Shown, kind: MemoryKind.Name }),
     writes: true,
-    handler: ({ id, scope: name, ...draft }) =>
+    handler: ({ id, scope: named, ...draft }) =>
       Effect.gen(function*() {
-        const scope = yield* Effect.mapError(ToolScope.scopeOf(viewer, name), () => noScope("remember", name, writable))
         const old = id === undefined ? undefined : yield* known(memory, id)
-        // what goes by the same name stays as narrow as it is
-        const target = old && ToolScope.nameOf(old.scope) === name ? old.scope : scope
-        const { record } = yield* memory.put({ ...old && kept(old, draft.kind), ...draft, scope: target }, {
+        const name = named ?? (old ? ToolScope.nameOf(old.scope) : fallback)
+        // what goes by the same name stays as narrow as it is; whether Global may be written is for the service to say
+        const scope = old && ToolScope.nameOf(old.scope) === name
+          ? old.scope
+          : name === "global"
+          ? Global
+          : name === undefined || name === "actor"
+          ? undefined
+          : writable.get(name)
+        if (scope === undefined || name === undefined) return yield* noScope("remember", name, names)
+        const { record } = yield* memory.put({ ...old && kept(old, draft.kind), ...draft, scope }, {
           origin: "agent",
           trust: 1,
           ifRevision: old?.revision
@@ -106,7 +123,7 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
     output: Schema.Struct({
       hits: Schema.Array(Schema.Struct({
         id: MemoryId,
-        scope: Schema.Union(ToolScope.Name, Schema.Literal("actor")),
+        scope: ToolScope.Shown,
         score: Schema.Number
       }))
     }),
@@ -154,13 +171,16 @@ const forget = (memory: MemoryService.Service, viewer: Viewer) =>
     handler: ({ id }) =>
       Effect.gen(function*() {
         const legal = yield* decoded("forget", id)
-        return { id: legal, removed: yield* memory.forget(legal) }
+        return { id: legal, removed: yield* memory.forget(legal, { origin: "agent" }) }
       }).pipe(MemoryService.as(viewer)),
     text: ({ id, removed }) => removed ? `forgot memory '${id}'.` : `there is no memory '${id}'.`
   })
 
-const noScope = (op: string, name: ToolScope.Name, names: ReadonlyArray<ToolScope.Name>) =>
-  MemoryError.make("invalid_scope", { op, message: `there is no ${name} scope here; choose from: ${names.join(", ")}` })
+const noScope = (op: string, name: ToolScope.Shown | undefined, names: ReadonlyArray<ToolScope.Name>) =>
+  MemoryError.make("invalid_scope", {
+    op,
+    message: `there is no ${name ?? "default"} scope here; choose from: ${names.join(", ")}`
+  })
 
 /** What is foreign and what is not there are told alike. */
 const known = (memory: MemoryService.Service, id: string) =>

@@ -13,7 +13,7 @@ import { reword } from "../pipeline/Reconciliation.ts"
 
 /**
  * memory_append, memory_search, memory_update, memory_delete, memory_view; none where the spec says `enabled: false`.
- * What is appended has all ids of the viewer as its scope, Global without any.
+ * What is appended has all ids of the viewer as its scope; without any it would be Global, which `sharedWrites` opens.
  */
 export const make = (
   viewer: Viewer.Viewer
@@ -86,7 +86,7 @@ const update = (memory: MemoryService.Service, viewer: Viewer.Viewer) =>
         const found = yield* memory.get(legal)
         if (Option.isNone(found)) return yield* absent("memory_update", legal)
         const { revision: ifRevision } = found.value
-        yield* memory.update(legal, reword(found.value, text.trim()), { ifRevision, embed: true })
+        yield* memory.update(legal, reword(found.value, text.trim()), { ifRevision, embed: true, origin: "agent" })
         return { id: legal }
       }).pipe(MemoryService.as(viewer))
   })
@@ -102,7 +102,7 @@ const remove = (memory: MemoryService.Service, viewer: Viewer.Viewer) =>
     handler: ({ id }) =>
       Effect.gen(function*() {
         const legal = yield* decoded("memory_delete", id)
-        if (!(yield* memory.forget(legal))) return yield* absent("memory_delete", legal)
+        if (!(yield* memory.forget(legal, { origin: "agent" }))) return yield* absent("memory_delete", legal)
         return { id: legal, deleted: true as const }
       }).pipe(MemoryService.as(viewer))
   })

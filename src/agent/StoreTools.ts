@@ -6,6 +6,7 @@ import { Limit } from "../domain/MemoryFilter.ts"
 import { Body, embeddingText } from "../domain/MemoryRecord.ts"
 import { Global } from "../domain/MemoryScope.ts"
 import { JsonObject } from "../domain/Payload.ts"
+import * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryManager from "../harness/MemoryManager.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
@@ -124,7 +125,7 @@ const searchMemory = (
 
 const addMemory = (
   manager: MemoryManager.Service,
-  { globalWrites }: MemorySpec,
+  { globalWrites, sharedWrites }: MemorySpec,
   viewer: Viewer.Viewer,
   stores: Stores,
   { description, name = "add_memory", waitForWrites = true }: Exclude<StoreToolsOptions["add"], true | undefined>
@@ -150,6 +151,10 @@ const addMemory = (
         const scope = Viewer.subjectOf(viewer)
         if (scope === Global && globalWrites === "deny") {
           return yield* MemoryError.make("not_owned", { op: name, message: "Global memory is not to be changed here" })
+        }
+        if (!Sharing.mayWrite(viewer, scope, sharedWrites)) {
+          const message = "memory that others read is not to be added to here; the spec's sharedWrites opens it"
+          return yield* MemoryError.make("invalid_scope", { op: name, message })
         }
         const drafts = entries.map((entry) => ({ scope, kind: "semantic", body: entry.trim() }))
         const options = { stores: names, origin: "agent", trust: 1 } as const

@@ -1,13 +1,18 @@
 /** Scopes as a model names them: one word, which the viewer's ids make a scope of. */
-import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
-import type * as Viewer from "../domain/Viewer.ts"
+import * as Sharing from "../domain/Sharing.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import type { MemorySpec } from "../harness/MemorySpec.ts"
 
 /** From everyone's to the narrowest. */
 export const Name = Schema.Literal("global", "user", "agent", "session", "run")
 export type Name = typeof Name.Type
+
+/** The name of a record's scope. One that holds an actor alone has no name that a model could choose. */
+export const Shown = Schema.Literal(...Name.literals, "actor")
+export type Shown = typeof Shown.Type
 
 /** A tool that takes any name and is told of these only: a wrong one is then `invalid_scope`, in words. */
 export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
@@ -17,29 +22,48 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
   })
 
 /**
- * Whose a memory of that name is: a run is its agent's, a session its user's. `None` where the viewer has no such id.
- * A `within` viewer writes under all of his ids, and nowhere else.
+ * The scopes that a model may write for the viewer, by the names that a tool offers, from everyone's to the narrowest.
+ *
+ * ```text
+ * a user               user, session and run of this user
+ * an agent or run      agent, run, global
+ * anybody else         the scope of all the viewer's ids, by its narrowest one
+ * within               the scope of all the viewer's ids, since it sees no broader one
+ * ```
+ *
+ * `sharedWrites` adds `agent` and `global`; `globalWrites: "deny"` takes `global` away.
  */
-export const scopeOf = (viewer: Viewer.Viewer, name: Name): Option.Option<MemoryScope.MemoryScope> => {
-  const all = pick(viewer, MemoryScope.fields)
-  if (viewer.reach === "within" && nameOf(all) !== name) return Option.none()
-  if (name === "global") return Option.some(MemoryScope.Global)
-  if (viewer.reach === "within") return Option.some(all)
-  return viewer[idOf[name]] === undefined ? Option.none() : Option.some(pick(viewer, owner[name]))
+export const writable = (
+  viewer: Viewer.Viewer,
+  { globalWrites, sharedWrites }: Pick<MemorySpec, "globalWrites" | "sharedWrites">
+): ReadonlyMap<Name, MemoryScope.MemoryScope> => {
+  const { agentId, runId, sessionId, userId } = viewer
+  const candidates: ReadonlyArray<MemoryScope.MemoryScope | false> = [
+    (userId === undefined || viewer.reach === "within") && Viewer.scopeOf(viewer),
+    userId !== undefined && { userId },
+    userId !== undefined && sessionId !== undefined && { userId, sessionId },
+    userId !== undefined && runId !== undefined && { userId, runId },
+    agentId !== undefined && { agentId },
+    globalWrites === "allow" && MemoryScope.Global
+  ]
+  const open = candidates.filter((scope) => scope !== false && Sharing.mayWrite(viewer, scope, sharedWrites))
+  return new Map(Name.literals.flatMap((name) => {
+    const scope = open.find((scope) => scope !== false && nameOf(scope) === name)
+    return scope ? [[name, scope] as const] : []
+  }))
 }
 
-export const writable = (viewer: Viewer.Viewer): ReadonlyArray<Name> =>
-  Name.literals.filter((name) => Option.isSome(scopeOf(viewer, name)))
-
-/** Those under which the viewer may see something: of a `within` viewer, his own and all that is narrower. */
+/** The names under which the viewer may see something: its own and, for `within`, all that is narrower. */
 export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
-  if (viewer.reach === "exact") return writable(viewer)
-  const own = nameOf(pick(viewer, MemoryScope.fields))
+  if (viewer.reach === "exact") {
+    return Name.literals.filter((name) => name === "global" || viewer[idOf[name]] !== undefined)
+  }
+  const own = nameOf(Viewer.scopeOf(viewer))
   return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // beside an actor's id there may be any
 }
 
 /** By the narrowest id that says whose it is. */
-export const nameOf = (scope: MemoryScope.MemoryScope): Name | "actor" =>
+export const nameOf = (scope: MemoryScope.MemoryScope): Shown =>
   scope === MemoryScope.Global || Object.keys(scope).length === 0
     ? "global"
     : narrowestFirst.find((name) => scope[idOf[name]] !== undefined) ?? "actor"
@@ -56,13 +80,3 @@ export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
 const narrowestFirst = ["run", "session", "agent", "user"] as const
 
 const idOf = { user: "userId", agent: "agentId", session: "sessionId", run: "runId" } as const
-
-const owner = {
-  user: ["userId"],
-  agent: ["agentId"],
-  session: ["userId", "sessionId"],
-  run: ["agentId", "runId"]
-} as const
-
-const pick = (viewer: Viewer.Viewer, fields: ReadonlyArray<MemoryScope.Field>): MemoryScope.Ids =>
-  Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))

@@ -1,73 +1,193 @@
 /**
- * For whom a call is made. Every operation of a store takes one, and checks it before any limit.
+ * A viewer says for whom a call is made. Every operation of a store takes one, and checks it before any limit.
  *
  * ```text
- * exact   sees a record iff every id set on the record equals the viewer's   (global, its own, its run's)
- * within  sees a record iff every id set on the viewer equals the record's   (a user and all that is narrower)
+ * exact     sees a record iff every id set on the record equals the viewer's   (global, its own, its run's)
+ * within    sees a record iff every id set on the viewer equals the record's   (a user and all that is narrower)
+ * everyone  sees every record of the tenant
  * ```
+ *
+ * A missing id opens nothing: `make` and `decode` refuse a key that is present but undefined, null or empty, a key they do
+ * not know, and `within` without an id. Only `everyone` gives a whole tenant.
  */
+import type * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
-import { fields, Global, ids, isInternal, matchesScope, type MemoryScope, same, ScopeId } from "./MemoryScope.ts"
+import * as MemoryError from "./MemoryError.ts"
+import { fields, Global, type Ids, isInternal, matchesScope, type MemoryScope, same, ScopeId } from "./MemoryScope.ts"
 
 export const Tenant = ScopeId
-export const Reach = Schema.Literal("exact", "within")
+export const Reach = Schema.Literal("exact", "within", "everyone").annotations({
+  // in place of every inner message, which would repeat the value
+  message: () => ({
+    message: "expected \"exact\" or \"within\"; the whole tenant is Viewer.everyone(tenant)",
+    override: true
+  })
+})
 export type Reach = typeof Reach.Type
 
-export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")({
+const Id = Schema.optionalWith(ScopeId, { exact: true })
+const Fields = Schema.Struct({
   /** Default `"default"`. Nothing is ever visible across tenants. */
-  tenant: Schema.optionalWith(Tenant, { default: () => "default" }),
-  ...ids,
+  tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" }),
+  userId: Id,
+  agentId: Id,
+  runId: Id,
+  sessionId: Id,
+  actorId: Id,
   /** Default `"exact"`. */
-  reach: Schema.optionalWith(Reach, { default: () => "exact" })
-}) {}
+  reach: Schema.optionalWith(Reach, { exact: true, default: () => "exact" })
+}).annotations({ parseOptions: { onExcessProperty: "error" } })
+
+export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
+  Fields.pipe(Schema.filter((viewer) => {
+    const hasId = fields.some((field) => viewer[field] !== undefined)
+    if (viewer.reach === "within" && !hasId) {
+      return { path: ["reach"], message: "within needs at least one id; the whole tenant is Viewer.everyone(tenant)" }
+    }
+    return viewer.reach === "everyone" && hasId
+      ? { path: ["reach"], message: "everyone has no ids; a user and all that is narrower is within" }
+      : undefined
+  }))
+) {}
+
+/**
+ * A viewer as it is stored. Queues and receipts of earlier versions wrote the whole tenant as `within` without ids; it is
+ * read as `everyone`. Ids from outside are decoded by `decode`.
+ */
+export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.transform(
+  Schema.encodedSchema(Fields).annotations({ parseOptions: { onExcessProperty: "error" } }), // never an id misspelt away
+  Viewer,
+  {
+    strict: true,
+    decode: (stored) =>
+      stored.reach === "within" && fields.every((field) => stored[field] === undefined)
+        ? { ...stored, reach: "everyone" as const }
+        : stored,
+    encode: (viewer) => viewer
+  }
+)
 
 /** The library itself, in one tenant: sees everything, tombstones and expired records included. Never given to an agent. */
 export class System extends Schema.TaggedClass<System>("@memory/System")("System", {
   /** Default `"default"`. */
-  tenant: Schema.optionalWith(Tenant, { default: () => "default" })
+  tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" })
 }) {}
 
 export type Any = Viewer | System
 
-/** Throws where an id is not a `ScopeId`: decode `Viewer` where the ids come from outside. */
-export const make = (fields: ConstructorParameters<typeof Viewer>[0]): Viewer => new Viewer(fields)
+/** The ids and the reach of a viewer. A key that is there must hold an id: leave out what is not known. */
+export interface Input extends Ids {
+  /** Default `"default"`. */
+  readonly tenant?: string | undefined
+  /** Default `"exact"`. */
+  readonly reach?: "exact" | "within" | undefined
+}
 
-export const system = (tenant?: string): System => new System(tenant === undefined ? {} : { tenant })
+/** A viewer of these ids. Throws an `invalid_scope` that names the key at fault; `decode` fails with it instead. */
+export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer.make", input), (error) => error)
+
+/**
+ * A viewer from outside: a token, a request, a configuration. Fails with an `invalid_scope` that names every key at fault
+ * and repeats no value. It never gives a whole tenant.
+ */
+export const decode = (input: unknown): Effect.Effect<Viewer, MemoryError.MemoryError> => read("Viewer.decode", input)
+
+/**
+ * A viewer that sees every record of the tenant, whoever it is of, and none of the library's own rows: for an
+ * administrator, an export, a benchmark. Without an argument the tenant is `"default"`; an argument that is no tenant,
+ * `undefined` included, throws an `invalid_scope`.
+ */
+export const everyone = (...tenant: [tenant?: string]): Viewer =>
+  new Viewer({ tenant: tenantFrom("Viewer.everyone", tenant), reach: "everyone" })
+
+/** The library itself, in this tenant. Tenants are as for `everyone`. */
+export const system = (...tenant: [tenant?: string]): System =>
+  new System({ tenant: tenantFrom("Viewer.system", tenant) })
 
 export const isSystem = (viewer: Any): viewer is System => viewer instanceof System
+
+/** Whether the value is a viewer, and not merely shaped like one. */
+export const isAny = (value: unknown): value is Any => value instanceof Viewer || value instanceof System
 
 /** The tenant as a key: after NFC. */
 export const tenantOf = (viewer: Any): string => viewer.tenant.normalize("NFC")
 
-/** Whether both are the same: an id that is `undefined` is none, and ids are compared after NFC. */
+/** Whether both are the same; ids are compared after NFC. */
 export const equals = (a: Any, b: Any): boolean =>
   tenantOf(a) === tenantOf(b) && (isSystem(a) || isSystem(b)
     ? isSystem(a) && isSystem(b)
     : a.reach === b.reach && fields.every((field) => a[field]?.normalize("NFC") === b[field]?.normalize("NFC")))
 
-/** Exactly the viewer's: all its ids; Global where it has none, as the library. */
-export const scopeOf = (viewer: Any): MemoryScope =>
-  isSystem(viewer) || fields.every((field) => viewer[field] === undefined)
-    ? Global
+/** The ids of a viewer; none for the library. */
+export const idsOf = (viewer: Any): Ids =>
+  isSystem(viewer)
+    ? {}
     : Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))
 
-/** Whom it is about what he says: the user, else the agent, else exactly the viewer, as far as the viewer sees it. */
-export const subjectOf = (viewer: Viewer): MemoryScope => {
-  const { agentId, userId } = viewer
-  const subjects = [userId !== undefined && { userId }, agentId !== undefined && { agentId }]
-  return subjects.find((scope) => scope !== false && sees(viewer, scope)) || scopeOf(viewer)
+/** The scope of exactly the viewer's ids; Global where it has none. */
+export const scopeOf = (viewer: Any): MemoryScope => {
+  const ids = idsOf(viewer)
+  return Object.keys(ids).length === 0 ? Global : ids
 }
 
-/** Who sees of `scopeOf(viewer)`, and of what is narrower, exactly that. */
-export const exactly = (viewer: Any): Viewer =>
-  isSystem(viewer) ? make({ tenant: viewer.tenant }) : new Viewer({ ...viewer, reach: "exact" })
+/**
+ * The scope that a viewer's statements are about: the user; else the agent, where the viewer names neither session nor
+ * actor; else exactly the viewer. A viewer that does not see that scope (`within` several ids) has its own.
+ */
+export const subjectOf = (viewer: Viewer): MemoryScope => {
+  const { actorId, agentId, sessionId, userId } = viewer
+  const subject = userId !== undefined
+    ? { userId }
+    : agentId !== undefined && sessionId === undefined && actorId === undefined
+    ? { agentId }
+    : undefined
+  return subject !== undefined && sees(viewer, subject) ? subject : scopeOf(viewer)
+}
 
-/** Seeing is owning: what a viewer sees it may change, but for instructions (`read_only`) and Global under `deny`. */
+/** The same viewer with reach `exact`: its own scope and broader ones, nothing narrower. Global alone for the library. */
+export const exactly = (viewer: Any): Viewer => make({ ...idsOf(viewer), tenant: viewer.tenant })
+
+/** The same viewer with one more id, which replaces its own. The whole tenant becomes all that has this id. */
+export const narrowed = (viewer: Viewer, ids: Ids): Viewer =>
+  make({
+    ...idsOf(viewer),
+    ...ids,
+    tenant: viewer.tenant,
+    reach: viewer.reach === "everyone" ? "within" : viewer.reach
+  })
+
+/** Whether the viewer sees records of the scope. */
 export const sees = (viewer: Any, scope: MemoryScope): boolean => {
   if (isSystem(viewer)) return true
   if (viewer.reach === "exact") {
     return scope === Global || fields.every((field) => scope[field] === undefined || same(scope[field], viewer[field]))
   }
   if (isInternal(scope)) return false
-  return fields.every((field) => viewer[field] === undefined) || (scope !== Global && matchesScope(scope, viewer))
+  return viewer.reach === "everyone" || (scope !== Global && matchesScope(scope, viewer))
+}
+
+const FromOutside = Viewer.pipe(
+  Schema.filter(({ reach }) =>
+    reach === "everyone"
+      ? { path: ["reach"], message: "expected \"exact\" or \"within\"; the whole tenant is Viewer.everyone(tenant)" }
+      : undefined
+  )
+)
+const decodeOutside = Schema.decodeUnknownEither(FromOutside, { errors: "all" })
+const isTenant = Schema.is(Tenant)
+
+const read = (op: string, input: unknown): Either.Either<Viewer, MemoryError.MemoryError> =>
+  Either.mapLeft(decodeOutside(input), (error) => {
+    const issues = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) =>
+      path.length === 0 ? "expected the ids of a viewer" : `${path.join(".").slice(0, 100)}: ${message}`
+    )
+    return MemoryError.make("invalid_scope", { op, message: issues.join("; ").slice(0, 1_000) })
+  })
+
+const tenantFrom = (op: string, given: readonly [tenant?: string]): string => {
+  const tenant = given.length === 0 ? "default" : given[0]
+  if (isTenant(tenant)) return tenant
+  throw MemoryError.make("invalid_scope", { op, message: "tenant: expected 1..256 characters, and no undefined" })
 }

@@ -2,8 +2,8 @@
  * The memory index: summaries and ids for the system prompt, a section for each scope.
  *
  * Scopes take turns, each its newest first, until the room is gone: a scope with much does not starve one with little.
- * The system prompt is no place for what nobody vouches for: of Global records those of trust 0 and 1, of the viewer's
- * own 0 to 2. Instructions have a block of their own.
+ * Records of trust 0 and 1 are shown, and of trust 2 those whose scope holds a user, session or actor of the viewer: what
+ * others wrote into a shared scope does not enter this viewer's system prompt. Instructions have a block of their own.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -35,7 +35,7 @@ export const read = (
   Effect.map(
     Effect.forEach(filters(viewer, kinds), (filter) => store.list(viewer, filter)),
     (pages) =>
-      render(pages.flatMap(({ items }) => items), {
+      render(pages.flatMap(({ items }) => items).filter(isTrusted(viewer)), {
         maxEntries,
         truncated: pages.some(({ next }) => next !== undefined)
       })
@@ -43,9 +43,8 @@ export const read = (
 
 /** Each record once, whatever the order; `""` where none is shown. */
 export const render = (found: ReadonlyArray<MemoryRecord>, { maxEntries, truncated }: Options): PromptBlock => {
-  const records = Array.from(new Map(found.filter(belongs).map((record) => [record.id, record])).values()).sort(
-    byRecency
-  )
+  const memories = found.filter(({ source }) => source.origin !== "instructions" && source.trust <= 2)
+  const records = Array.from(new Map(memories.map((record) => [record.id, record])).values()).sort(byRecency)
   const scopes = Object.values(Arr.groupBy(records, ({ scope }) => MemoryScope.key(scope)))
   const quotas = shares(scopes.map(({ length }) => length), maxEntries)
   const sections = scopes
@@ -66,16 +65,20 @@ export const render = (found: ReadonlyArray<MemoryRecord>, { maxEntries, truncat
 const filters = (viewer: Viewer, kinds: ReadonlyMap<string, MemoryKind>): ReadonlyArray<MemoryFilter> => {
   const shown = Array.from(kinds.values()).filter((kind) => kind.shown).map(({ name }) => name)
   const own = MemoryScope.fields.flatMap((field) => viewer[field] === undefined ? [] : [{ [field]: viewer[field] }])
-  const everyone = viewer.reach === "within" && own.length === 0
-  const scopes: ReadonlyArray<MemoryScope.MemoryScope | undefined> = everyone ? [undefined] : own
+  const scopes: ReadonlyArray<MemoryScope.MemoryScope | undefined> = viewer.reach === "everyone" ? [undefined] : own
   return [
     { scope: MemoryScope.Global, kinds: shown, maxTrust: 1, limit: 1_000 },
     ...scopes.map((scope): MemoryFilter => ({ scope, kinds: shown, maxTrust: 2, limit: 1_000 }))
   ]
 }
 
-const belongs = ({ scope, source }: MemoryRecord): boolean =>
-  source.origin !== "instructions" && source.trust <= (scope === MemoryScope.Global ? 1 : 2)
+/** Whether the system prompt may hold what the record says. */
+const isTrusted = (viewer: Viewer) => ({ scope, source }: MemoryRecord): boolean =>
+  source.trust <= 1 || (source.trust === 2 && scope !== MemoryScope.Global &&
+    personal.some((field) => MemoryScope.same(scope[field], viewer[field])))
+
+/** The ids that stand for a person or a visit, which an agent and a run do not. */
+const personal = ["userId", "sessionId", "actorId"] as const
 
 /** What stands there when the store does not answer. */
 export const unavailable: PromptBlock = { text: `${header}\n(memory unavailable)`, ids: [], leftOut: 0 }

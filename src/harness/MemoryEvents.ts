@@ -13,7 +13,7 @@ import { Millis, Summary, Unit } from "../domain/MemoryRecord.ts"
 import { MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 
-const common = { viewer: Schema.Union(Viewer.Viewer, Viewer.System), at: Millis }
+const common = { viewer: Schema.Union(Viewer.System, Viewer.Stored), at: Millis }
 const entry = { id: MemoryId, scope: MemoryScope, kind: MemoryKind.Name, summary: Summary }
 
 export const MemoryEvent = Schema.Union(

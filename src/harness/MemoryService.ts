@@ -50,6 +50,7 @@ export interface Embed {
   /** Its vector now, and not only with `embedMissing`. A failure is an event, and the record is there. Default false. */
   readonly embed?: boolean | undefined
 }
+/** Of origin `agent` or `pipeline` a write is a model's: it is held to the spec's `sharedWrites`. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 
 export interface Service {
@@ -59,9 +60,13 @@ export interface Service {
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
-  readonly update: (id: MemoryId, patch: Patch, options?: MemoryStore.IfRevision & Embed) => Operation<MemoryRecord>
+  readonly update: (
+    id: MemoryId,
+    patch: Patch,
+    options?: MemoryStore.IfRevision & Embed & Writing.Decided
+  ) => Operation<MemoryRecord>
   /** `false` where there was nothing to forget. `purge` leaves nothing of it. */
-  readonly forget: (id: MemoryId, options?: { readonly purge?: boolean | undefined }) => Operation<boolean>
+  readonly forget: (id: MemoryId, options?: Writing.Forgetting) => Operation<boolean>
   /**
    * All that the filter means, whatever its limit, of what the viewer may forget: neither instructions, nor Global
    * records under `globalWrites: deny`. How many. With `purge` also what was forgotten before is erased: "delete all
@@ -134,7 +139,7 @@ const make = (
     const writing = Writing.make(store, spec, events.publish)
     const telling = Telling.make(events.publish)
     const { degraded, recalled } = telling
-    const remembering = yield* Remembering.make(writing, telling)
+    const remembering = yield* Remembering.make(writing, telling, spec.sharedWrites)
     const prompting = yield* Prompting.make(
       spec,
       Option.match(manager, {

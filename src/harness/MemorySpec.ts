@@ -1,6 +1,7 @@
 /** What an agent's author writes down about memory; part of the hash that a resume is held to. */
 import * as Schema from "effect/Schema"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
+import { SharedWrites } from "../domain/Sharing.ts"
 
 const Count = Schema.NonNegativeInt
 const default_ = <A, I>(schema: Schema.Schema<A, I>, value: A) =>
@@ -14,8 +15,20 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   /** Per run and turn; 0 = no limit. */
   writesPerTurn: default_(Count, 1),
   /** Of `Global` records by the agent; `deny` answers `not_owned`. */
-  globalWrites: default_(Schema.Literal("allow", "deny"), "allow")
-}) {}
+  globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
+  /**
+   * Shared scopes that a model may write for a viewer that names a user, session or actor: see `Sharing`. What one
+   * conversation writes there, every other one reads. Default none. Absent at the default, so that specs written before
+   * there was this field keep their hash.
+   */
+  sharedWrites: Schema.optional(SharedWrites)
+}) {
+  /** The fields as they are hashed: `sharedWrites` is a set, and an empty one is left out. */
+  toJSON(): typeof MemorySpec.Encoded {
+    const { sharedWrites = [], ...fields } = this
+    return sharedWrites.length === 0 ? fields : { ...fields, sharedWrites: Array.from(new Set(sharedWrites)).sort() }
+  }
+}
 
 export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>("@memory/InstructionFilesConfig")({
   filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),

@@ -77,7 +77,13 @@ export interface ExtractionConfig {
   readonly trigger?: ExtractionTrigger.ExtractionTrigger | undefined
   /** `pipeline`, or `ingest`: the messages as they are. Default: whichever the store takes, `ingest` first. */
   readonly extractor?: "pipeline" | "ingest" | undefined
-  /** Of every fact. Default: the viewer's user, else its agent, else all of its ids. */
+  /**
+   * Who the facts are about. Default: the viewer's user; else its agent, where it names neither session nor actor; else
+   * exactly the viewer, so that what a visitor says stays with the visit. `agent`: the viewer's agent, so that every other
+   * conversation of the agent learns it; for a viewer with a user `options.sharedWrites` must say `agent`, too.
+   */
+  readonly about?: "agent" | undefined
+  /** Options of every extraction. A `scope` here goes before `about`. */
   readonly options?: Partial<MemoryPipeline.Options> | undefined
   /** Default: no tool calls, no tool results. */
   readonly filter?: ((message: Message) => boolean) | undefined
@@ -150,7 +156,7 @@ export const make = (
     const append = (viewer: Viewer.Viewer, session: string, messages: ReadonlyArray<Message>) =>
       using({ viewer, session }, (lane) =>
         Effect.gen(function*() {
-          yield* Reading.scopeOf(options, viewer)
+          yield* Reading.targetOf(options, viewer)
           const from = yield* ledger.append(
             lane,
             messages.map(Hearing.plain),

@@ -10,6 +10,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
+import type * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
@@ -42,7 +43,8 @@ export interface Remembering {
 
 export const make = (
   writing: Writing,
-  { degraded, recalled }: Telling
+  { degraded, recalled }: Telling,
+  sharedWrites: Sharing.SharedWrites = []
 ): Effect.Effect<Remembering, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
     const completion = yield* Effect.serviceOption(Completion.Completion)
@@ -61,11 +63,17 @@ export const make = (
       remember: (viewer, turns, options) =>
         writing.told(
           viewer,
-          Effect.zipRight(writing.mayWrite("remember", options.scope), pipeline.remember(viewer, turns, options)),
+          Effect.zipRight(
+            writing.mayWrite("remember", options.scope),
+            pipeline.remember(viewer, turns, { ...options, sharedWrites })
+          ),
           ({ applied }) => applied
         ).pipe(Effect.tap(({ failures }) => legs(viewer, failures))),
       plan: (viewer, turns, options) =>
-        Effect.zipRight(writing.mayWrite("plan", options.scope), pipeline.plan(viewer, turns, options)),
+        Effect.zipRight(
+          writing.mayWrite("plan", options.scope),
+          pipeline.plan(viewer, turns, { ...options, sharedWrites })
+        ),
       undo: (viewer, receipt) =>
         Viewer.equals(viewer, receipt.viewer)
           ? Effect.flatMap(Clock.currentTimeMillis, (now) => {

@@ -1,5 +1,6 @@
 /**
- * The writing half of `MemoryService`: every change asks whether Global may be changed, and is an event, done or failed.
+ * The writing half of `MemoryService`. Every change is held to the spec's `globalWrites`, a model's change to its
+ * `sharedWrites` as well, and every change is an event, done or failed.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -10,15 +11,22 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
+import type { Draft, MemoryRecord, Origin, Patch } from "../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../domain/MemoryScope.ts"
+import * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
 import type * as MemoryEvents from "./MemoryEvents.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
 import * as Purging from "./Outbox/Purging.ts"
 
-interface Purge {
+/** Who decided on a change. */
+export interface Decided {
+  /** `agent` and `pipeline`: a model, held to the spec's `sharedWrites`. Default `user`: code of the harness. */
+  readonly origin?: Origin | undefined
+}
+
+export interface Forgetting extends Decided {
   readonly purge?: boolean | undefined
 }
 
@@ -29,31 +37,38 @@ export type Writing = ReturnType<typeof make>
 
 export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: MemoryEvents.Service["publish"]) => {
   const denied = spec.globalWrites === "deny"
-  const notOwned = (op: string) =>
-    MemoryError.make("not_owned", { op, message: "Global memory is not to be changed here" })
 
   const mayWrite = (op: string, scope: MemoryScope): Effect.Effect<void, MemoryError.MemoryError> =>
-    denied && scope === Global ? notOwned(op) : Effect.void
+    denied && scope === Global ? deniedGlobal(op) : Effect.void
 
-  /** The rest is the store's to refuse: what is invisible, read-only, or not where the viewer sees. */
-  const own = (op: string, viewer: Viewer.Viewer, mutations: ReadonlyArray<MemoryMutation>) =>
+  /** Refuses what the spec closes. Invisible records, read-only ones and scopes out of sight are the store's to refuse. */
+  const own = (op: string, viewer: Viewer.Viewer, mutations: ReadonlyArray<MemoryMutation>, origin: Origin) =>
     Effect.gen(function*() {
-      if (!denied) return
-      if (mutations.some((mutation) => mutation._tag === "Put" && mutation.draft.scope === Global)) {
-        return yield* notOwned(op)
-      }
+      const isModels = origin === "agent" || origin === "pipeline"
+      if (!denied && !isModels) return
+      const isClosed = (scope: MemoryScope) => isModels && !Sharing.mayWrite(viewer, scope, spec.sharedWrites)
+      const standing = ({ scope, source }: MemoryRecord) =>
+        source.origin === "instructions"
+          ? Effect.void
+          : Effect.zipRight(mayWrite(op, scope), isClosed(scope) ? closedRecord(op) : Effect.void)
+
       const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : mutation.id)
-      const records = Array.from(yield* store.get(viewer, ids), Option.toArray).flat()
-      if (records.some(isGlobal)) return yield* notOwned(op)
+      yield* Effect.forEach(Array.from(yield* store.get(viewer, ids), Option.toArray).flat(), standing)
+      for (const mutation of mutations) {
+        if (mutation._tag !== "Put") continue
+        const { scope } = mutation.draft
+        yield* mayWrite(op, scope)
+        if (Viewer.sees(viewer, scope) && isClosed(scope)) return yield* closedScope(op)
+      }
       for (const mutation of mutations) {
         const isOfThePast = mutation._tag === "Restore" || (mutation._tag === "Forget" && mutation.purge === true)
-        if (!isOfThePast || !Viewer.sees(viewer, Global)) continue
+        if (!isOfThePast) continue
         const revisions = yield* store.history(Viewer.system(viewer.tenant), mutation.id, 1_000)
         const visible = revisions[0] !== undefined && Viewer.sees(viewer, revisions[0].scope) // else it is not there
         const meant = mutation._tag === "Restore"
           ? revisions.find(({ revision }) => revision === mutation.revision)
           : revisions[0]
-        if (visible && meant && isGlobal(meant)) return yield* notOwned(op)
+        if (visible && meant) yield* standing(meant)
       }
     })
 
@@ -89,17 +104,19 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
     viewer: Viewer.Viewer,
     mutations: ReadonlyArray<MemoryMutation>,
     write: Effect.Effect<A, MemoryError.MemoryError>,
-    changed: (result: A) => ReadonlyArray<Changed>
+    changed: (result: A) => ReadonlyArray<Changed>,
+    origin: Origin = "user"
   ): Effect.Effect<A, MemoryError.MemoryError> =>
-    told(viewer, Effect.zipRight(own(op, viewer, mutations), write), changed, mutations)
+    told(viewer, Effect.zipRight(own(op, viewer, mutations, origin), write), changed, mutations)
 
-  const forget = (op: string, viewer: Viewer.Viewer, ids: ReadonlyArray<MemoryId>, options: Purge | undefined) =>
+  const forget = (op: string, viewer: Viewer.Viewer, ids: ReadonlyArray<MemoryId>, options?: Forgetting) =>
     change(
       op,
       viewer,
       ids.map((id): MemoryMutation => ({ _tag: "Forget", id, purge: options?.purge })),
-      store.forget(viewer, ids, options),
-      (there) => ids.map((id, i): Changed => ({ id, outcome: there[i] ? "forgotten" : "absent" }))
+      store.forget(viewer, ids, { purge: options?.purge }),
+      (there) => ids.map((id, i): Changed => ({ id, outcome: there[i] ? "forgotten" : "absent" })),
+      options?.origin
     )
 
   return {
@@ -113,23 +130,28 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
         viewer,
         [{ _tag: "Put", draft, ifRevision: options?.ifRevision }],
         Effect.map(store.put(viewer, [draft], options), ([put]) => put!), // one in, one out
-        ({ outcome, record }) => [{ id: record.id, outcome, record }]
+        ({ outcome, record }) => [{ id: record.id, outcome, record }],
+        options?.origin
       ),
-    update: (viewer: Viewer.Viewer, id: MemoryId, patch: Patch, options?: MemoryStore.IfRevision) =>
+    update: (
+      viewer: Viewer.Viewer,
+      id: MemoryId,
+      patch: Patch,
+      { ifRevision, origin }: MemoryStore.IfRevision & Decided = {}
+    ) =>
       change(
         "update",
         viewer,
-        [{ _tag: "Update", id, patch, ...options }],
-        store.update(viewer, id, patch, options),
-        (record) => [
-          { id, outcome: "updated", record }
-        ]
+        [{ _tag: "Update", id, patch, ifRevision }],
+        store.update(viewer, id, patch, { ifRevision }),
+        (record) => [{ id, outcome: "updated", record }],
+        origin
       ),
     apply: (viewer: Viewer.Viewer, mutations: ReadonlyArray<MemoryMutation>, op = "apply") =>
       change(op, viewer, mutations, store.apply(viewer, mutations), (applied) => applied),
-    forget: (viewer: Viewer.Viewer, id: MemoryId, options?: Purge) =>
+    forget: (viewer: Viewer.Viewer, id: MemoryId, options?: Forgetting) =>
       Effect.map(forget("forget", viewer, [id], options), ([there]) => there === true),
-    forgetAll: (viewer: Viewer.Viewer, filter: MemoryFilter, options?: Purge) =>
+    forgetAll: (viewer: Viewer.Viewer, filter: MemoryFilter, options?: Omit<Forgetting, "origin">) =>
       Effect.gen(function*() {
         if (options?.purge && Purging.isMeant(filter)) {
           yield* Purging.purge(store, viewer, filter.scope) // first, so that none of it becomes a memory meanwhile
@@ -143,8 +165,10 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
           Stream.grouped(1_000),
           Stream.runCollect
         )
-        const there = yield* Effect.forEach(meant, (ids) =>
-          forget("forgetAll", viewer, Chunk.toReadonlyArray(ids), options))
+        const there = yield* Effect.forEach(
+          meant,
+          (ids) => forget("forgetAll", viewer, Chunk.toReadonlyArray(ids), options)
+        )
         // what was forgotten before is a tombstone still
         if (options?.purge) {
           yield* store.compact
@@ -154,5 +178,9 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
   }
 }
 
-/** Instructions are for the store to refuse, as read-only. */
-const isGlobal = ({ scope, source }: MemoryRecord): boolean => scope === Global && source.origin !== "instructions"
+const deniedGlobal = (op: string) =>
+  MemoryError.make("not_owned", { op, message: "Global memory is not to be changed here: globalWrites is deny" })
+const closedRecord = (op: string) => MemoryError.make("not_owned", { op, message: `the record is shared: ${closed}` })
+const closedScope = (op: string) => MemoryError.make("invalid_scope", { op, message: `the scope is shared: ${closed}` })
+const closed =
+  "a model writes only scopes that hold the user, or every id of a viewer without one; sharedWrites of the spec opens more"

@@ -85,12 +85,12 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   const start = (viewer: Viewer.Viewer, sessionId: string) =>
     Effect.gen(function*() {
-      const { scope } = yield* check("start", Scoped, { scope: { ...idsOf(viewer), sessionId } })
+      const { scope } = yield* check("start", Scoped, { scope: { ...Viewer.idsOf(viewer), sessionId } })
       if (viewer.sessionId !== undefined && !same(viewer.sessionId, sessionId)) {
         const message = "a viewer starts only the session that it names"
         return yield* MemoryError.make("invalid_scope", { op: "start", message })
       }
-      const own = new Viewer.Viewer({ ...viewer, sessionId })
+      const own = Viewer.narrowed(viewer, { sessionId })
       const { filter, reader } = reading(viewer)
       const known = Array.from(
         yield* Stream.runCollect(store.stream(reader, { ...filter, kinds: [learnings.kind.name], limit: 1_000 }))
@@ -152,18 +152,21 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
-/** As whom, and of what, so that a viewer of exactly its scope is shown that scope's sessions, and nothing else that is narrower. */
+/**
+ * The viewer and the filter that show a viewer of exactly its scope that scope's sessions, and nothing else that is narrower.
+ * A viewer without ids has no sessions of its own, and is shown what the store shows it.
+ */
 const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly filter: Pick<MemoryFilter, "where"> } => {
-  if (Viewer.isSystem(viewer) || viewer.reach === "within") return { reader: viewer, filter: {} }
-  const others = fields.filter((field) => field !== "sessionId" && viewer[field] === undefined)
+  const ids = Viewer.idsOf(viewer)
+  if (Viewer.isSystem(viewer) || viewer.reach !== "exact" || Object.keys(ids).length === 0) {
+    return { reader: viewer, filter: {} }
+  }
+  const others = fields.filter((field) => field !== "sessionId" && ids[field] === undefined)
   return {
-    reader: new Viewer.Viewer({ ...viewer, reach: "within" }),
+    reader: Viewer.make({ ...ids, tenant: viewer.tenant, reach: "within" }),
     filter: { where: Object.fromEntries(others.map((field) => [`scope.${field}`, { exists: false }])) }
   }
 }
-
-const idsOf = (viewer: Viewer.Viewer) =>
-  Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))
 
 const sessionOf = ({ scope }: MemoryRecord): string | undefined => scope === Global ? undefined : scope.sessionId
 

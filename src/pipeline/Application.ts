@@ -15,6 +15,7 @@ import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
+import * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "../host/Completion.ts"
 import type * as Embedder from "../host/Embedder.ts"
@@ -81,10 +82,10 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
 
   return (viewer, messages, options, write) =>
     Effect.gen(function*() {
-      const scope = yield* scopeFor(viewer, options.scope)
+      const scope = yield* scopeFor(viewer, options)
       const turns = Turns.read(messages, options)
       const origin = options.origin ?? "pipeline"
-      const trust = Turns.trustOf(turns, options.trust)
+      const trust = Sharing.trustIn(viewer, scope, Turns.trustOf(turns, options.trust)) // the batch may be written by the library
       const apply = (mutations: ReadonlyArray<MemoryMutation>): Io<ReadonlyArray<Applied>> =>
         write && mutations.length > 0
           ? (options.apply ?? store.apply)(viewer, mutations, { origin, trust })
@@ -164,9 +165,18 @@ const unseen = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyA
     return turns.filter((turn) => turn._tag !== "Put" || turn.draft.id === undefined || !there.has(turn.draft.id))
   })
 
-const scopeFor = (viewer: Viewer.Any, scope: MemoryScope.MemoryScope): Io<MemoryScope.MemoryScope> => {
-  if (isScope(scope) && Viewer.sees(viewer, scope)) return Effect.succeed(MemoryScope.normalise(scope))
-  const message = isScope(scope) ? "a viewer writes only where it sees" : "scope: at least one id, and each a ScopeId"
+const scopeFor = (
+  viewer: Viewer.Any,
+  { scope, sharedWrites }: Pick<Options, "scope" | "sharedWrites">
+): Io<MemoryScope.MemoryScope> => {
+  const message = !isScope(scope)
+    ? "scope: at least one id, and each a ScopeId"
+    : !Viewer.sees(viewer, scope)
+    ? "a viewer writes only where it sees"
+    : !Sharing.mayWrite(viewer, scope, sharedWrites)
+    ? "scope: shared with others, who would read what is remembered here; sharedWrites opens it"
+    : undefined
+  if (message === undefined) return Effect.succeed(MemoryScope.normalise(scope))
   return MemoryError.make("invalid_scope", { op: "remember", message })
 }
 

@@ -12,6 +12,7 @@ import { Applied, inverse as inverseOf, MemoryMutation } from "../domain/MemoryM
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
+import type { SharedWrites } from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { Embedder } from "../host/Embedder.ts"
@@ -28,6 +29,8 @@ import * as Recall from "./Recall.ts"
 export interface Options extends MemoryStore.Provenance {
   /** Of all that is written, and of the neighbours compared with: exactly this. */
   readonly scope: MemoryScope
+  /** Shared scopes that may be written for a viewer that names a user, session or actor: see `Sharing`. Default none. */
+  readonly sharedWrites?: SharedWrites | undefined
   /** `false`: each turn as it is, no model, no vectors yet. Default true. */
   readonly infer?: boolean | undefined
   /** Default `soft`: closed and kept. */
@@ -65,7 +68,7 @@ export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
 /** Encodable: what was planned, what became of it, and for whom. */
 export const Receipt = Schema.Struct({
-  viewer: Schema.Union(Viewer.Viewer, Viewer.System),
+  viewer: Schema.Union(Viewer.System, Viewer.Stored),
   mutations: Schema.Array(MemoryMutation),
   /** Empty for a plan. */
   applied: Schema.Array(Applied),

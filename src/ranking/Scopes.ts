@@ -33,8 +33,8 @@ export class Scopes {
     if (viewer.reach === "exact") {
       return subsets(viewer).flatMap((scope) => this.#numbers.get(MemoryScope.key(scope)) ?? [])
     }
+    if (viewer.reach === "everyone") return this.#numbers.has(internal) ? this.#ofOthers() : undefined
     const ids = idsOf(viewer)
-    if (ids.length === 0) return this.#numbers.has(internal) ? this.#ofOthers() : undefined
     const having = ids.map((id) => this.#having.get(id) ?? [])
     const fewest = having.reduce((least, scopes) => scopes.length < least.length ? scopes : least)
     return ids.length === 1 ? fewest : fewest.filter((number) => Viewer.sees(viewer, this.all[number]!))

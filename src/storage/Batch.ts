@@ -9,6 +9,8 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import { dedupeKey, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import type { MemoryScope } from "../domain/MemoryScope.ts"
+import { trustIn } from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { earlier, isLive } from "./Catalog.ts"
 import type { Change } from "./Changes.ts"
@@ -60,6 +62,11 @@ export const plan = (input: Input): Result<Plan> =>
       rows.set(id, next)
     }
 
+    /** The circumstances of a write into this scope: instructions keep the trust of their file. */
+    const into = (scope: MemoryScope): Version.Circumstances =>
+      origin === "instructions"
+        ? input
+        : { ...input, provenance: { ...provenance, trust: trustIn(viewer, scope, provenance.trust ?? 1) } }
     const stored = (record: MemoryRecord): Stored => ({
       record,
       forgotten: false,
@@ -116,7 +123,7 @@ export const plan = (input: Input): Result<Plan> =>
           const { draft } = mutation
           if (draft.id === undefined) {
             if (mutation.ifRevision !== undefined) return yield* Either.left(invalid(op, "ifRevision: needs an id"))
-            const record = yield* legal(Version.created(id, draft, input, 1))
+            const record = yield* legal(Version.created(id, draft, into(draft.scope), 1))
             const next = stored(record)
             const equal = next.dedupeKey === undefined ? undefined : holderOf(next.dedupeKey)
             if (equal) {
@@ -130,7 +137,7 @@ export const plan = (input: Input): Result<Plan> =>
           if (row && !visible(row)) return yield* fail("invalid_id", id, "this id cannot be used")
           if (row) yield* writable(row) // forgotten ones too: their id is their file's
           yield* standsAt(id, there(row) ? row : undefined, mutation.ifRevision)
-          const fresh = Version.created(id, draft, input, (row?.record.revision ?? 0) + 1)
+          const fresh = Version.created(id, draft, into(draft.scope), (row?.record.revision ?? 0) + 1)
           const record = yield* legal(there(row) ? Version.replaced(row.record, fresh, draft, now) : fresh)
           applied.push({ id, outcome: there(row) ? "updated" : "created", before, record })
           write(id, stored(record))
@@ -140,7 +147,9 @@ export const plan = (input: Input): Result<Plan> =>
           if (!there(row)) return yield* fail("not_found", id, "there is no such record")
           yield* writable(row)
           yield* standsAt(id, row, mutation.ifRevision)
-          const record = yield* legal(Version.patched(row.record, mutation.patch, provenance, now))
+          const record = yield* legal(
+            Version.patched(row.record, mutation.patch, into(row.record.scope).provenance, now)
+          )
           write(id, stored(record))
           applied.push({ id, outcome: "updated", before, record })
           break

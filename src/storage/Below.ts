@@ -38,7 +38,7 @@ export const make = (below: Service, kinds: ReadonlyMap<string, MemoryKind.Memor
       Effect.gen(function*() {
         const now = yield* Clock.currentTimeMillis
         const all = yield* below.get(Viewer.system(tenant), ids)
-        const seen = yield* below.get(everyone(tenant), ids)
+        const seen = yield* below.get(Viewer.everyone(tenant), ids)
         // the library's own rows are nobody's to see; of a list tombstones are no part
         const own = all.flatMap((found) =>
           Option.isSome(found) && isInternal(found.value.scope) ? [found.value.id] : []
@@ -59,7 +59,7 @@ export const make = (below: Service, kinds: ReadonlyMap<string, MemoryKind.Memor
       Effect.gen(function*() {
         const now = yield* Clock.currentTimeMillis
         const all = yield* below.history(Viewer.system(tenant), id, limit)
-        const sinceTombstone = yield* below.history(everyone(tenant), id, limit)
+        const sinceTombstone = yield* below.history(Viewer.everyone(tenant), id, limit)
         return all.map((record, n) =>
           stored(
             tenant,
@@ -89,6 +89,3 @@ export const draftOf = (record: MemoryRecord): Draft => ({
   expiresAt: record.expiresAt,
   source: record.source
 })
-
-/** Sees all that any viewer sees. */
-const everyone = (tenant: string) => Viewer.make({ tenant, reach: "within" })

@@ -19,6 +19,7 @@ import type { Capabilities, Primitives, Service, Stored } from "./MemoryStore.ts
 import * as Rows from "./Rows.ts"
 import * as Usage from "./Usage.ts"
 import * as Vectors from "./Vectors.ts"
+import * as ViewerCheck from "./ViewerCheck.ts"
 
 const duration = Metric.timer("memory_store_duration", "How long the operations of a store take")
 
@@ -96,7 +97,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
 
     const usage = primitives.usage ?? Usage.make(get)
 
-    const service: Service = {
+    const service = ViewerCheck.make({
       name,
       capabilities,
       ...Calls.writes((op, viewer, mutations, provenance) =>
@@ -167,7 +168,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       }),
       ingest: Option.fromNullable(primitives.ingest),
       tools: primitives.tools ?? (() => [])
-    }
+    })
     yield* service.compact
     return service
   })

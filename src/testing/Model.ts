@@ -170,7 +170,7 @@ export const make = ({ history, kinds }: Options): Model => {
             links: draft.links ?? [],
             data: draft.data ?? {},
             metadata: draft.metadata ?? {},
-            source: clean({ ...draft.source, origin, trust }),
+            source: clean({ ...draft.source, origin, trust: trusted(viewer, draft.scope, origin, trust) }),
             createdAt: there ? row.record.createdAt : now,
             updatedAt: there ? now : undefined,
             validAt: draft.validAt ?? (there ? row.record.validAt : now),
@@ -191,7 +191,7 @@ export const make = ({ history, kinds }: Options): Model => {
         if (!there) return { refused: "not_found" }
         if (readOnly) return { refused: "read_only" }
         if (late) return { refused: "conflict" }
-        const record = patched(row.record, mutation.patch, trust, now)
+        const record = patched(row.record, mutation.patch, trusted(viewer, row.record.scope, origin, trust), now)
         if (record.summary === "" || isExpired(record, now)) return { refused: "invalid_draft" }
         write(record)
         return { id, outcome: "updated", before, record }
@@ -264,6 +264,13 @@ const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
     : [(field: typeof fields[number]) => viewer[field], on]
   return fields.every((field) => asked(field) === undefined || asked(field) === asker(field))
 }
+
+/** A user's word in a scope without a user is worth 2 at best, but for instructions. */
+const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 0 | 1 | 2 | 3): typeof trust =>
+  origin === "instructions" || isSystem(viewer) || viewer.userId === undefined ||
+    (scope !== "global" && scope.userId !== undefined)
+    ? trust
+    : Math.max(2, trust) as typeof trust
 
 const isExpired = (record: MemoryRecord, now: number): boolean => (record.expiresAt ?? Infinity) <= now
 

@@ -52,7 +52,7 @@ export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer
   Viewer.make({ userId: "ada", agentId: "pilot" }),
   Viewer.make({ userId: "ada", reach: "within" }),
   Viewer.make({ agentId: "pilot", reach: "within" }),
-  Viewer.make({ reach: "within" }),
+  Viewer.everyone(),
   Viewer.make({ tenant: "elsewhere", userId: "ada" }),
   Viewer.system(),
   Viewer.system("elsewhere")

@@ -70,8 +70,16 @@ describe("MemoryTools.make", () => {
       assert.deepStrictEqual(yield* scopes(pilot), same("[\"global\",\"agent\",\"run\"]"))
       assert.deepStrictEqual(
         yield* scopes(Viewer.make({ userId: "ada", agentId: "pilot", sessionId: "s" })),
-        same("[\"global\",\"user\",\"agent\",\"session\"]")
+        { remember: "[\"user\",\"session\"]", recall: "[\"global\",\"user\",\"agent\",\"session\"]" }
       )
+      assert.deepStrictEqual(
+        yield* scopes(Viewer.make({ userId: "ada", agentId: "pilot", runId: "r" }), { sharedWrites: ["agent"] }),
+        { remember: "[\"user\",\"agent\",\"run\"]", recall: "[\"global\",\"user\",\"agent\",\"run\"]" }
+      )
+      assert.deepStrictEqual(yield* scopes(Viewer.make({ agentId: "pilot", sessionId: "s" })), {
+        remember: "[\"session\"]",
+        recall: "[\"global\",\"agent\",\"session\"]"
+      })
       assert.deepStrictEqual(yield* scopes(pilot, { globalWrites: "deny" }), {
         remember: "[\"agent\",\"run\"]",
         recall: "[\"global\",\"agent\",\"run\"]"

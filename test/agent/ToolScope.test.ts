@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as FastCheck from "effect/FastCheck"
-import * as Option from "effect/Option"
 import * as ToolScope from "../../src/agent/ToolScope.ts"
 import { matches } from "../../src/domain/MemoryFilter.ts"
 import { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import * as Sharing from "../../src/domain/Sharing.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemorySpec from "../../src/harness/MemorySpec.ts"
 
 describe("ToolScope", () => {
   const ids = FastCheck.record({
@@ -18,7 +19,7 @@ describe("ToolScope", () => {
 
   const [note] = FastCheck.sample(Arbitrary.make(MemoryRecord), { seed: 1, numRuns: 1 })
 
-  it("what a viewer may write it sees, what it sees goes by a name that it may read, and what goes by a name is told from all else by its filter", () => {
+  it("offers only scopes that the viewer sees and a model may write; every record in sight has a readable name, by which a filter finds it", () => {
     const scope = FastCheck.oneof(
       FastCheck.constant("global" as const),
       ids.filter((scope) => Object.keys(scope).length > 0)
@@ -28,11 +29,13 @@ describe("ToolScope", () => {
         ids,
         FastCheck.constantFrom("exact" as const, "within" as const),
         scope,
-        (fields, reach, scope) => {
-          const viewer = Viewer.make({ ...fields, reach })
-          for (const name of ToolScope.writable(viewer)) {
-            const own = Option.getOrThrow(ToolScope.scopeOf(viewer, name))
+        FastCheck.subarray(["agent" as const, "global" as const]),
+        (fields, reach, scope, sharedWrites) => {
+          const viewer = Object.keys(fields).length === 0 ? Viewer.make({}) : Viewer.make({ ...fields, reach })
+          const spec = MemorySpec.make({ sharedWrites })
+          for (const [name, own] of ToolScope.writable(viewer, spec)) {
             assert.isTrue(Viewer.sees(viewer, own))
+            assert.isTrue(Sharing.mayWrite(viewer, own, spec.sharedWrites))
             assert.strictEqual(ToolScope.nameOf(own), name)
           }
           const record = new MemoryRecord({ ...note!, scope }, { disableValidation: true })

@@ -67,8 +67,7 @@ const keptBy = (
 const erased: MemoryStore.Stored = Object.freeze({ record: {} as MemoryRecord, forgotten: true }) // never looked into
 
 /** Whoever asks sees every scope; not what is forgotten, expired or another tenant's. */
-const all = (viewer: Viewer.Any) =>
-  Viewer.isSystem(viewer) ? viewer : Viewer.make({ tenant: viewer.tenant, reach: "within" })
+const all = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? viewer : Viewer.everyone(viewer.tenant)
 const system = (viewer: Viewer.Any) => Viewer.system(viewer.tenant)
 const changed = (record: MemoryRecord, fields: Partial<MemoryRecord>) =>
   new MemoryRecord({ ...record, ...fields }, { disableValidation: true })
@@ -108,6 +107,18 @@ const folding = (says: (record: MemoryRecord) => string): Store =>
 
 const mutants: Readonly<Record<string, Store>> = {
   "get skips the viewer check": broken((store) => ({ get: (viewer, ids) => store.get(all(viewer), ids) })),
+  "a plain object passes for a viewer": broken((store) => ({
+    links: (viewer, id) => Viewer.isAny(viewer) ? store.links(viewer, id) : store.links(Viewer.system(), id)
+  })),
+  "a call for no viewer dies": broken((store) => ({
+    uses: (viewer, ids) => Viewer.isAny(viewer) ? store.uses(viewer, ids) : Effect.die("not a viewer")
+  })),
+  "a user's word in a shared scope is fully trusted": keptBy((old, next) => [
+    next && next.record.source.trust === 2 && next.record.scope === "global"
+      ? { ...next, record: changed(next.record, { source: { ...next.record.source, trust: 1 } }) }
+      : next ?? erased,
+    ...old
+  ]),
   "list skips the viewer check": broken((store) => ({ list: (viewer, filter) => store.list(all(viewer), filter) })),
   "search skips the viewer check": broken((store) => ({ search: (viewer, query) => store.search(all(viewer), query) })),
   "stream skips the viewer check": broken((store) => ({

@@ -1,9 +1,13 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import { stableId } from "../../src/domain/MemoryId.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import { MemoryRecord, type Source } from "../../src/domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../../src/domain/MemoryScope.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
 import * as IndexBlock from "../../src/harness/IndexBlock.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 
 const record = (summary: string, scope: MemoryScope, createdAt: number, source: Partial<Source> = {}) =>
   new MemoryRecord({
@@ -86,22 +90,49 @@ describe("IndexBlock", () => {
     )
   })
 
-  it("shows of Global trust 0 and 1, of one's own up to 2, of instructions nothing", () => {
-    const shown = ([0, 1, 2, 3] as const).flatMap((trust) => [
-      record(`global ${trust}`, "global", trust, { trust }),
-      record(`own ${trust}`, pilot, trust, { trust })
-    ])
-    const instructions = record("Project instructions", "global", 9, { origin: "instructions", trust: 0 })
-    const { text } = IndexBlock.render([...shown, instructions], { maxEntries: 30 })
-    assert.deepStrictEqual(Array.from(text.matchAll(/\] (\w+ \d) \(/g), ([, name]) => name), [
-      "global 1",
-      "global 0",
-      "own 2",
-      "own 1",
-      "own 0"
-    ])
-    assert.notInclude(text, "Project instructions")
-  })
+  it.effect("shows trust 2 only in scopes that hold a user, session or actor of the viewer, and never instructions", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const scopes: Readonly<Record<string, MemoryScope>> = {
+        global: "global",
+        agent: { agentId: "pilot" },
+        user: { userId: "ada" },
+        session: { userId: "ada", sessionId: "s" },
+        visit: { agentId: "pilot", sessionId: "s" },
+        actor: { agentId: "pilot", actorId: "eve" }
+      }
+      for (const [name, scope] of Object.entries(scopes)) {
+        for (const trust of [0, 1, 2, 3] as const) {
+          yield* store.put(Viewer.system(), [{ scope, kind: "user", summary: `${name} ${trust}`, body: "" }], { trust })
+        }
+      }
+      yield* store.put(Viewer.system(), [{ scope: "global", kind: "reference", summary: "Instructions", body: "" }], {
+        origin: "instructions",
+        trust: 0
+      })
+      const shown = (viewer: Viewer.Viewer) =>
+        Effect.gen(function*() {
+          const { text } = yield* IndexBlock.read(store, viewer, yield* MemoryKind.Kinds, 100)
+          return Array.from(text.matchAll(/\] (\w+(?: \d)?) \(/g), ([, name]) => name!).sort()
+        })
+      const upTo = (most: number, ...names: ReadonlyArray<string>) =>
+        names.flatMap((name) => Array.from({ length: most + 1 }, (_, trust) => `${name} ${trust}`))
+
+      assert.deepStrictEqual(
+        yield* shown(Viewer.make({ userId: "ada", agentId: "pilot", sessionId: "s" })),
+        [...upTo(1, "global", "agent"), ...upTo(2, "user", "session", "visit")].sort()
+      )
+      assert.deepStrictEqual(yield* shown(Viewer.make({ agentId: "pilot", runId: "r" })), upTo(1, "agent", "global"))
+      assert.deepStrictEqual(
+        yield* shown(Viewer.make({ agentId: "pilot", actorId: "eve" })),
+        [...upTo(2, "actor"), ...upTo(1, "agent", "global")].sort()
+      )
+      assert.deepStrictEqual(
+        yield* shown(Viewer.make({ agentId: "pilot", reach: "within" })),
+        upTo(1, "actor", "agent", "visit").sort()
+      )
+      assert.deepStrictEqual(yield* shown(Viewer.everyone()), upTo(1, ...Object.keys(scopes)).sort())
+    }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   it("nothing a record says leaves its line", () => {
     const attacks = [

@@ -116,9 +116,9 @@ describe("MemoryService.index", () => {
       const { ids, leftOut, text } = yield* memory.index
       assert.deepStrictEqual(
         new Set(Array.from(text.matchAll(/\[user\] (.+) \(/g), ([, summary]) => summary)),
-        new Set(["for all", "mine", "this run", "derived"])
+        new Set(["for all", "mine", "this run"])
       )
-      assert.deepStrictEqual([ids.length, leftOut], [4, 0])
+      assert.deepStrictEqual([ids.length, leftOut], [3, 0])
       assert.strictEqual(yield* MemoryService.renderMemoryIndex, text)
     }).pipe(run(pilot)))
 
@@ -130,7 +130,7 @@ describe("MemoryService.index", () => {
       yield* memory.put(draft("ada"))
       yield* memory.put(draft("today", { scope: { userId: "ada", sessionId: "today" } }))
       assert.lengthOf((yield* memory.index).ids, 2)
-      const everything = MemoryService.as(Viewer.make({ reach: "within" }))
+      const everything = MemoryService.as(Viewer.everyone())
       assert.lengthOf((yield* memory.index.pipe(everything)).ids, 3)
     }).pipe(run(Viewer.make({ userId: "ada", reach: "within" }))))
 

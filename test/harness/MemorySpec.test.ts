@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as FastCheck from "effect/FastCheck"
+import * as Schema from "effect/Schema"
 import { sha256 } from "../../src/domain/Digest.ts"
 import { type Json, JsonObject } from "../../src/domain/Payload.ts"
 import * as MemorySpec from "../../src/harness/MemorySpec.ts"
@@ -24,7 +25,7 @@ const reversed = (json: Json): Json =>
 
 describe("MemorySpec", () => {
   it("has the defaults of the seed", () => {
-    assert.deepStrictEqual({ ...MemorySpec.make() }, defaults)
+    assert.deepStrictEqual<object>({ ...MemorySpec.make() }, defaults)
     assert.deepStrictEqual({ ...new MemorySpec.InstructionFilesConfig({}) }, {
       filenames: ["AGENTS.md", "CLAUDE.md"],
       maxBytesPerFile: 16_384,
@@ -51,6 +52,18 @@ describe("MemorySpec", () => {
     assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
   })
 
+  it("keeps the hash of specs that were written before there was sharedWrites, which counts as a set", () => {
+    const hash = (memory: unknown) => MemorySpec.hashSpec({ memory })
+    const old = hash(defaults)
+    assert.strictEqual(hash(MemorySpec.make({ sharedWrites: [] })), old)
+    assert.strictEqual(hash({ ...MemorySpec.make() }), old)
+    assert.strictEqual(hash(Schema.encodeSync(MemorySpec.MemorySpec)(MemorySpec.make())), old)
+    assert.strictEqual(
+      hash(MemorySpec.make({ sharedWrites: ["agent", "global"] })),
+      hash(MemorySpec.make({ sharedWrites: ["global", "agent", "global"] }))
+    )
+  })
+
   it("each option changes the hash, and no two alike", () => {
     const specs = [
       {},
@@ -59,7 +72,9 @@ describe("MemorySpec", () => {
       { maxIndexEntries: 31 },
       { allowForget: true },
       { writesPerTurn: 0 },
-      { globalWrites: "deny" as const }
+      { globalWrites: "deny" as const },
+      { sharedWrites: ["agent" as const] },
+      { sharedWrites: ["agent" as const, "global" as const] }
     ].map((memory) => ({ memory: MemorySpec.make(memory) }))
     const configs = [
       { filenames: ["AGENTS.md"] },

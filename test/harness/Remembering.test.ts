@@ -111,7 +111,7 @@ describe("MemoryService remembers", () => {
   it.effect("a receipt is undone from its JSON, however the viewer's ids are spelt", () =>
     Effect.gen(function*() {
       const memory = yield* service
-      const jose = Viewer.make({ userId: "José", agentId: undefined })
+      const jose = Viewer.make({ userId: "José" })
       const receipt = yield* memory.remember(turns, { scope: { userId: "José" } }).pipe(MemoryService.as(jose))
       const json = JSON.stringify(yield* Schema.encode(MemoryPipeline.Receipt)(receipt))
       const read = yield* Schema.decode(Schema.parseJson(MemoryPipeline.Receipt))(json)

@@ -71,7 +71,10 @@ export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer
     { agentId: "pilot" },
     { userId: "ada", agentId: "pilot" },
     { userId: "ada", agentId: "pilot", runId: "r", sessionId: "s", actorId: "eve" }
-  ].flatMap((ids) => [Viewer.make(ids), Viewer.make({ ...ids, reach: "within" })])
+  ].flatMap((ids) => [
+    Viewer.make(ids),
+    Object.keys(ids).length === 0 ? Viewer.everyone() : Viewer.make({ ...ids, reach: "within" })
+  ])
 )
 
 export const anyRecord = (names: number): FastCheck.Arbitrary<MemoryRecord.MemoryRecord> =>

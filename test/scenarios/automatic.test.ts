@@ -99,7 +99,7 @@ describe("isolation, through the whole manager", () => {
   const viewer = FastCheck.tuple(
     ids,
     FastCheck.constantFrom("default", "elsewhere"),
-    FastCheck.constantFrom<Viewer.Reach>("exact", "within")
+    FastCheck.constantFrom("exact" as const, "within" as const)
   ).map(([ids, tenant, reach]) => Viewer.make({ ...ids, tenant, reach }))
   const step = FastCheck.tuple(viewer, FastCheck.constantFrom("turn", "tool", "accept"))
   const worlds = FastCheck.array(step, { minLength: 4, maxLength: 10 })

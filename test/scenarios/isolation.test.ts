@@ -16,8 +16,12 @@ const scope: FastCheck.Arbitrary<MemoryScope> = FastCheck.oneof(
   ids.filter((all) => Object.keys(all).length > 0).map((all): MemoryScope => all)
 )
 const tenant = FastCheck.constantFrom("default", "elsewhere")
-const viewer = FastCheck.tuple(ids, tenant, FastCheck.constantFrom<Viewer.Reach>("exact", "within"))
-  .map(([all, tenant, reach]) => Viewer.make({ ...all, tenant, reach }))
+const viewer = FastCheck.tuple(ids, tenant, FastCheck.constantFrom("exact" as const, "within" as const))
+  .map(([all, tenant, reach]) =>
+    Object.keys(all).length === 0 && reach === "within"
+      ? Viewer.everyone(tenant)
+      : Viewer.make({ ...all, tenant, reach })
+  )
 const world = FastCheck.record({
   records: FastCheck.array(FastCheck.tuple(tenant, scope), { minLength: 5, maxLength: 15 }),
   viewer

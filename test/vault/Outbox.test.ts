@@ -214,7 +214,7 @@ describe("forgetAll with purge", () => {
       yield* waits(2)
       yield* forgets(store, ada, { scope: { userId: "ada" }, limit: 3 })
       yield* waits(1)
-      yield* forgets(store, Viewer.make({ reach: "within" }))
+      yield* forgets(store, Viewer.everyone())
       yield* waits(0)
       yield* waits(1, "elsewhere")
     }))

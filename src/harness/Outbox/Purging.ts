@@ -4,7 +4,7 @@ import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
-import { Global, matchesScope, type MemoryScope } from "../../domain/MemoryScope.ts"
+import { matchesScope, type MemoryScope } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as Kept from "./Kept.ts"
@@ -50,6 +50,5 @@ export const purge = (
   })
 
 const isWithin = (viewer: Viewer.Viewer, whose: MemoryScope): boolean => {
-  const own = Viewer.scopeOf(viewer)
-  return own === Global && viewer.reach === "within" ? true : matchesScope(whose, own)
+  return viewer.reach === "everyone" || matchesScope(whose, Viewer.scopeOf(viewer))
 }

@@ -5,6 +5,7 @@ import * as MemoryError from "../../domain/MemoryError.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../../domain/MemoryScope.ts"
+import * as Sharing from "../../domain/Sharing.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryPipeline from "../../pipeline/MemoryPipeline.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
@@ -60,7 +61,7 @@ export const make = ({ ledger, listener, options, pipeline, store, timeout }: {
     read: (lane, batches) =>
       Effect.gen(function*() {
         const { session, viewer } = lane
-        const scope = yield* scopeOf(options, viewer)
+        const { scope, sharedWrites } = yield* targetOf(options, viewer)
         const entries = yield* Kept.entries(store, viewer.tenant, batches)
         if (extractor === "ingest" && store.ingest._tag === "Some") {
           for (const run of runs(entries)) {
@@ -84,6 +85,7 @@ export const make = ({ ledger, listener, options, pipeline, store, timeout }: {
           session,
           ...options.options,
           scope,
+          sharedWrites,
           line: Rows.keyOf(lane),
           sequence: entries.map(({ sequence }) => sequence),
           apply
@@ -118,16 +120,28 @@ export const make = ({ ledger, listener, options, pipeline, store, timeout }: {
   }
 }
 
-/** Whom what is said is about. */
-export const scopeOf = ({ options }: ExtractionConfig, viewer: Viewer.Viewer): Io<MemoryScope> => {
+/**
+ * The scope that a viewer's messages are extracted into, and the shared scopes that are open to it. `about: "agent"` is
+ * consent to share what visitors without a user say; what a user says is shared only where `sharedWrites` says `agent`.
+ * `invalid_scope` where the scope is closed, or would be Global without anybody having said so.
+ */
+export const targetOf = (
+  { about, options }: ExtractionConfig,
+  viewer: Viewer.Viewer
+): Io<{ readonly scope: MemoryScope; readonly sharedWrites: Sharing.SharedWrites }> => {
   const { agentId, userId } = viewer
-  const scopes = options?.scope !== undefined
-    ? [options.scope]
-    : [userId !== undefined && { userId }, agentId !== undefined && { agentId }, Viewer.scopeOf(viewer)]
-  const scope = scopes.find((scope) => scope !== false && Viewer.sees(viewer, scope))
-  return scope && (scope !== Global || options?.scope === Global)
-    ? Effect.succeed(scope)
-    : MemoryError.make("invalid_scope", { op: "append", message: "nobody that the viewer could remember it of" })
+  const sharedWrites: Sharing.SharedWrites = [
+    ...options?.sharedWrites ?? [],
+    ...about === "agent" && userId === undefined ? ["agent" as const] : []
+  ]
+  const scope = options?.scope ?? (about === "agent" ? agentId !== undefined && { agentId } : Viewer.subjectOf(viewer))
+  const isSaid = scope !== false && (scope !== Global || options?.scope === Global)
+  return isSaid && Sharing.mayWrite(viewer, scope, sharedWrites)
+    ? Effect.succeed({ scope, sharedWrites })
+    : MemoryError.make("invalid_scope", {
+      op: "append",
+      message: "there is nobody to remember this of: name a user, a session or an agent, or open sharedWrites"
+    })
 }
 
 /** Of places that follow one another. */

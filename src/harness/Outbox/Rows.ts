@@ -58,7 +58,7 @@ export const Entries = Schema.parseJson(
 export type Entry = Schema.Schema.Type<typeof Entries>[number]
 export const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))
 
-const line = { viewer: Viewer.Viewer, session: Schema.String }
+const line = { viewer: Viewer.Stored, session: Schema.String }
 const parts = { part: Schema.NonNegativeInt, parts: Schema.Int.pipe(Schema.positive()) }
 const Data = Schema.Union(
   Schema.Struct({

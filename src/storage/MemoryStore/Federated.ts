@@ -24,11 +24,12 @@ import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../../domain/MemoryFilter.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
-import type * as Viewer from "../../domain/Viewer.ts"
+import * as Viewer from "../../domain/Viewer.ts"
 import * as Calls from "../Calls.ts"
 import { invalid } from "../Check.ts"
 import * as MemoryStore from "../MemoryStore.ts"
 import * as Minting from "../Minting.ts"
+import * as ViewerCheck from "../ViewerCheck.ts"
 import * as Configuration from "./Federated/Configuration.ts"
 import * as Copying from "./Federated/Copying.ts"
 import * as Members from "./Federated/Members.ts"
@@ -156,7 +157,7 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
       description,
       maxResults,
       writable,
-      store: { ...store, ...writes(name), capabilities: { ...store.capabilities, writable } }
+      store: ViewerCheck.make({ ...store, ...writes(name), capabilities: { ...store.capabilities, writable } })
     })
 
     const federated: Service = {
@@ -187,6 +188,7 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
         }).pipe(Effect.withSpan("Federated.attach")),
       search: (viewer, query, { maxResults, stores = [] } = {}) =>
         Effect.gen(function*() {
+          if (!Viewer.isAny(viewer)) return yield* ViewerCheck.notViewer("search")
           const all = yield* members
           const asked = new Set(yield* Effect.forEach(stores, (name) => memberOf("search", all, name)))
           const { result } = yield* Reading.search(

@@ -8,7 +8,7 @@ import { type Law, law, refuses } from "../Law.ts"
 import { ada, draft, found, get, id, listed, put, system, the, whyNot } from "../Sample.ts"
 
 const row = (name: string) => draft(`tea for ${name}`, { id: id(name), scope: Internal, kind: "outbox", tags: ["tea"] })
-const viewers = [ada, Viewer.make({}), Viewer.make({ reach: "within" }), Viewer.make({ runId: "r", reach: "within" })]
+const viewers = [ada, Viewer.make({}), Viewer.everyone(), Viewer.make({ runId: "r", reach: "within" })]
 
 export const laws: ReadonlyArray<Law> = [
   law(

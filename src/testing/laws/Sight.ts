@@ -23,11 +23,11 @@ const sights: ReadonlyArray<readonly [viewer: Viewer.Any, sees: ReadonlyArray<st
   [Viewer.make({ userId: "ada", agentId: "pilot" }), ["global", "ada", "pilot", "ada pilot"]],
   [Viewer.make({ agentId: "pilot", runId: "r1" }), ["global", "pilot", "pilot run"]],
   [Viewer.make({ agentId: "pilot", runId: "r2" }), ["global", "pilot"]],
-  [Viewer.make({ reach: "within" }), Object.keys(scopes)],
+  [Viewer.everyone(), Object.keys(scopes)],
   [Viewer.make({ userId: "ada", reach: "within" }), ["ada", "ada pilot", "ada session"]],
   [Viewer.make({ agentId: "pilot", reach: "within" }), ["pilot", "pilot run", "ada pilot"]],
   [Viewer.make({ userId: "ada", sessionId: "s1", reach: "within" }), ["ada session"]],
-  [Viewer.make({ tenant: "elsewhere", reach: "within" }), []],
+  [Viewer.everyone("elsewhere"), []],
   [Viewer.make({ tenant: "elsewhere", userId: "ada" }), []],
   [Viewer.system("elsewhere"), []],
   [system, Object.keys(scopes)]

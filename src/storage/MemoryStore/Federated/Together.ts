@@ -6,6 +6,7 @@ import type * as SubscriptionRef from "effect/SubscriptionRef"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import { defaultLimit } from "../../../ranking/MemoryIndex.ts"
 import type { Capabilities, Service } from "../../MemoryStore.ts"
+import * as ViewerCheck from "../../ViewerCheck.ts"
 import type { Copying } from "./Copying.ts"
 import * as Members from "./Members.ts"
 import * as Reading from "./Reading.ts"
@@ -26,7 +27,7 @@ export const make = (
     ask: (members: Members.Members) => Effect.Effect<A, MemoryError.MemoryError>
   ): Effect.Effect<A, MemoryError.MemoryError> => Effect.withSpan(Effect.flatMap(all, ask), `Federated.${op}`)
 
-  return {
+  return ViewerCheck.make({
     name: "federated",
     capabilities: capabilities(first, primary),
     ...writes,
@@ -72,7 +73,7 @@ export const make = (
       : Option.none(),
     ingest: primary?.ingest ?? Option.none(),
     tools: (viewer) => first.flatMap(({ store }) => store.tools(viewer))
-  }
+  })
 }
 
 /** What can be promised of all that take writes. */

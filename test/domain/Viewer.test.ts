@@ -1,0 +1,100 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import * as MemoryScope from "../../src/domain/MemoryScope.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+
+const secret = "sk-canary"
+const opensNothing: ReadonlyArray<readonly [input: unknown, field: string]> = [
+  ...[...MemoryScope.fields, "tenant", "reach"].flatMap((field) =>
+    [undefined, null, "", 7, {}, [secret]].map((value) => [{ userId: "ada", [field]: value }, field] as const)
+  ),
+  [{ userId: undefined, reach: "within" }, "userId"],
+  [{ userID: "ada" }, "userID"],
+  [{ userId: "ada", reach: secret }, "reach"],
+  [{ userId: "ada", reach: "everyone" }, "reach"],
+  [{ reach: "everyone" }, "reach"],
+  [{ reach: "within" }, "reach"],
+  [{ tenant: "acme", reach: "within" }, "reach"],
+  [{ userId: `a/${secret}` }, "userId"],
+  [{ userId: "..", sessionId: "" }, "sessionId"],
+  [undefined, "ids"],
+  [null, "ids"],
+  ["ada", "ids"],
+  [["ada"], "ids"]
+]
+
+describe("Viewer", () => {
+  it.effect("refuses a key that holds no id, an unknown key, and within without ids; the error names the key and no value", () =>
+    Effect.forEach(opensNothing, ([input, field]) =>
+      Effect.gen(function*() {
+        const decoded = yield* Effect.flip(Viewer.decode(input))
+        const made = Either.try({
+          try: () => Viewer.make(input as Viewer.Input), // a caller without types
+          catch: (error) => error
+        })
+        assert.isTrue(Either.isLeft(made))
+        for (const error of [decoded, ...Either.isLeft(made) ? [made.left] : []]) {
+          assert.instanceOf(error, MemoryError.MemoryError)
+          assert.strictEqual(error.reason, "invalid_scope")
+          assert.include(error.message, field)
+          assert.notInclude(error.message, secret)
+        }
+      }), { discard: true }))
+
+  it.effect("gives the same viewer from make and from decode", () =>
+    Effect.gen(function*() {
+      const input = { tenant: "acme", userId: "ada", sessionId: "s1", reach: "within" } as const
+      assert.isTrue(Viewer.equals(yield* Viewer.decode(input), Viewer.make(input)))
+      assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
+    }))
+
+  it("gives a whole tenant only where everyone is asked for, and by its name", () => {
+    assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
+    assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
+    assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))
+    assert.isFalse(Viewer.sees(Viewer.make({}), { userId: "ada" }))
+    for (const tenant of [undefined, "", "a/b"]) {
+      assert.throws(() => Viewer.everyone(tenant), /tenant/)
+      assert.throws(() => Viewer.system(tenant), /tenant/)
+    }
+    assert.throws(() => new Viewer.Viewer({ reach: "within" }))
+    assert.throws(() => new Viewer.Viewer({ reach: "everyone", userId: "ada" }))
+  })
+
+  it("reads the whole tenant of an older queue, stored as within without ids, as everyone", () => {
+    const decode = Schema.decodeUnknownSync(Viewer.Stored)
+    const encode = Schema.encodeSync(Viewer.Stored)
+    assert.isTrue(Viewer.equals(decode({ tenant: "acme", reach: "within" }), Viewer.everyone("acme")))
+    assert.throws(() => decode({ tenant: "acme", userID: "ada", reach: "within" }))
+    for (const viewer of [Viewer.everyone("acme"), Viewer.make({ userId: "ada", reach: "within" }), Viewer.make({})]) {
+      assert.isTrue(Viewer.equals(decode(JSON.parse(JSON.stringify(encode(viewer)))), viewer))
+    }
+  })
+
+  it("is told from a plain object of the same fields", () => {
+    const viewer = Viewer.make({ userId: "ada" })
+    assert.isTrue(Viewer.isAny(viewer))
+    assert.isTrue(Viewer.isAny(Viewer.system()))
+    for (const other of [{ ...viewer }, undefined, null, "ada", { tenant: "default", reach: "everyone" }]) {
+      assert.isFalse(Viewer.isAny(other))
+    }
+  })
+
+  it("is about the user, else the agent where no session or actor is named, else exactly itself", () => {
+    const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
+      [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
+      [{ agentId: "pilot" }, { agentId: "pilot" }],
+      [{ agentId: "pilot", runId: "r" }, { agentId: "pilot" }],
+      [{ agentId: "pilot", sessionId: "s" }, { agentId: "pilot", sessionId: "s" }],
+      [{ agentId: "pilot", runId: "r", sessionId: "s" }, { agentId: "pilot", runId: "r", sessionId: "s" }],
+      [{ agentId: "pilot", actorId: "eve" }, { agentId: "pilot", actorId: "eve" }],
+      [{ sessionId: "s" }, { sessionId: "s" }],
+      [{ userId: "ada", sessionId: "s", reach: "within" }, { userId: "ada", sessionId: "s" }],
+      [{}, MemoryScope.Global]
+    ]
+    for (const [input, scope] of subjects) assert.deepStrictEqual(Viewer.subjectOf(Viewer.make(input)), scope)
+  })
+})
