@@ -7,6 +7,8 @@ export * as MemoryId from "./domain/MemoryId.ts"
 export * as MemoryScope from "./domain/MemoryScope.ts"
 /** For whom a call is made. */
 export * as Viewer from "./domain/Viewer.ts"
+/** The rules of shared memory: what a model may write there, and how far it is trusted. */
+export * as Sharing from "./domain/Sharing.ts"
 /** What sort of thing is remembered, and how long it matters. */
 export * as MemoryKind from "./domain/MemoryKind.ts"
 /** What a record of a kind carries in `data`. */

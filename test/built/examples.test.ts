@@ -47,7 +47,8 @@ const problems = compile(path, {
   "g-persona.ts": source("g-persona.ts"),
   "g-blocks.ts": source("g-persona.ts").replace("const reply =", "yield* Console.log(block)\n    const reply ="),
   "h-viewer.ts": source("h-viewer.ts"),
-  "i-own-kind.ts": source("i-own-kind.ts")
+  "i-own-kind.ts": source("i-own-kind.ts"),
+  "j-customers.ts": source("j-customers.ts")
 })
 
 describe("examples", () => {
@@ -125,5 +126,17 @@ describe("examples", () => {
 
   it("i: a kind of one's own is stored, queried by its data and changed", () => {
     assert.deepStrictEqual(run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
+  })
+
+  it("j: what one customer's conversation writes no other customer sees, and a missing id opens nothing", () => {
+    const { code, output } = run(join(path, "j-customers.js"), elsewhere())
+    assert.strictEqual(code, 0, output)
+    assert.deepStrictEqual(output.trim().split("\n"), [
+      "alice may write to \"enum\":[\"user\"]",
+      "a single-user agent to \"enum\":[\"global\",\"agent\",\"run\"]",
+      "own true shared false",
+      "bob sees false",
+      "no id, no viewer true the whole tenant 1"
+    ])
   })
 })
