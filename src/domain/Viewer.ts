@@ -100,11 +100,10 @@ export const decode = (input: unknown): Effect.Effect<Viewer, MemoryError.Memory
  * `undefined` included, throws an `invalid_scope`.
  */
 export const everyone = (...tenant: [tenant?: string]): Viewer =>
-  new Viewer({ tenant: tenantFrom("Viewer.everyone", tenant), reach: "everyone" })
+  new Viewer({ tenant: tenant.length === 0 ? "default" : tenantFrom("Viewer.everyone", tenant[0]), reach: "everyone" })
 
-/** The library itself, in this tenant. Tenants are as for `everyone`. */
-export const system = (...tenant: [tenant?: string]): System =>
-  new System({ tenant: tenantFrom("Viewer.system", tenant) })
+/** The library itself, in this tenant. Default `"default"`. */
+export const system = (tenant = "default"): System => new System({ tenant: tenantFrom("Viewer.system", tenant) })
 
 export const isSystem = (viewer: Any): viewer is System => viewer instanceof System
 
@@ -186,8 +185,7 @@ const read = (op: string, input: unknown): Either.Either<Viewer, MemoryError.Mem
     return MemoryError.make("invalid_scope", { op, message: issues.join("; ").slice(0, 1_000) })
   })
 
-const tenantFrom = (op: string, given: readonly [tenant?: string]): string => {
-  const tenant = given.length === 0 ? "default" : given[0]
+const tenantFrom = (op: string, tenant: string | undefined): string => {
   if (isTenant(tenant)) return tenant
   throw MemoryError.make("invalid_scope", { op, message: "tenant: expected 1..256 characters, and no undefined" })
 }

@@ -513,7 +513,7 @@ describe("neighbours", () => {
         "Ada lives in Lisbon"
       ])
       assert.deepStrictEqual(yield* seen(fill, { scope }, Viewer.system()), ["Ada lives in Lisbon"])
-      assert.deepStrictEqual(yield* seen(fill, { scope: Global }), ["Ada lives in Rome"])
+      assert.deepStrictEqual(yield* seen(fill, { scope: Global, sharedWrites: ["global"] }), ["Ada lives in Rome"])
     }))
 
   it.effect("are not more trusted than the new fact, nor instructions, however many of those match", () =>
