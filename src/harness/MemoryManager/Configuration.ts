@@ -7,6 +7,7 @@ import * as MemoryError from "../../domain/MemoryError.ts"
 import { Limit } from "../../domain/MemoryFilter.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import { MemoryScope } from "../../domain/MemoryScope.ts"
+import { SharedWrites } from "../../domain/Sharing.ts"
 import type * as Completion from "../../host/Completion.ts"
 import type { Named } from "../../storage/MemoryStore/Federated.ts"
 import type { InjectionConfig } from "../Injection.ts"
@@ -45,7 +46,7 @@ export const check = (
 }
 
 const ofExtraction = (
-  { extractor, options = {}, trigger }: ExtractionConfig,
+  { about, extractor, options = {}, trigger }: ExtractionConfig,
   { store }: Named,
   completion: Completion.Service
 ): ReadonlyArray<string> => {
@@ -54,6 +55,10 @@ const ofExtraction = (
   return [
     ...(trigger?.issues ?? []),
     ...(asks && completion.model === "none" ? ["there is no language model: provide a Completion"] : []),
+    ...(about === undefined || about === "agent" ? [] : ["about: expected \"agent\", or nothing"]),
+    ...(options.sharedWrites === undefined || isShared(options.sharedWrites)
+      ? []
+      : ["options.sharedWrites: expected a list of \"agent\" and \"global\""]),
     ...(options.scope === undefined || isScope(options.scope) ? [] : ["options.scope: a scope needs at least one id"]),
     ...(options.kind === undefined || isKind(options.kind) ? [] : ["options.kind: expected a name such as semantic"]),
     ...(options.ttl === undefined || Option.isSome(Duration.decodeUnknown(options.ttl))
@@ -70,6 +75,7 @@ const ofInjection = ({ budget, maxEntries }: InjectionConfig): ReadonlyArray<str
     : ["budget: expected a whole number of tokens"])
 ]
 
+const isShared = Schema.is(SharedWrites)
 const isKind = Schema.is(MemoryKind.Name)
 const isScope = Schema.is(MemoryScope)
 const isLimit = Schema.is(Limit)
