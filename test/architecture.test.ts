@@ -66,7 +66,9 @@ describe("architecture", () => {
 
   it("time and chance come from Effect alone", () => {
     forbid(/\bDate\.now\b|\bnew Date\(\)|\bDate\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/)
-    forbid(/\bMath\.random\b|\brandomUUID\b|\brandomBytes\b|\bgetRandomValues\b|\bcrypto\.random/)
+    forbid(/\bMath\.random\b|\brandomUUID\b|\bgetRandomValues\b|\bcrypto\.random/)
+    forbid(/\brandomBytes\b/, ["domain/Digest.ts"])
+    forbid(/\bsecretBytes\b/, ["domain/Digest.ts", "host/SecureRandom.ts"])
     forbid(/\bset(?:Timeout|Interval|Immediate)\b/)
   })
 

@@ -20,6 +20,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
+import * as SecureRandom from "../host/SecureRandom.ts"
 import type * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as AheadClock from "./AheadClock.ts"
@@ -246,6 +247,7 @@ export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptio
     Layer.provide([Completion.layerScripted(script), Embedder.layerHash()]),
     Layer.provideMerge(Layer.merge(MemoryStore.layerInMemory, MemoryEvents.layer())),
     Layer.provideMerge(Layer.unwrapEffect(Effect.sync(() => Layer.setRandom(Random.make(seed))))),
+    Layer.provideMerge(SecureRandom.layerSeeded(seed)),
     Layer.provideMerge(now === undefined ? Layer.empty : AheadClock.layer(now)),
     Layer.orDie // a spec that is none is a mistake in the test
   )

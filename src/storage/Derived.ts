@@ -5,12 +5,14 @@ import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { sign } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { type Embedding, Limit, MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import * as MemoryId from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { isExpired, isValidAt, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import * as SecureRandom from "../host/SecureRandom.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
 import * as Calls from "./Calls.ts"
 import * as Changes from "./Changes.ts"
@@ -34,6 +36,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
     const analyzer = yield* Analyzer.Analyzer
     const changes = Changes.make()
     const { sidecar } = primitives
+    const secret = primitives.secret ?? (yield* SecureRandom.secret)
 
     const capabilities: Capabilities = {
       writable: true,
@@ -165,6 +168,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
           read: (model, hashes) => observed("read", read(model, hashes))
         }
       }),
+      sign: (purpose, text) => observed("sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),
       ingest: Option.fromNullable(primitives.ingest),
       tools: primitives.tools ?? (() => [])
     }

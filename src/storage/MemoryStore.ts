@@ -130,6 +130,12 @@ export interface Service {
   /** Erases what is expired, tombstones and revisions beyond those kept; how many. Run when the layer is built, and then by the hour. */
   readonly compact: Effect.Effect<number, MemoryError>
   readonly vectors: Option.Option<Vectors>
+  /**
+   * Signs a text with the secret of this store: HMAC-SHA-256, hex. Equal purpose and text give an equal signature as long
+   * as the secret lives: the vault's with the folder, a store's in memory with the process. A signature made for one
+   * `purpose` is none for another. For the library's own use: never sign what a model or a user may choose and read back.
+   */
+  readonly sign: (purpose: string, text: string) => Effect.Effect<string, MemoryError>
   readonly ingest: Option.Option<Ingest>
   readonly tools: (viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>
 }
@@ -181,6 +187,8 @@ export interface Primitives {
   readonly outside?: ((tenant: string) => Stream.Stream<Event, MemoryError>) | undefined
   /** Default: no vectors. `vectorsInMemory()` keeps them in this process. */
   readonly sidecar?: Sidecar | undefined
+  /** What `sign` signs with. Default: drawn from `SecureRandom` when the store is made, so it is gone with the process. */
+  readonly secret?: string | undefined
   /** Default: in this process. */
   readonly usage?: Pick<Service, "touch" | "uses"> | undefined
   readonly ingest?: Ingest | undefined

@@ -9,6 +9,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import * as TestContext from "effect/TestContext"
+import { sha256 } from "../../src/domain/Digest.ts"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { Cursor, matches, type SearchResult } from "../../src/domain/MemoryFilter.ts"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
@@ -107,6 +108,11 @@ const folding = (says: (record: MemoryRecord) => string): Store =>
   }))
 
 const mutants: Readonly<Record<string, Store>> = {
+  "sign forgets what a signature is for": broken((store) => ({ sign: (_, text) => store.sign("", text) })),
+  "sign joins purpose and text": broken((store) => ({ sign: (purpose, text) => store.sign("", purpose + text) })),
+  "sign needs no secret": broken(() => ({
+    sign: (purpose, text) => Effect.succeed(sha256(JSON.stringify([purpose, text])))
+  })),
   "get skips the viewer check": broken((store) => ({ get: (viewer, ids) => store.get(all(viewer), ids) })),
   "list skips the viewer check": broken((store) => ({ list: (viewer, filter) => store.list(all(viewer), filter) })),
   "search skips the viewer check": broken((store) => ({ search: (viewer, query) => store.search(all(viewer), query) })),

@@ -80,6 +80,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   revisions: (tenant, id, limit) => Effect.map(vault.revisions(tenant, id), (rows) => rows.slice(0, limit)),
   commit: vault.commit,
   exclusive: vault.exclusive,
+  secret: vault.secret,
   catalog: (tenant) => Effect.sync(() => vault.mirror.catalog(tenant)),
   outside: vault.changes.events
 })

@@ -6,7 +6,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import { sha256 } from "../../../domain/Digest.ts"
+import { sha256, sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
@@ -41,6 +41,8 @@ export interface Vault {
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   readonly sidecar: Sidecar
+  /** Derived from the vault's key, so that what was signed before holds after a restart. */
+  readonly secret: string
   /** Looks at every file. */
   readonly refresh: Io<void>
   /** Looks at what other processes say they wrote. */
@@ -256,6 +258,7 @@ export const open = (
         )),
       exclusive,
       commit,
+      secret: sign(key, "the secret of the store"), // no file is signed with it, so no file's signature is one of its own
       sidecar: VectorFile.make(disk, embeddings, exclusive),
       refresh: Effect.flatMap(log.news(false), ({ seen }) => Effect.zipRight(heard(mirror.look, false), seen)),
       follow: follow(false),
