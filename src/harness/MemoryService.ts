@@ -85,7 +85,7 @@ export interface Service {
   ) => Operation<MemoryPipeline.Receipt>
   /** Lexical without an `Embedder`. */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
-  /** `not_owned` where the receipt is another viewer's. */
+  /** `not_owned` where the receipt is another viewer's, or is not as `remember` returned it. */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
   /** Of every viewer: vectors for what has none, and how many were made. 0 without an `Embedder`. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
