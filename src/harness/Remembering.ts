@@ -14,7 +14,6 @@ import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
-import * as Sealing from "../pipeline/Sealing.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import type { Telling } from "./Telling.ts"
 import type { Writing } from "./Writing.ts"
@@ -71,7 +70,7 @@ export const make = (
       undo: (viewer, receipt) =>
         Viewer.equals(viewer, receipt.viewer)
           ? Effect.gen(function*() {
-            yield* Sealing.verify(store, receipt)
+            yield* MemoryPipeline.verify(store, receipt)
             const mutations = MemoryPipeline.inverse(receipt, yield* Clock.currentTimeMillis)
             if (mutations.length > 0) yield* writing.apply(viewer, mutations, "undo")
           })

@@ -152,6 +152,12 @@ export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore |
   make
 )
 
+/** Fails with `not_owned` unless `store` sealed exactly this receipt. `undo` asks it first. */
+export const verify = (
+  store: Pick<MemoryStore.Service, "sign">,
+  receipt: Receipt
+): Effect.Effect<void, MemoryError.MemoryError> => Sealing.verify(store, receipt)
+
 /** What `undo` applies: each record as it was before the receipt. What has expired is gone. */
 export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> =>
   inverseOf(applied, now)

@@ -36,7 +36,6 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
     const analyzer = yield* Analyzer.Analyzer
     const changes = Changes.make()
     const { sidecar } = primitives
-    const secret = primitives.secret ?? (yield* SecureRandom.secret)
 
     const capabilities: Capabilities = {
       writable: true,
@@ -47,6 +46,8 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       ...primitives.capabilities,
       history: primitives.revisions !== undefined
     }
+    const secret = primitives.secret ??
+      (capabilities.durable || capabilities.shared ? yield* secretless(name) : yield* SecureRandom.secret)
     const rows = yield* Rows.make({ name, primitives, capabilities, kinds, analyzer, publish: changes.publish })
 
     const observed = <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
@@ -175,6 +176,10 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
     yield* service.compact
     return service
   })
+
+/** What outlives the process, or is written by several, is signed by all of them alike. */
+const secretless = (name: string) =>
+  invalid("make", `${name}: a durable or shared store needs a \`secret\`, the same each time it is made`)
 
 /** A tombstone is absent, and so is what expired; the library itself sees both. */
 const shown = (viewer: Viewer.Any, row: Stored | undefined, now: number): MemoryRecord | undefined => {

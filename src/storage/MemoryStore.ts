@@ -187,7 +187,10 @@ export interface Primitives {
   readonly outside?: ((tenant: string) => Stream.Stream<Event, MemoryError>) | undefined
   /** Default: no vectors. `vectorsInMemory()` keeps them in this process. */
   readonly sidecar?: Sidecar | undefined
-  /** What `sign` signs with. Default: drawn from `SecureRandom` when the store is made, so it is gone with the process. */
+  /**
+   * What `sign` signs with: at least 256 random bits, kept where the rows are. `make` refuses a durable or shared store
+   * without one. Default: drawn from `SecureRandom` when the store is made, so it is gone with the process.
+   */
   readonly secret?: string | undefined
   /** Default: in this process. */
   readonly usage?: Pick<Service, "touch" | "uses"> | undefined

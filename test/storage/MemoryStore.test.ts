@@ -110,6 +110,7 @@ it.effect("where another process was first, the batch is decided anew, on what i
     const store = yield* MemoryStore.make("contended", {
       ...primitives,
       capabilities: { shared: true },
+      secret: "of both",
       commit: (tenant, writes) =>
         Effect.suspend(() => {
           if (intruders-- <= 0) return primitives.commit(tenant, writes)
@@ -130,11 +131,24 @@ it.effect("where another process was first, the batch is decided anew, on what i
     yield* refuses("conflict", store.update(ada, id("x"), { body: "late" }, { ifRevision: 5 }))
   }))
 
+it.effect("refuses a durable or shared store without a secret, since every process has to sign alike", () =>
+  Effect.gen(function*() {
+    for (const capabilities of [{ shared: true }, { durable: true }]) {
+      const made = (secret?: string) => MemoryStore.make("kept", { ...rows().primitives, capabilities, secret })
+      const { message } = yield* refuses("invalid_draft", made())
+      assert.include(message, "secret")
+      const [one, same, other] = [yield* made("a"), yield* made("a"), yield* made("b")]
+      assert.strictEqual(yield* same.sign("p", "x"), yield* one.sign("p", "x"))
+      assert.notStrictEqual(yield* other.sign("p", "x"), yield* one.sign("p", "x"))
+    }
+  }))
+
 it.effect("a writer that is never first gives up with unavailable", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("crowded", {
       ...rows().primitives,
       capabilities: { shared: true },
+      secret: "of both",
       commit: () => Effect.fail(conflict)
     })
     assert.isTrue((yield* refuses("unavailable", put(store, draft("tea")))).isRetryable)
