@@ -131,9 +131,8 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
           })
         ),
       changes: (viewer) => {
-        const tenant = Viewer.tenantOf(viewer)
-        const ours = changes.events(tenant)
-        return (primitives.outside ? Stream.merge(ours, primitives.outside(tenant)) : ours).pipe(Changes.tell(viewer))
+        const ours = changes.of(viewer)
+        return primitives.outside ? Stream.merge(ours, primitives.outside(viewer)) : ours
       },
       whyNot: (viewer, id, query) =>
         observed(

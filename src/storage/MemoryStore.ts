@@ -21,7 +21,6 @@ import type { StoreChange } from "../domain/StoreChange.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
 import type { Catalog } from "./Catalog.ts"
-import type { Event } from "./Changes.ts"
 import * as Derived from "./Derived.ts"
 import type { Neighbours } from "./Links.ts"
 import * as Rows from "./Rows.ts"
@@ -183,8 +182,11 @@ export interface Primitives {
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>)
     | undefined
-  /** Edits from outside, and what could not be read; our own writes are added. */
-  readonly outside?: ((tenant: string) => Stream.Stream<Event, MemoryError>) | undefined
+  /**
+   * Edits from outside that the viewer may hear of, and for `System` what could not be read; our own writes are added.
+   * `changeFeed` makes one of events, and buffers for each viewer what it may see alone.
+   */
+  readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError>) | undefined
   /** Default: no vectors. `vectorsInMemory()` keeps them in this process. */
   readonly sidecar?: Sidecar | undefined
   /**
@@ -201,6 +203,8 @@ export interface Primitives {
 export type { Linked, Neighbours } from "./Links.ts"
 export type { Sidecar, Unembedded, Vectors } from "./Vectors.ts"
 export { vectorsInMemory }
+/** Makes a feed of changes: publish events to it, and give `outside` its `of`. */
+export { make as changeFeed } from "./Changes.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
 export const revisionsKept = Rows.revisionsKept

@@ -108,6 +108,14 @@ const folding = (says: (record: MemoryRecord) => string): Store =>
   }))
 
 const mutants: Readonly<Record<string, Store>> = {
+  "changes are buffered before it is asked who may hear of them": broken((store) => ({
+    changes: (viewer) =>
+      store.changes(all(viewer)).pipe(
+        Stream.filter((change) =>
+          Viewer.isSystem(viewer) || change._tag !== "Written" || Viewer.sees(viewer, change.record.scope)
+        )
+      )
+  })),
   "sign forgets what a signature is for": broken((store) => ({ sign: (_, text) => store.sign("", text) })),
   "sign joins purpose and text": broken((store) => ({ sign: (purpose, text) => store.sign("", purpose + text) })),
   "sign needs no secret": broken(() => ({

@@ -208,10 +208,14 @@ it.effect("data is what its kind's Schema says, and says which field is not; a k
 it.effect("a listener that falls too far behind ends with a typed error: nothing is lost unnoticed", () =>
   Effect.gen(function*() {
     const changes = Changes.make()
-    const change = { id: id("x"), before: undefined, after: undefined, by: "here" } as const
+    const record = yield* Effect.provide(
+      Effect.flatMap(MemoryStore.MemoryStore, (store) => put(store, draft("tea"))),
+      MemoryStore.layerInMemory
+    )
+    const change = { id: record.id, before: undefined, after: record, by: "here" } as const
     let heard = 0
     const listening = yield* Effect.fork(
-      Effect.either(Stream.runForEach(changes.events("default"), () => Effect.sync(() => heard++)))
+      Effect.either(Stream.runForEach(changes.of(ada), () => Effect.sync(() => heard++)))
     )
     while (heard === 0) yield* Effect.zipRight(changes.publish("default", [change]), Effect.yieldNow())
     yield* changes.publish("default", Array.from({ length: 70_000 }, () => change))

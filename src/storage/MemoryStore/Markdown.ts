@@ -82,7 +82,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   exclusive: vault.exclusive,
   secret: vault.secret,
   catalog: (tenant) => Effect.sync(() => vault.mirror.catalog(tenant)),
-  outside: vault.changes.events
+  outside: vault.changes.of
 })
 
 /** Follows other processes by their log, sooner where a watch hints at it; looks at every file as often as a tenth of the time allows. */
