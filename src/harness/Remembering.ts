@@ -80,7 +80,7 @@ export const make = (
           Effect.tap(recalled(viewer, query)),
           Effect.tap(({ failures }) => legs(viewer, failures))
         ),
-      embed: (viewer, records) => Effect.catchAll(pipeline.embed(records), degraded(viewer, "vector")),
+      embed: (viewer, records) => Effect.catchAll(pipeline.embed(viewer, records), degraded(viewer, "vector")),
       embedMissing: pipeline.embedMissing,
       found: {
         completion: Option.match(completion, { onNone: () => null, onSome: ({ model }) => model }),

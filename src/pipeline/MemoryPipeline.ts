@@ -12,7 +12,7 @@ import { type Applied, inverse as inverseOf, type MemoryMutation } from "../doma
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
-import type * as Viewer from "../domain/Viewer.ts"
+import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { Embedder } from "../host/Embedder.ts"
 import * as Embedding from "../storage/Embedding.ts"
@@ -97,9 +97,12 @@ export interface Service {
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
   /** Embeds the text, searches, and says what was left out. Lexical where there is nothing to embed with. */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Vectors for these now, and not only with `embedMissing`: how many were made. */
-  readonly embed: (records: ReadonlyArray<MemoryRecord>) => Effect.Effect<number, MemoryError.MemoryError>
-  /** How many vectors were made. */
+  /** Makes vectors for these records of the viewer's tenant now, and not only with `embedMissing`: how many were made. */
+  readonly embed: (
+    viewer: Viewer.Any,
+    records: ReadonlyArray<MemoryRecord>
+  ) => Effect.Effect<number, MemoryError.MemoryError>
+  /** Makes the vectors that any tenant waits for: how many were made. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -141,7 +144,8 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
         Recall.recall(embedding, query, (query) => store.search(viewer, query)).pipe(
           Effect.withSpan("MemoryPipeline.recall")
         ),
-      embed: (records) => Effect.withSpan(embedding.keep(records, "add"), "MemoryPipeline.embed"),
+      embed: (viewer, records) =>
+        Effect.withSpan(embedding.keep(Viewer.tenantOf(viewer), records, "add"), "MemoryPipeline.embed"),
       embedMissing: Effect.withSpan(embedding.missing, "MemoryPipeline.embedMissing")
     }
   }

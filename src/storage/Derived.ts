@@ -28,6 +28,7 @@ const Ids = Schema.Struct({ ids: Schema.Array(MemoryId.MemoryId) })
 // a clause that is not known would widen the answer
 const Filter = MemoryFilter.annotations({ parseOptions: { onExcessProperty: "error" } })
 export const Query = MemoryQuery.annotations({ parseOptions: { onExcessProperty: "error" } })
+const Tenancy = Schema.Struct({ tenant: Viewer.Tenant })
 const History = Schema.Struct({ id: MemoryId.MemoryId, limit: Limit })
 
 export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError.MemoryError> =>
@@ -73,26 +74,26 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       })
 
     /** Why there is no vector leg. What no store could compare is refused. */
-    const missing = (op: string, embedding: Embedding | undefined) =>
+    const missing = (op: string, tenant: string, embedding: Embedding | undefined) =>
       Effect.gen(function*() {
         if (sidecar === undefined) return MemoryError.make("unsupported", { op, message: `${name} holds no vectors` })
         if (embedding === undefined) return invalid(op, "embedding: vectors are searched by a vector")
         const { model, vector } = embedding
-        const failure = yield* Effect.flip(sidecar.follow(model)).pipe(Effect.option)
+        const failure = yield* Effect.flip(sidecar.follow(tenant, model)).pipe(Effect.option)
         if (Option.isSome(failure)) return failure.value
-        const dimensions = sidecar.embeddings.dimensions(model) ?? vector.length
+        const dimensions = sidecar.embeddings(tenant).dimensions(model) ?? vector.length
         if (dimensions !== vector.length) {
           return yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
         }
         return undefined
       })
     /** The query as the index can answer it, and what it cannot. */
-    const legs = (op: string, query: MemoryQuery) =>
+    const legs = (op: string, viewer: Viewer.Any, query: MemoryQuery) =>
       Effect.gen(function*() {
         const checked = yield* check(op, Query, query)
         const mode = checked.mode ?? (checked.embedding ? "hybrid" : "lexical")
         if (mode === "lexical") return { query: { ...checked, mode }, failures: [] }
-        const error = yield* missing(op, checked.embedding)
+        const error = yield* missing(op, Viewer.tenantOf(viewer), checked.embedding)
         if (error === undefined) return { query: { ...checked, mode }, failures: [] }
         if (mode === "vector") return yield* error
         return { query: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
@@ -111,7 +112,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
         observed(
           "search",
           Effect.gen(function*() {
-            const { failures, query: answerable } = yield* legs("search", query)
+            const { failures, query: answerable } = yield* legs("search", viewer, query)
             const index = yield* rows.index(viewer)
             const found = index.search(viewer, answerable, yield* Clock.currentTimeMillis)
             return failures.length > 0 ? { ...found, failures } : found
@@ -139,7 +140,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
           "whyNot",
           Effect.gen(function*() {
             yield* check("whyNot", Ids, { ids: [id] })
-            const { query: answerable } = yield* legs("whyNot", query)
+            const { query: answerable } = yield* legs("whyNot", viewer, query)
             const now = yield* Clock.currentTimeMillis
             return Option.fromNullable((yield* rows.index(viewer)).whyNot(viewer, id, answerable, now))
           })
@@ -163,9 +164,12 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       vectors: Option.map(Option.fromNullable(sidecar), (sidecar) => {
         const { attach, pending, read } = Vectors.make(sidecar, rows.records)
         return {
-          pending: (model, limit) => observed("pending", pending(model, limit)),
-          attach: (model, vectors) => observed("attach", attach(model, vectors)),
-          read: (model, hashes) => observed("read", read(model, hashes))
+          pending: (tenant, model, limit) =>
+            observed("pending", Effect.flatMap(named("pending", tenant), (tenant) => pending(tenant, model, limit))),
+          attach: (tenant, model, vectors) =>
+            observed("attach", Effect.flatMap(named("attach", tenant), (tenant) => attach(tenant, model, vectors))),
+          read: (tenant, model, hashes) =>
+            observed("read", Effect.flatMap(named("read", tenant), (tenant) => read(tenant, model, hashes)))
         }
       }),
       sign: (purpose, text) => observed("sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),
@@ -175,6 +179,10 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
     yield* service.compact
     return service
   })
+
+/** The tenant as a key. */
+const named = (op: string, tenant: string) =>
+  Effect.map(check(op, Tenancy, { tenant }), ({ tenant }) => tenant.normalize("NFC"))
 
 /** What outlives the process, or is written by several, is signed by all of them alike. */
 const secretless = (name: string) =>

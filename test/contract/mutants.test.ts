@@ -224,9 +224,9 @@ const mutants: Readonly<Record<string, Store>> = {
     }
   })),
   "all models are one": withVectors((vectors) => ({
-    attach: (_, all) => vectors.attach("m", all),
-    pending: (_, limit) => vectors.pending("m", limit),
-    read: (_, hashes) => vectors.read("m", hashes)
+    attach: (tenant, _, all) => vectors.attach(tenant, "m", all),
+    pending: (tenant, _, limit) => vectors.pending(tenant, "m", limit),
+    read: (tenant, _, hashes) => vectors.read(tenant, "m", hashes)
   })),
   "a vector is that of a record, whatever it says by now": broken((store) => ({
     update: (viewer, id, patch, options) =>
@@ -234,8 +234,8 @@ const mutants: Readonly<Record<string, Store>> = {
         const [before] = yield* store.get(viewer, [id])
         const record = yield* store.update(viewer, id, patch, options)
         const { attach, read } = Option.getOrThrow(store.vectors)
-        const [vector] = Option.isSome(before!) ? yield* read("m", [textHash(before.value)]) : []
-        if (vector && Option.isSome(vector)) yield* attach("m", [[textHash(record), vector.value]])
+        const [vector] = Option.isSome(before!) ? yield* read(viewer.tenant, "m", [textHash(before.value)]) : []
+        if (vector && Option.isSome(vector)) yield* attach(viewer.tenant, "m", [[textHash(record), vector.value]])
         return record
       })
   })),
@@ -245,13 +245,13 @@ const mutants: Readonly<Record<string, Store>> = {
     return {
       vectors: Option.some({
         pending,
-        attach: (model, all) =>
-          Effect.tap(attach(model, all), () =>
+        attach: (tenant, model, all) =>
+          Effect.tap(attach(tenant, model, all), () =>
             Effect.sync(() => {
               for (const [hash, vector] of all) if (!kept.has(hash)) kept.set(hash, vector.slice())
             })),
-        read: (model, hashes) =>
-          Effect.map(read(model, hashes), (found) =>
+        read: (tenant, model, hashes) =>
+          Effect.map(read(tenant, model, hashes), (found) =>
             found.map((vector, n) =>
               Option.map(
                 Option.orElse(vector, () => Option.fromNullable(kept.get(hashes[n]!))),
@@ -290,20 +290,39 @@ const mutants: Readonly<Record<string, Store>> = {
           (both, words) => only(both, ({ id }) => words.hits.some(({ record }) => record.id === id))
         )
   })),
+  "vectors are all tenants'": broken((store) => {
+    const shared = Viewer.make({ tenant: "shared" })
+    const { attach, pending, read } = Option.getOrThrow(store.vectors)
+    return {
+      vectors: Option.some({
+        pending: (tenant, model, limit) =>
+          Effect.flatMap(
+            pending(tenant, model, limit),
+            (all) =>
+              Effect.map(read(shared.tenant, model, all.map(({ hash }) => hash)), (found) =>
+                all.filter((_, n) => Option.isNone(found[n]!)))
+          ),
+        attach: (tenant, model, all) => Effect.zipRight(attach(shared.tenant, model, all), attach(tenant, model, all)),
+        read: (_, model, hashes) => read(shared.tenant, model, hashes)
+      })
+    }
+  }),
   "the vectors of a batch are attached one by one": withVectors(({ attach }) => ({
-    attach: (model, all) => Effect.forEach(all, (one) => attach(model, [one]), { discard: true })
+    attach: (tenant, model, all) => Effect.forEach(all, (one) => attach(tenant, model, [one]), { discard: true })
   })),
   "a vector of another length is passed over": withVectors(({ attach }) => ({
-    attach: (model, all) => attach(model, all).pipe(MemoryError.catchReason("invalid_draft", () => Effect.void))
+    attach: (tenant, model, all) =>
+      attach(tenant, model, all).pipe(MemoryError.catchReason("invalid_draft", () => Effect.void))
   })),
   "one text of two records is pending twice": withVectors(({ pending }) => ({
-    pending: (model, limit) => Effect.map(pending(model, limit), (all) => all.flatMap((one) => [one, one]))
+    pending: (tenant, model, limit) =>
+      Effect.map(pending(tenant, model, limit), (all) => all.flatMap((one) => [one, one]))
   })),
   "the vectors read are the store's own": withVectors(({ read }) => {
     const given = new Map<string, Float32Array>()
     return {
-      read: (model, hashes) =>
-        Effect.map(read(model, hashes), (found) =>
+      read: (tenant, model, hashes) =>
+        Effect.map(read(tenant, model, hashes), (found) =>
           found.map((vector, n) =>
             Option.map(vector, (vector) => {
               const known = given.get(hashes[n]!) ?? vector

@@ -941,7 +941,7 @@ describe("vectors", () => {
       const { pipeline, store } = yield* both
       yield* pipeline.remember(ada, turns, { scope })
       assert.deepStrictEqual(calls, [keep("Ada moved to Porto")])
-      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("default", "hash-256"), [])
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
@@ -958,7 +958,7 @@ describe("vectors", () => {
         assert.deepStrictEqual(failures, [])
         assert.deepStrictEqual(hits.map(({ record }) => record.id), [old.id], mode)
       }
-      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("default", "hash-256"), [])
     }).pipe(within({
       script: [
         facts("Ada lives in Alfama"),
@@ -974,7 +974,7 @@ describe("vectors", () => {
       const { pipeline, store } = yield* both
       yield* pipeline.remember(ada, turns, { scope })
       assert.deepStrictEqual(calls, [keep("José moved to Porto")])
-      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("default", "hash-256"), [])
     }).pipe(within({
       script: [
         facts("Jose\u0301 moved to Porto", "José moved to Porto"),
@@ -1049,8 +1049,8 @@ describe("vectors", () => {
       assert.strictEqual(yield* pipeline.embedMissing, 3)
       assert.strictEqual(yield* pipeline.embedMissing, 0)
       assert.lengthOf(calls, 1)
-      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
-      assert.strictEqual(yield* pipeline.embed(yield* everything), 3)
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("default", "hash-256"), [])
+      assert.strictEqual(yield* pipeline.embed(ada, yield* everything), 3)
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
@@ -1061,7 +1061,7 @@ describe("vectors", () => {
       const bodies = Array.from({ length: 20 }, (_, n) => n === 7 ? "poison" : `tea ${n}`)
       yield* store.put(ada, bodies.map((body) => ({ scope, kind: "reference", body })))
       assert.strictEqual(yield* pipeline.embedMissing, 19)
-      const left = yield* Option.getOrThrow(store.vectors).pending("hash-256")
+      const left = yield* Option.getOrThrow(store.vectors).pending("default", "hash-256")
       assert.deepStrictEqual(left.map(({ text }) => text), ["poison"])
       assert.strictEqual(yield* reason(pipeline.embedMissing), "model")
     }).pipe(within({ embedder: layer }))
@@ -1163,7 +1163,9 @@ describe.each(Object.entries(stores))("at once, on %s", (_, store) => {
       const { pipeline, store } = yield* both
       yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), 50, { concurrency: "unbounded" })
       assert.lengthOf(yield* everything, 1)
-      for (const { pending } of Option.toArray(store.vectors)) assert.deepStrictEqual(yield* pending("hash-256"), [])
+      for (const { pending } of Option.toArray(store.vectors)) {
+        assert.deepStrictEqual(yield* pending("default", "hash-256"), [])
+      }
     }).pipe(within({
       store,
       embedder: Embedder.layerHash(),

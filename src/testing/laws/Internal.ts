@@ -64,6 +64,6 @@ export const laws: ReadonlyArray<Law> = [
     Effect.gen(function*() {
       yield* put(store, row("own"), system)
       if (Option.isNone(store.vectors)) return assert.isFalse(store.capabilities.vector)
-      assert.deepStrictEqual(yield* store.vectors.value.pending("m"), [])
+      assert.deepStrictEqual(yield* store.vectors.value.pending("default", "m"), [])
     }))
 ]
