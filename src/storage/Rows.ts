@@ -154,7 +154,7 @@ export const make = (options: {
 
     const mint = (tenant: string): Effect.Effect<MemoryId.MemoryId, MemoryError.MemoryError> =>
       Effect.gen(function*() {
-        const id = yield* minting.next
+        const id = yield* minting.next(tenant)
         const [taken] = yield* primitives.read(tenant, [id])
         return taken && Option.isSome(taken) ? yield* mint(tenant) : id
       })

@@ -18,6 +18,7 @@ import { isExpired, MemoryRecord, textHash } from "../../src/domain/MemoryRecord
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { saysTheSame } from "../../src/ranking/NearDuplicate.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Minting from "../../src/storage/Minting.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 
 type Store = Layer.Layer<MemoryStore.MemoryStore>
@@ -395,6 +396,12 @@ const mutants: Readonly<Record<string, Store>> = {
             }))
       )
   })),
+  "tenants' ids are minted in one sequence": MemoryStore.layerInMemory.pipe(
+    Layer.provide(Layer.effect(
+      Minting.Shared,
+      Effect.map(Minting.make, ({ next }): Minting.Service => ({ next: () => next("all") }))
+    ))
+  ),
   "minted ids go anywhere": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.flatMap(
