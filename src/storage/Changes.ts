@@ -28,6 +28,8 @@ export interface Changes {
    * `unavailable`.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
+  /** Whether anybody listens. */
+  readonly isHeard: () => boolean
 }
 
 const capacity = 65_536
@@ -36,6 +38,7 @@ export const make = (): Changes => {
   const listeners = new Map<Mailbox.Mailbox<StoreChange, MemoryError.MemoryError>, Viewer.Any>()
 
   return {
+    isHeard: () => listeners.size > 0,
     publish: (tenant, events) =>
       listeners.size === 0 || events.length === 0
         ? Effect.void

@@ -14,6 +14,7 @@ import { isExpired, isValidAt, type MemoryRecord } from "../domain/MemoryRecord.
 import * as Viewer from "../domain/Viewer.ts"
 import * as SecureRandom from "../host/SecureRandom.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
+import * as Activity from "./Activity.ts"
 import * as Calls from "./Calls.ts"
 import * as Changes from "./Changes.ts"
 import { check, invalid } from "./Check.ts"
@@ -51,6 +52,10 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       (capabilities.durable || capabilities.shared ? yield* secretless(name) : yield* SecureRandom.secret)
     const rows = yield* Rows.make({ name, primitives, capabilities, kinds, analyzer, publish: changes.publish })
 
+    const activity = Activity.make(rows.nextExpiry)
+    const begun = primitives.ready ? Effect.zipRight(activity.called, primitives.ready) : activity.called
+    const counted = <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+      observed(op, Effect.zipRight(begun, self))
     const observed = <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
       self.pipe(
         Metric.trackDuration(duration.pipe(Metric.tagged("store", name), Metric.tagged("op", op))),
@@ -105,11 +110,11 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       name,
       capabilities,
       ...Calls.writes((op, viewer, mutations, provenance) =>
-        observed(op, rows.apply(op, viewer, mutations, provenance))
+        counted(op, rows.apply(op, viewer, mutations, provenance))
       ),
-      get: (viewer, ids) => observed("get", get(viewer, ids)),
+      get: (viewer, ids) => counted("get", get(viewer, ids)),
       search: (viewer, query) =>
-        observed(
+        counted(
           "search",
           Effect.gen(function*() {
             const { failures, query: answerable } = yield* legs("search", viewer, query)
@@ -118,10 +123,14 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
             return failures.length > 0 ? { ...found, failures } : found
           })
         ),
-      list: (viewer, filter) => observed("list", list(viewer, filter)),
-      stream: (viewer, filter) => Stream.withSpan(Calls.stream(list, viewer, filter), `${name}.stream`),
+      list: (viewer, filter) => counted("list", list(viewer, filter)),
+      stream: (viewer, filter) =>
+        Stream.withSpan(
+          Calls.stream((viewer, filter) => Effect.zipRight(begun, list(viewer, filter)), viewer, filter),
+          `${name}.stream`
+        ),
       history: (viewer, id, limit = Rows.revisionsKept) =>
-        observed(
+        counted(
           "history",
           Effect.gen(function*() {
             yield* check("history", History, { id, limit })
@@ -136,7 +145,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
         return primitives.outside ? Stream.merge(ours, primitives.outside(viewer)) : ours
       },
       whyNot: (viewer, id, query) =>
-        observed(
+        counted(
           "whyNot",
           Effect.gen(function*() {
             yield* check("whyNot", Ids, { ids: [id] })
@@ -146,7 +155,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
           })
         ),
       links: (viewer, id) =>
-        observed(
+        counted(
           "links",
           Effect.gen(function*() {
             yield* check("links", Ids, { ids: [id] })
@@ -157,19 +166,20 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
             )(id)
           })
         ),
-      touch: (viewer, ids) => observed("touch", usage.touch(viewer, ids)),
-      uses: (viewer, ids) => observed("uses", usage.uses(viewer, ids)),
-      tenants: observed("tenants", primitives.tenants),
+      touch: (viewer, ids) => counted("touch", usage.touch(viewer, ids)),
+      uses: (viewer, ids) => counted("uses", usage.uses(viewer, ids)),
+      tenants: counted("tenants", primitives.tenants),
       compact: observed("compact", rows.compact),
+      activity: { since: activity.since, nextExpiry: activity.nextExpiry },
       vectors: Option.map(Option.fromNullable(sidecar), (sidecar) => {
         const { attach, pending, read } = Vectors.make(sidecar, rows.records)
         return {
           pending: (tenant, model, limit) =>
-            observed("pending", Effect.flatMap(named("pending", tenant), (tenant) => pending(tenant, model, limit))),
+            counted("pending", Effect.flatMap(named("pending", tenant), (tenant) => pending(tenant, model, limit))),
           attach: (tenant, model, vectors) =>
-            observed("attach", Effect.flatMap(named("attach", tenant), (tenant) => attach(tenant, model, vectors))),
+            counted("attach", Effect.flatMap(named("attach", tenant), (tenant) => attach(tenant, model, vectors))),
           read: (tenant, model, hashes) =>
-            observed("read", Effect.flatMap(named("read", tenant), (tenant) => read(tenant, model, hashes)))
+            counted("read", Effect.flatMap(named("read", tenant), (tenant) => read(tenant, model, hashes)))
         }
       }),
       sign: (purpose, text) => observed("sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),

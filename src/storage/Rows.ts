@@ -50,6 +50,8 @@ export interface Rows {
   ) => Io<ReadonlyArray<Applied>>
   /** Erases what is due, and the vectors of texts that are gone once they are most; how many rows. */
   readonly compact: Io<number>
+  /** When the first record expires that the last compaction left, epoch ms; `Infinity` where none does. */
+  readonly nextExpiry: () => number
 }
 
 /** How many revisions of a record are kept, the current one among them. */
@@ -238,33 +240,51 @@ export const make = (options: {
         })
       })
 
+    /** What is to be erased, and when there will be more. */
     const due = (tenant: string) =>
-      Effect.flatMap(
-        Clock.currentTimeMillis,
-        (now) =>
-          Stream.runFold(primitives.scan(tenant), new Array<Write>(), (writes, { forgotten, record }) => {
-            if (forgotten || isExpired(record, now)) {
-              writes.push({ id: record.id, revision: record.revision, next: undefined })
-            }
-            return writes
-          })
-      )
+      Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        const writes: Array<Write> = []
+        let next = Infinity
+        return Effect.map(
+          Stream.runForEach(primitives.scan(tenant), ({ forgotten, record }) =>
+            Effect.sync(() => {
+              const { expiresAt, id, revision } = record
+              if (forgotten || isExpired(record, now)) writes.push({ id, revision, next: undefined })
+              else if (expiresAt !== undefined) next = Math.min(next, expiresAt)
+            })),
+          () => ({ writes, next })
+        )
+      })
     const erase = (tenant: string) =>
-      Effect.flatMap(due(tenant), (writes) =>
+      Effect.flatMap(due(tenant), ({ writes }) =>
         writes.length === 0 ? Effect.succeed(0) : commit(tenant, writes, []).pipe(
           Effect.as(writes.length),
           MemoryError.catchReason("conflict", () => Effect.succeed(0)) // another was first: it is due the next time, too
         ))
+    let nextExpiry = Infinity
     const compact = Effect.gen(function*() {
       if (!capabilities.writable) return 0
       let count = 0
+      let soonest = Infinity
       for (const tenant of yield* primitives.tenants) {
-        if ((yield* due(tenant)).length > 0) count += yield* exclusive(erase(tenant))
+        const { next, writes } = yield* due(tenant)
+        soonest = Math.min(soonest, next)
+        if (writes.length > 0) count += yield* exclusive(erase(tenant))
         if (yield* isLittered(tenant)) unswept.add(tenant)
       }
+      nextExpiry = soonest
       for (const tenant of Array.from(unswept)) yield* exclusive(sweep(tenant))
       return count
     })
 
-    return { index, links, records: recordsBy(catalogBeside), read, revisions, apply, compact } satisfies Rows
+    return {
+      index,
+      links,
+      records: recordsBy(catalogBeside),
+      read,
+      revisions,
+      apply,
+      compact,
+      nextExpiry: () => nextExpiry
+    } satisfies Rows
   })
