@@ -6,11 +6,13 @@ import { Limit } from "../domain/MemoryFilter.ts"
 import { Body, embeddingText } from "../domain/MemoryRecord.ts"
 import { Global } from "../domain/MemoryScope.ts"
 import { JsonObject } from "../domain/Payload.ts"
+import { oneLine } from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryManager from "../harness/MemoryManager.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import type { MemorySpec } from "../harness/MemorySpec.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
+import * as Provenance from "./Provenance.ts"
 
 export interface StoreToolsOptions {
   /** Whom the tools reach. Default, and `[]`: all. */
@@ -107,7 +109,8 @@ const searchMemory = (
     output: Schema.Array(Schema.Struct({
       content: Schema.String,
       storeName: Schema.optional(Schema.String),
-      metadata: Schema.optional(JsonObject)
+      metadata: Schema.optional(JsonObject),
+      ...Provenance.fields
     })),
     writes: false,
     handler: ({ maxSearchResults, query, stores: asked }) =>
@@ -117,7 +120,8 @@ const searchMemory = (
         return hits.map(({ record, store }) => ({
           content: embeddingText(record),
           ...(store !== undefined && { storeName: store }),
-          ...(Object.keys(record.metadata).length > 0 && { metadata: record.metadata })
+          ...(Object.keys(record.metadata).length > 0 && { metadata: record.metadata }),
+          ...Provenance.provenanceOf(record)
         }))
       })
   })
@@ -194,7 +198,7 @@ const Entry = Body.pipe(Schema.pattern(/\S/)).annotations({
 
 const described = (description: string, stores: Stores): string => {
   const known = stores.map(({ description, name }) =>
-    description === undefined ? `- ${name}` : `- ${name}: ${description.trim().replace(/\s+/g, " ")}`
+    description === undefined ? `- ${oneLine(name)}` : `- ${oneLine(name)}: ${oneLine(description)}`
   )
   return [description, "Stores:", ...known].join("\n")
 }
@@ -220,6 +224,6 @@ const noStore = (name: string, stores: Stores) =>
   MemoryError.make("not_found", {
     op: "stores",
     message: `there is no store ${JSON.stringify(name.slice(0, 100))}; there are ${
-      stores.map(({ name }) => name).join(", ")
+      stores.map(({ name }) => oneLine(name)).join(", ")
     }`
   })

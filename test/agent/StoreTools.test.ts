@@ -63,7 +63,9 @@ describe("MemoryTools.makeStores", () => {
         stored: 2
       })
       const found = yield* search.call({ query: "tea", stores: ["notes"], maxSearchResults: 1 })
-      assert.deepStrictEqual(found.data, [{ content: "Likes green tea.", storeName: "notes" }])
+      assert.deepStrictEqual(found.data, [
+        { content: "Likes green tea.", storeName: "notes", origin: "agent", trust: 1 }
+      ])
       assert.deepStrictEqual((yield* search.call({ query: "tea", stores: ["notes", "nowhere"] })).data, found.data)
       for (
         const input of [{ entries: [] }, { entries: [" "] }, { entries: "tea" }, { entries: ["x"], userId: "bob" }]
@@ -212,7 +214,7 @@ describe("MemoryTools.makeStores, whatever it is asked", () => {
       yield* add.call({ entries: ["Likes tea."] })
       yield* Scope.close(guest, Exit.void)
       assert.deepStrictEqual((yield* search.call({ query: "tea" })).data, [
-        { content: "Likes tea.", storeName: "notes" }
+        { content: "Likes tea.", storeName: "notes", origin: "agent", trust: 1 }
       ])
       assert.deepStrictEqual((yield* add.call({ entries: ["Has a cat."], stores: ["guest", "notes"] })).data, {
         stored: 1
