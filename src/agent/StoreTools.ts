@@ -176,6 +176,7 @@ const addMemory = (
         const lost = drafts.length * failures.length
         return yield* Effect.fail({
           reason: first.reason,
+          written: writes - lost,
           message: `failed to add ${lost} of ${writes} entries: ${
             failures.map(({ message, store }) =>
               `${store}: ${message}`

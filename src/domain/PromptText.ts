@@ -88,10 +88,10 @@ const reveal = (text: string): string =>
 
 /** Controls, and every default-ignorable code point that no context makes legitimate. */
 const hidden =
-  /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\u200c-\u200d\ufe0e-\ufe0f\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
+  /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
 
 /** Runs of code points that stay only where their neighbours need them. */
-const conditional = /[\u200c-\u200d\ufe0e-\ufe0f\u{e0020}-\u{e007f}]+/gu
+const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
 /** What stays of a run of conditional code points. Both neighbours are visible, so a second pass decides the same. */
 const keep = (run: string, offset: number, text: string): string => {

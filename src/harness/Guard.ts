@@ -72,8 +72,11 @@ export const make = (
           const call: HarnessPlugin.ToolCall = { tool: tool.name, writes: tool.writes, viewer, input }
           return Effect.zipRight(
             admit(call),
-            Effect.tapError(MemoryTool.visible(tool.call(input)), ({ reason }) =>
-              isValidation(reason) ? tell("a refusal", ({ onRefused }) => onRefused?.(call)) : Effect.void)
+            Effect.tapError(MemoryTool.visible(tool.call(input)), ({ reason, written }) =>
+              isValidation(reason) && written === undefined
+                ? tell("a refusal", ({ onRefused }) =>
+                  onRefused?.(call))
+                : Effect.void)
           )
         })
     }),

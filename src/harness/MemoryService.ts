@@ -99,7 +99,10 @@ export interface Service {
   /** `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
-  /** Tells the plugins, and seeds the tenant's instructions the first time. */
+  /**
+   * Tells the plugins, and seeds the tenant's instructions the first time. It begins the viewer's turn: without it a run
+   * that has reached the write limit writes nothing more.
+   */
   readonly turnStart: BestEffort<void>
   /**
    * Tells the plugins. With a `MemoryManager` the messages are kept before it returns, and extraction follows its trigger.
