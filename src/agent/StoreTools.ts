@@ -53,8 +53,7 @@ export const make = (
     const manager = yield* MemoryManager.MemoryManager
     const memory = yield* MemoryService.MemoryService
     const all = yield* manager.stores
-    const unknown = names.find((name) => all.every((store) => store.name !== name))
-    if (unknown !== undefined) return yield* noStore(unknown, all)
+    if (names.some((name) => all.every((store) => store.name !== name))) return yield* noStore(all)
     const stores = names.length === 0 ? all : all.filter(({ name }) => names.includes(name))
     const writable = stores.filter(({ writable }) => writable)
     if (add && writable.length === 0) {
@@ -214,17 +213,15 @@ const reachable = (manager: MemoryManager.Service, stores: Stores, asked: Readon
     const there = stores.filter(({ name }) => all.has(name))
     const found = asked.length === 0 ? there : there.filter(({ name }) => asked.includes(name))
     const dropped = asked.filter((name) => !there.some((store) => store.name === name))
-    if (found.length === 0) return yield* noStore(dropped[0] ?? stores[0]?.name ?? "", there)
+    if (found.length === 0) return yield* noStore(there)
     if (dropped.length > 0) {
-      yield* Effect.logWarning("a tool was asked for stores out of its reach", dropped.slice(0, 10))
+      yield* Effect.logWarning("a tool was asked for stores out of its reach", dropped.length)
     }
     return found.map(({ name }) => name)
   })
 
-const noStore = (name: string, stores: Stores) =>
+const noStore = (stores: Stores) =>
   MemoryError.make("not_found", {
     op: "stores",
-    message: `there is no store ${JSON.stringify(name.slice(0, 100))}; there are ${
-      stores.map(({ name }) => oneLine(name)).join(", ")
-    }`
+    message: `there is no store of this name; there are ${stores.map(({ name }) => oneLine(name)).join(", ")}`
   })

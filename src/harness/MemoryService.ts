@@ -16,6 +16,7 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
+import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
@@ -262,6 +263,6 @@ export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | Cur
 const sessionOf = ({ runId, sessionId }: Viewer.Viewer): string => sessionId ?? runId ?? "default"
 
 const unspecified = (cause: unknown) => {
-  const message = cause instanceof Error ? cause.message : "not a MemorySpec"
-  return MemoryError.make("invalid_draft", { op: "layer", message, detail: { issues: [message] } })
+  const issues = SchemaIssues.linesOf(cause, "not a MemorySpec")
+  return MemoryError.make("invalid_draft", { op: "layer", message: issues.join("; "), detail: { issues }, cause })
 }

@@ -18,13 +18,14 @@ export const make = (publish: MemoryEvents.Service["publish"]): Telling => ({
       Effect.logWarning(`memory: no ${part}`, error),
       Effect.flatMap(Clock.currentTimeMillis, (at) => publish({ _tag: "memory_degraded", viewer, at, part, error }))
     ),
-  recalled: (viewer, query) => ({ hits }) =>
+  recalled: (viewer, query) => ({ hits, leftOut }) =>
     Effect.flatMap(Clock.currentTimeMillis, (at) =>
       publish({
         _tag: "memory_recalled",
         viewer,
         at,
         query: query.text ?? null,
-        hits: hits.map(({ record: { id, scope }, score }) => ({ id, scope, score }))
+        hits: hits.map(({ record: { id, scope }, score }) => ({ id, scope, score })),
+        leftOut
       }))
 })
