@@ -49,7 +49,9 @@ export const MemoryEvent = Schema.Union(
   }),
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** A best effort that had no effect: an index, an injection, a leg. */
-  Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError })
+  Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
+  /** A part of memory, such as `injection`, did nothing for a call that named no viewer. */
+  Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
 )
 export type MemoryEvent = typeof MemoryEvent.Type
 

@@ -119,6 +119,12 @@ export interface Service {
   /** The tool behind the gate: plugins, write limit and events are those that the layer was built with, wherever it is called. */
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
+  /**
+   * For adapters whose types cannot demand a viewer, such as a model of @effect/ai: says, by a `memory_viewer_missing`
+   * event and a warning, that `part` did nothing for a call that named none.
+   */
+  readonly viewerMissing: (part: string) => Effect.Effect<void>
+
   /** Of every viewer: for the harness. */
   readonly events: Stream.Stream<MemoryEvents.MemoryEvent>
 }
@@ -216,6 +222,7 @@ const make = (
         )),
       flush: Effect.withSpan(managed(({ flush }) => flush), "MemoryService.flush"),
       guard: guard.tool,
+      viewerMissing: telling.viewerMissing,
       events: events.stream
     }
   })

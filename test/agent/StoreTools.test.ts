@@ -304,9 +304,9 @@ describe("MemoryTools.makeStores, as a model of @effect/ai calls it", () => {
       [text("Miou, your cat.")],
       [text("To Lisbon.")]
     )
-    const agent = MemoryToolkit.layerInjected.pipe(
+    const agent = MemoryToolkit.layerInjectedFor(bob).pipe(
       Layer.provideMerge(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.invocation } } } })),
-      Layer.provide([model, Layer.succeed(MemoryService.CurrentViewer, bob)])
+      Layer.provide(model)
     )
     return Effect.gen(function*() {
       const { flush, turnEnd, turnStart } = yield* MemoryService.MemoryService
