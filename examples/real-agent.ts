@@ -49,7 +49,6 @@ const trigger = ExtractionTrigger.any(ExtractionTrigger.interval(5), ExtractionT
 
 const Agent = MemoryToolkit.layerInjected.pipe(
   Layer.provideMerge(MemoryService.layer({ writesPerTurn: 3 })),
-  Layer.provide(Layer.succeed(MemoryService.CurrentViewer, viewer)),
   Layer.provide(MemoryManager.layer({ extraction: { notes: { trigger } } })),
   Layer.provide(Federated.layer({ notes: { layer: Markdown.layer({ root: ".memory" }), writable: true } })),
   Layer.provide([MemoryToolkit.layerCompletion, Embedder.layerNone]),

@@ -29,7 +29,9 @@ export * as MemoryError from "./domain/MemoryError.ts"
 export * as Emotion from "./domain/Emotion.ts"
 /** One turn of a conversation, as the harness hands it over. */
 export * as Message from "./domain/Message.ts"
-/** Text that a prompt holds as data. */
+/** What a Schema has against an input, without quoting it. */
+export * as SchemaIssues from "./domain/SchemaIssues.ts"
+/** Text that a model reads: the one sanitiser. */
 export * as PromptText from "./domain/PromptText.ts"
 /** JSON in what a model wrote. */
 export * as JsonText from "./domain/JsonText.ts"

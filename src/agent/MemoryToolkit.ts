@@ -16,6 +16,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { Message } from "../domain/Message.ts"
+import type { Viewer } from "../domain/Viewer.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
@@ -81,42 +82,61 @@ export const layerEmbedder = (
       }))
   )
 
+const injected = (otherwise: Option.Option<Viewer>) =>
+  Layer.effect(
+    LanguageModel.LanguageModel,
+    Effect.gen(function*() {
+      const model = yield* LanguageModel.LanguageModel
+      const { context, viewerMissing } = yield* MemoryService.MemoryService
+
+      const informed = <A extends { readonly prompt: Prompt.RawInput }>(options: A): Effect.Effect<A> =>
+        Effect.gen(function*() {
+          const viewer = Option.orElse(yield* Effect.serviceOption(MemoryService.CurrentViewer), () => otherwise)
+          const prompt = Prompt.make(options.prompt)
+          if (Option.isNone(viewer)) {
+            yield* viewerMissing("injection")
+            return { ...options, prompt }
+          }
+          const { text } = yield* context(prompt.content.map(turnOf)).pipe(MemoryService.as(viewer.value))
+          return { ...options, prompt: text === "" ? prompt : withEnding(prompt, text) }
+        })
+
+      return LanguageModel.LanguageModel.of({
+        generateText: (options) => Effect.flatMap(informed(options), (options) => model.generateText(options)),
+        generateObject: (options) => Effect.flatMap(informed(options), (options) => model.generateObject(options)),
+        streamText: (options) => Stream.unwrap(Effect.map(informed(options), (options) => model.streamText(options)))
+      })
+    })
+  )
+
 /**
- * Every call of the model below is given what `context` finds for its prompt, at the end of the last user message:
- * all before it is byte for byte what it was, so a provider's cache of it holds. It is of this call alone; neither the
+ * Gives every call of the model below what `context` finds for its prompt, at the end of the last user message: all
+ * before it is byte for byte what it was, so a provider's cache of it holds. It is of this call alone; neither the
  * caller's prompt nor the history of a `Chat` has it. Where there is nothing to say, the prompt goes as it came.
  *
- * It acts for whoever calls, where `MemoryService.as` says who, and else for whom it was built: one layer serves many.
+ * One layer serves many users. It acts for the viewer that `MemoryService.as` names where the call, or a stream, is run:
+ * wrapping the construction of a stream has no effect. A call without a viewer is given nothing, and a
+ * `memory_viewer_missing` event says so. Programs with one user can use `layerInjectedFor`.
+ *
  * Give `layerCompletion` the model below, and not this one: extraction is no turn.
  */
 export const layerInjected: Layer.Layer<
   LanguageModel.LanguageModel,
   never,
-  LanguageModel.LanguageModel | MemoryService.MemoryService | MemoryService.CurrentViewer
-> = Layer.effect(
+  LanguageModel.LanguageModel | MemoryService.MemoryService
+> = injected(Option.none())
+
+/**
+ * `layerInjected` for a program with one user: a call that names no viewer is `viewer`'s. A call that names another
+ * viewer is that viewer's.
+ */
+export const layerInjectedFor = (
+  viewer: Viewer
+): Layer.Layer<
   LanguageModel.LanguageModel,
-  Effect.gen(function*() {
-    const model = yield* LanguageModel.LanguageModel
-    const { context } = yield* MemoryService.MemoryService
-    const builtFor = yield* MemoryService.CurrentViewer
-
-    const informed = <A extends { readonly prompt: Prompt.RawInput }>(options: A): Effect.Effect<A> =>
-      Effect.gen(function*() {
-        const viewer = yield* Effect.serviceOption(MemoryService.CurrentViewer)
-        const prompt = Prompt.make(options.prompt)
-        const { text } = yield* context(prompt.content.map(turnOf)).pipe(
-          MemoryService.as(Option.getOrElse(viewer, () => builtFor))
-        )
-        return { ...options, prompt: text === "" ? prompt : withEnding(prompt, text) }
-      })
-
-    return {
-      generateText: (options) => Effect.flatMap(informed(options), (options) => model.generateText(options)),
-      generateObject: (options) => Effect.flatMap(informed(options), (options) => model.generateObject(options)),
-      streamText: (options) => Stream.unwrap(Effect.map(informed(options), (options) => model.streamText(options)))
-    }
-  })
-)
+  never,
+  LanguageModel.LanguageModel | MemoryService.MemoryService
+> => injected(Option.some(viewer))
 
 /** At the end of the last user message, after a blank line. A prompt without one stays as it is. */
 const withEnding = (prompt: Prompt.Prompt, text: string): Prompt.Prompt => {

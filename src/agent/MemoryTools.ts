@@ -14,6 +14,7 @@ import type { Viewer } from "../domain/Viewer.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import { fenced, line, more } from "../harness/PromptBlock.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
+import * as Provenance from "./Provenance.ts"
 import * as ToolScope from "./ToolScope.ts"
 
 export { make as makeRecords } from "./RecordTools.ts"
@@ -124,7 +125,8 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
       hits: Schema.Array(Schema.Struct({
         id: MemoryId,
         scope: ToolScope.Shown,
-        score: Schema.Number
+        score: Schema.Number,
+        ...Provenance.fields
       }))
     }),
     writes: false,
@@ -147,7 +149,8 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
         const hits = found.slice(0, limit).map((hit) => ({
           ...hit,
           id: hit.record.id,
-          scope: ToolScope.nameOf(hit.record.scope)
+          scope: ToolScope.nameOf(hit.record.scope),
+          ...Provenance.provenanceOf(hit.record)
         }))
         return { hits, names, leftOut: beyond + found.length - hits.length }
       }).pipe(MemoryService.as(viewer)),
@@ -220,7 +223,8 @@ const section = ({ record, scope, score }: Hit & { readonly scope: string }): st
     `score: ${score.toFixed(2)}`,
     `id: ${id}`,
     ...(tags.length > 0 ? [`tags: ${tags.map(line).join(", ")}`] : []),
-    ...(source.trust > 1 ? [`source: ${source.origin}, ${source.trust === 2 ? "not verified" : "not trusted"}`] : [])
+    `trust: ${source.trust}`,
+    `source: ${source.origin}${source.trust < 2 ? "" : source.trust === 2 ? ", not verified" : ", not trusted"}`
   ]
   return [`### [${scope} · ${kind}] ${line(summary)}`, meta.join(" · "), ...(body.trim() === "" ? [] : [fenced(body)])]
     .join("\n")

@@ -10,6 +10,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
 import { reword } from "../pipeline/Reconciliation.ts"
+import * as Provenance from "./Provenance.ts"
 
 /**
  * memory_append, memory_search, memory_update, memory_delete, memory_view; none where the spec says `enabled: false`.
@@ -64,11 +65,21 @@ const search = (memory: MemoryService.Service, viewer: Viewer.Viewer) =>
       topK: Schema.optionalWith(Schema.Int.pipe(Schema.between(1, 50)), { default: () => 5 })
         .annotations({ description: "1 to 50; default 5." })
     }),
-    output: Schema.Array(Schema.Struct({ id: MemoryId, text: Schema.String, score: Schema.Number })),
+    output: Schema.Array(Schema.Struct({
+      id: MemoryId,
+      text: Schema.String,
+      score: Schema.Number,
+      ...Provenance.fields
+    })),
     writes: false,
     handler: ({ query, topK }) =>
       Effect.map(memory.recall({ text: query, limit: topK }), ({ hits }) =>
-        hits.map(({ record, score }) => ({ id: record.id, text: embeddingText(record), score }))).pipe(
+        hits.map(({ record, score }) => ({
+          id: record.id,
+          text: embeddingText(record),
+          score,
+          ...Provenance.provenanceOf(record)
+        }))).pipe(
           MemoryService.as(viewer)
         )
   })
@@ -116,11 +127,21 @@ const view = (memory: MemoryService.Service, viewer: Viewer.Viewer) =>
       limit: Schema.optionalWith(Schema.Int.pipe(Schema.between(1, 200)), { default: () => 50 })
         .annotations({ description: "1 to 200; default 50." })
     }),
-    output: Schema.Array(Schema.Struct({ id: MemoryId, text: Schema.String, kind: MemoryKind.Name })),
+    output: Schema.Array(Schema.Struct({
+      id: MemoryId,
+      text: Schema.String,
+      kind: MemoryKind.Name,
+      ...Provenance.fields
+    })),
     writes: false,
     handler: ({ kind, limit }) =>
       Effect.map(memory.list({ limit, ...(kind !== undefined && { kinds: [kind] }) }), ({ items }) =>
-        items.map((record) => ({ id: record.id, text: embeddingText(record), kind: record.kind }))).pipe(
+        items.map((record) => ({
+          id: record.id,
+          text: embeddingText(record),
+          kind: record.kind,
+          ...Provenance.provenanceOf(record)
+        }))).pipe(
           MemoryService.as(viewer)
         )
   })

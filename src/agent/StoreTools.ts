@@ -6,12 +6,14 @@ import { Limit } from "../domain/MemoryFilter.ts"
 import { Body, embeddingText } from "../domain/MemoryRecord.ts"
 import { Global } from "../domain/MemoryScope.ts"
 import { JsonObject } from "../domain/Payload.ts"
+import { oneLine } from "../domain/PromptText.ts"
 import * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryManager from "../harness/MemoryManager.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import type { MemorySpec } from "../harness/MemorySpec.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
+import * as Provenance from "./Provenance.ts"
 
 export interface StoreToolsOptions {
   /** Whom the tools reach. Default, and `[]`: all. */
@@ -52,8 +54,7 @@ export const make = (
     const manager = yield* MemoryManager.MemoryManager
     const memory = yield* MemoryService.MemoryService
     const all = yield* manager.stores
-    const unknown = names.find((name) => all.every((store) => store.name !== name))
-    if (unknown !== undefined) return yield* noStore(unknown, all)
+    if (names.some((name) => all.every((store) => store.name !== name))) return yield* noStore(all)
     const stores = names.length === 0 ? all : all.filter(({ name }) => names.includes(name))
     const writable = stores.filter(({ writable }) => writable)
     if (add && writable.length === 0) {
@@ -108,7 +109,8 @@ const searchMemory = (
     output: Schema.Array(Schema.Struct({
       content: Schema.String,
       storeName: Schema.optional(Schema.String),
-      metadata: Schema.optional(JsonObject)
+      metadata: Schema.optional(JsonObject),
+      ...Provenance.fields
     })),
     writes: false,
     handler: ({ maxSearchResults, query, stores: asked }) =>
@@ -118,7 +120,8 @@ const searchMemory = (
         return hits.map(({ record, store }) => ({
           content: embeddingText(record),
           ...(store !== undefined && { storeName: store }),
-          ...(Object.keys(record.metadata).length > 0 && { metadata: record.metadata })
+          ...(Object.keys(record.metadata).length > 0 && { metadata: record.metadata }),
+          ...Provenance.provenanceOf(record)
         }))
       })
   })
@@ -177,6 +180,7 @@ const addMemory = (
         const lost = drafts.length * failures.length
         return yield* Effect.fail({
           reason: first.reason,
+          written: writes - lost,
           message: `failed to add ${lost} of ${writes} entries: ${
             failures.map(({ message, store }) =>
               `${store}: ${message}`
@@ -199,7 +203,7 @@ const Entry = Body.pipe(Schema.pattern(/\S/)).annotations({
 
 const described = (description: string, stores: Stores): string => {
   const known = stores.map(({ description, name }) =>
-    description === undefined ? `- ${name}` : `- ${name}: ${description.trim().replace(/\s+/g, " ")}`
+    description === undefined ? `- ${oneLine(name)}` : `- ${oneLine(name)}: ${oneLine(description)}`
   )
   return [description, "Stores:", ...known].join("\n")
 }
@@ -214,17 +218,15 @@ const reachable = (manager: MemoryManager.Service, stores: Stores, asked: Readon
     const there = stores.filter(({ name }) => all.has(name))
     const found = asked.length === 0 ? there : there.filter(({ name }) => asked.includes(name))
     const dropped = asked.filter((name) => !there.some((store) => store.name === name))
-    if (found.length === 0) return yield* noStore(dropped[0] ?? stores[0]?.name ?? "", there)
+    if (found.length === 0) return yield* noStore(there)
     if (dropped.length > 0) {
-      yield* Effect.logWarning("a tool was asked for stores out of its reach", dropped.slice(0, 10))
+      yield* Effect.logWarning("a tool was asked for stores out of its reach", dropped.length)
     }
     return found.map(({ name }) => name)
   })
 
-const noStore = (name: string, stores: Stores) =>
+const noStore = (stores: Stores) =>
   MemoryError.make("not_found", {
     op: "stores",
-    message: `there is no store ${JSON.stringify(name.slice(0, 100))}; there are ${
-      stores.map(({ name }) => name).join(", ")
-    }`
+    message: `there is no store of this name; there are ${stores.map(({ name }) => oneLine(name)).join(", ")}`
   })

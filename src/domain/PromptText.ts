@@ -1,4 +1,22 @@
-/** Text that a prompt holds as data: nothing hidden in it, nothing that ends its fence, and our own words known again. */
+/**
+ * Text that a model reads. `visible` is the one sanitiser: everything of ours that reaches a model passes through it, so
+ * that stored text can neither hide something from the people who read it nor end the block that it stands in. What is
+ * stored stays as it is.
+ *
+ * `visible` is linear in the length of its input and idempotent, and leaves text without such characters unchanged:
+ *
+ * ```text
+ * line breaks      each becomes one line feed
+ * controls         removed, tabs and line feeds apart
+ * invisible        default-ignorable code points are removed: bidi controls, tags, variation selectors, zero-width
+ *                  characters, fillers, invisible operators; so are the interlinear annotation characters
+ * joiners          ZWJ and ZWNJ stay between letters of scripts that join, and after a virama; ZWJ stays between emoji
+ * U+FE0E, U+FE0F   stay after an emoji, and between a keycap's digit and U+20E3
+ * flags            the tag sequences of England, Scotland and Wales stay
+ * markers          `<|im_start|>`, `[INST]` and their like, and the tags of our blocks, begin with an entity
+ * lone surrogates  U+FFFD
+ * ```
+ */
 
 /** What our blocks stand between, so that extraction never reads them back. Within, `<` is escaped. */
 export const open = "<memory>"
@@ -17,15 +35,34 @@ export const withoutMemory = (text: string): string => {
   }
 }
 
+/** Removes what nobody sees, and keeps a model from reading markers of its own format or tags of our blocks. */
+export const visible = (text: string): string => disarm(reveal(text))
+
 /**
- * Every line break is a line feed; control characters, direction overrides, and the tag characters that nobody sees and
- * a model reads are gone.
+ * Applies `visible` to every string of a JSON value: object keys and values, at every depth. Two keys that become equal
+ * are told apart by a number: `key`, `key (2)`. Values that are not JSON are returned as they are.
  */
-export const visible = (text: string): string =>
-  text
-    .replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n")
-    .replace(/[^\P{Cc}\t\n]|[\u200b\u2060\ufeff\u202a-\u202e\u2066-\u2069\u{e0000}-\u{e007f}]/gu, "")
-    .toWellFormed()
+export const visibleJson = (value: unknown): unknown => {
+  if (typeof value === "string") return visible(value)
+  if (Array.isArray(value)) return value.map(visibleJson)
+  if (typeof value !== "object" || value === null) return value
+  const prototype: unknown = Object.getPrototypeOf(value)
+  if (prototype !== Object.prototype && prototype !== null) return value
+  const entries = new Map<string, unknown>()
+  const uses = new Map<string, number>()
+  for (const [key, child] of Object.entries(value)) {
+    const name = visible(key)
+    let n = uses.get(name) ?? 0
+    let unique: string
+    do {
+      n++
+      unique = n === 1 ? name : `${name} (${n})`
+    } while (entries.has(unique))
+    uses.set(name, n)
+    entries.set(unique, visibleJson(child))
+  }
+  return Object.fromEntries(entries)
+}
 
 /** In a fence longer than any run within. Make it `visible` first: what is left out may have kept two runs apart. */
 export const fence = (text: string): string => {
@@ -35,8 +72,97 @@ export const fence = (text: string): string => {
   return `${mark}\n${text}\n${mark}`
 }
 
-/** What a tag begins or ends with. */
-export const escape = (text: string): string => text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;")
+/** Visible text in which every `&`, `<` and `>` is an entity: for what stands between tags. */
+export const escape = (text: string): string =>
+  disarm(reveal(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"))
+
+/** Visible text on one line, its runs of white space a space each. */
+export const oneLine = (text: string): string => visible(reveal(text).replace(/\s+/gu, " ").trim())
 
 /** One line, escaped: for labels and summaries. */
-export const line = (text: string): string => escape(visible(text).replace(/\s+/gu, " ").trim())
+export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
+
+/** Surrogates are repaired first: two lone ones would become a character where what stood between them is removed. */
+const reveal = (text: string): string =>
+  text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
+
+/** Controls, and every default-ignorable code point that no context makes legitimate. */
+const hidden =
+  /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
+
+/** Runs of code points that stay only where their neighbours need them. */
+const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
+
+/** What stays of a run of conditional code points. Both neighbours are visible, so a second pass decides the same. */
+const keep = (run: string, offset: number, text: string): string => {
+  const before = codePointBefore(text, offset)
+  const after = codePointAt(text, offset + run.length)
+  if (/[0-9#*]/.test(before)) return after === "\u20e3" && isSelector(run[0]) ? `${run[0]}` : ""
+  if (before === "\u{1f3f4}") {
+    const flag = flags.find((tags) => run.startsWith(tags))
+    if (flag !== undefined) return flag
+  }
+  const isPictograph = /\p{Extended_Pictographic}/u.test(before)
+  if (isPictograph || /\p{Emoji_Modifier}/u.test(before)) {
+    const selector = isPictograph && isSelector(run[0]) ? run[0] : ""
+    return `${selector}${run.includes("\u200d") && /\p{Extended_Pictographic}/u.test(after) ? "\u200d" : ""}`
+  }
+  if (!virama.test(before) && !(joining.test(before) && joining.test(after))) return ""
+  return /[\u200c\u200d]/.exec(run)?.[0] ?? ""
+}
+
+const isSelector = (unit: string | undefined): boolean => unit === "\ufe0e" || unit === "\ufe0f"
+
+const tagged = (region: string): string =>
+  String.fromCodePoint(...Array.from(region, (letter) => 0xe0000 + letter.charCodeAt(0)), 0xe007f)
+
+/** The three flags that Unicode recommends for interchange; any other sequence would be hidden text behind a flag. */
+const flags = ["gbeng", "gbsct", "gbwls"].map(tagged)
+
+/** Of the Indic scripts. After one, ZWJ and ZWNJ choose the form of a consonant even at the end of a word. */
+const virama = /[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]/
+
+const scripts = [
+  ...[
+    "Adlam",
+    "Arabic",
+    "Hanifi_Rohingya",
+    "Mandaic",
+    "Manichaean",
+    "Mongolian",
+    "Nko",
+    "Phags_Pa",
+    "Sogdian",
+    "Syriac"
+  ],
+  ...["Balinese", "Bengali", "Brahmi", "Chakma", "Devanagari", "Grantha", "Gujarati", "Gurmukhi", "Javanese", "Kaithi"],
+  ...["Kannada", "Khmer", "Malayalam", "Meetei_Mayek", "Modi", "Myanmar", "Oriya", "Sharada", "Sinhala", "Sundanese"],
+  ...["Tamil", "Telugu", "Tibetan", "Tirhuta"]
+]
+
+/** A letter, mark or digit of a script whose letters take another form beside each other. */
+const joining = new RegExp(`(?=[\\p{L}\\p{M}\\p{Nd}])[${scripts.map((name) => `\\p{scx=${name}}`).join("")}]`, "u")
+
+const codePointBefore = (text: string, at: number): string => {
+  const pair = at > 1 ? text.codePointAt(at - 2)! : 0 // within the text
+  return pair > 0xffff ? String.fromCodePoint(pair) : text.charAt(at - 1)
+}
+
+const codePointAt = (text: string, at: number): string =>
+  at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // within the text
+
+/** Puts an entity in place of the first character of what a model or a parser of our blocks may take for markup. */
+const disarm = (text: string): string =>
+  text.replace(upToMarkerEnd, (line) => line.replace(markerStart, "&lt;"))
+    .replace(tags, "&lt;")
+    .replace(instructions, "&#91;")
+
+/** Each line as far as the last `|>` in it: a marker such as `<|im_start|>` is on one line, in any width. */
+const upToMarkerEnd = /^.+(?<!<)(?=[|｜￨│∣][>＞﹥])/gm
+const markerStart = /[<＜﹤](?=[|｜￨│∣])/g
+
+/** The tags of our blocks, and markers of chat templates that have angle brackets alone. */
+const tags =
+  /[<＜﹤](?=\s*(?:[/／]\s*)?(?:memory|entry)\b|[/／]?(?:(?:start|end)_of_turn|bos|eos|pad|unk|s)[>＞﹥]|<[/／]?sys>>)/gi
+
+const instructions = /[[［](?=[/／]?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)[\]］])/g

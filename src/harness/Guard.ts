@@ -1,6 +1,8 @@
 /**
  * The gate between a model and a tool: every plugin is asked, in order, before the tool is.
  *
+ * What a tool answers passes through `MemoryTool.visible`, whoever made the tool.
+ *
  * A plugin is somebody else's code. One that dies when told of a turn is logged, and the turn goes on; one that dies
  * when asked has not said yes, and the call is refused.
  */
@@ -8,13 +10,13 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Viewer } from "../domain/Viewer.ts"
 import * as HarnessPlugin from "../host/HarnessPlugin.ts"
-import type { Failure, MemoryTool } from "../host/MemoryTool.ts"
+import * as MemoryTool from "../host/MemoryTool.ts"
 import type * as MemoryEvents from "./MemoryEvents.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
 import * as RateLimit from "./RateLimit.ts"
 
 export interface Guard {
-  readonly tool: (viewer: Viewer, tool: MemoryTool) => MemoryTool
+  readonly tool: (viewer: Viewer, tool: MemoryTool.MemoryTool) => MemoryTool.MemoryTool
   readonly signal: (signal: HarnessPlugin.Signal) => Effect.Effect<void>
 }
 
@@ -36,7 +38,7 @@ export const make = (
       )
     )
 
-  const admit = (call: HarnessPlugin.ToolCall): Effect.Effect<void, Failure> =>
+  const admit = (call: HarnessPlugin.ToolCall): Effect.Effect<void, MemoryTool.Failure> =>
     Effect.forEach(plugins, (plugin) =>
       Effect.gen(function*() {
         const verdict = yield* ask(plugin, call)
@@ -51,10 +53,9 @@ export const make = (
           plugin: plugin.id,
           reason: message
         })
-        return yield* Effect.fail<Failure>({
-          reason: plugin.id === RateLimit.id ? "rate_limited" : "unsupported",
-          message
-        })
+        return yield* Effect.fail(
+          MemoryTool.failure(plugin.id === RateLimit.id ? "rate_limited" : "unsupported", message)
+        )
       }), { discard: true })
 
   const tell = (event: string, f: (plugin: HarnessPlugin.HarnessPlugin) => Effect.Effect<void> | undefined) =>
@@ -71,8 +72,11 @@ export const make = (
           const call: HarnessPlugin.ToolCall = { tool: tool.name, writes: tool.writes, viewer, input }
           return Effect.zipRight(
             admit(call),
-            Effect.tapError(tool.call(input), ({ reason }) =>
-              isValidation(reason) ? tell("a refusal", ({ onRefused }) => onRefused?.(call)) : Effect.void)
+            Effect.tapError(MemoryTool.visible(tool.call(input)), ({ reason, written }) =>
+              isValidation(reason) && written === undefined
+                ? tell("a refusal", ({ onRefused }) =>
+                  onRefused?.(call))
+                : Effect.void)
           )
         })
     }),
@@ -90,5 +94,5 @@ export const plugins = (spec: MemorySpec) =>
   })
 
 /** What a model got wrong and can put right at once; not what it may not do, or what failed. */
-const isValidation = (reason: Failure["reason"]): boolean =>
+const isValidation = (reason: MemoryTool.Failure["reason"]): boolean =>
   reason === "invalid_draft" || reason === "invalid_scope" || reason === "invalid_id" || reason === "path_escape"

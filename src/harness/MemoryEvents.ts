@@ -1,4 +1,11 @@
-/** What memory did, for the harness to show, log and count. Not a source of truth: a slow listener misses the oldest. */
+/**
+ * Events of memory, for the harness to show, log and count. They are not a source of truth: a slow listener misses the
+ * oldest.
+ *
+ * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The texts, which are
+ * the summary of what was written and the words of a search, are in events only where the layer is asked for them:
+ * `MemoryEvents.layer({ texts: true })`.
+ */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -6,6 +13,7 @@ import * as PubSub from "effect/PubSub"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Struct from "effect/Struct"
 import { MemoryError } from "../domain/MemoryError.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
@@ -14,7 +22,7 @@ import { MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 
 const common = { viewer: Schema.Union(Viewer.System, Viewer.Stored), at: Millis }
-const entry = { id: MemoryId, scope: MemoryScope, kind: MemoryKind.Name, summary: Summary }
+const entry = { id: MemoryId, scope: MemoryScope, kind: MemoryKind.Name, summary: Schema.optional(Summary) }
 
 export const MemoryEvent = Schema.Union(
   Schema.TaggedStruct("memory_written", {
@@ -24,8 +32,11 @@ export const MemoryEvent = Schema.Union(
   }),
   Schema.TaggedStruct("memory_recalled", {
     ...common,
-    query: Schema.NullOr(Schema.String),
-    hits: Schema.Array(Schema.Struct({ id: MemoryId, scope: MemoryScope, score: Unit }))
+    /** With `texts`; null for a search without words. */
+    query: Schema.optional(Schema.NullOr(Schema.String)),
+    hits: Schema.Array(Schema.Struct({ id: MemoryId, scope: MemoryScope, score: Unit })),
+    /** How many more were found and not returned, and why. Absent from events of earlier versions. */
+    leftOut: Schema.optional(Schema.Struct({ limit: Schema.Int, budget: Schema.Int, folded: Schema.Int }))
   }),
   Schema.TaggedStruct("memory_forgotten", { ...common, id: MemoryId, purged: Schema.Boolean }),
   /** Its kind was over its cap. */
@@ -38,7 +49,9 @@ export const MemoryEvent = Schema.Union(
   }),
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** A best effort that had no effect: an index, an injection, a leg. */
-  Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError })
+  Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
+  /** A part of memory, such as `injection`, did nothing for a call that named no viewer. */
+  Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
 )
 export type MemoryEvent = typeof MemoryEvent.Type
 
@@ -54,16 +67,32 @@ export class MemoryEvents extends Context.Tag("@memory/MemoryEvents")<MemoryEven
 interface Options {
   /** How many a listener may lag behind before it misses the oldest, 1... Default 1,024. */
   readonly capacity?: number | undefined
+  /** Whether events carry summaries and the words of searches. Default false. */
+  readonly texts?: boolean | undefined
 }
 
 /** The stream ends with the scope. */
-export const make = ({ capacity = 1_024 }: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
+export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.map(
     Effect.acquireRelease(PubSub.sliding<MemoryEvent>(capacity), PubSub.shutdown),
     (events): Service => ({
-      publish: (event) => Effect.asVoid(PubSub.publish(events, event)),
+      publish: (event) => Effect.asVoid(PubSub.publish(events, texts ? event : withoutTexts(event))),
       stream: Stream.fromPubSub(events)
     })
   )
+
+/** The mechanism is here, so that no publisher can forget it. */
+const withoutTexts = (event: MemoryEvent): MemoryEvent => {
+  switch (event._tag) {
+    case "memory_written":
+      return Struct.omit(event, "summary")
+    case "memory_retired":
+      return Struct.omit(event, "summary")
+    case "memory_recalled":
+      return Struct.omit(event, "query")
+    default:
+      return event
+  }
+}
 
 export const layer = (options?: Options): Layer.Layer<MemoryEvents> => Layer.scoped(MemoryEvents, make(options))

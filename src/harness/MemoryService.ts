@@ -16,6 +16,7 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
+import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
@@ -105,7 +106,10 @@ export interface Service {
   /** `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
-  /** Tells the plugins, and seeds the tenant's instructions the first time. */
+  /**
+   * Tells the plugins, and seeds the tenant's instructions the first time. It begins the viewer's turn: without it a run
+   * that has reached the write limit writes nothing more.
+   */
   readonly turnStart: BestEffort<void>
   /**
    * Tells the plugins. With a `MemoryManager` the messages are kept before it returns, and extraction follows its trigger.
@@ -120,6 +124,12 @@ export interface Service {
 
   /** The tool behind the gate: plugins, write limit and events are those that the layer was built with, wherever it is called. */
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
+
+  /**
+   * For adapters whose types cannot demand a viewer, such as a model of @effect/ai: says, by a `memory_viewer_missing`
+   * event and a warning, that `part` did nothing for a call that named none.
+   */
+  readonly viewerMissing: (part: string) => Effect.Effect<void>
 
   /** Of every viewer: for the harness. */
   readonly events: Stream.Stream<MemoryEvents.MemoryEvent>
@@ -218,6 +228,7 @@ const make = (
         )),
       flush: Effect.withSpan(managed(({ flush }) => flush), "MemoryService.flush"),
       guard: guard.tool,
+      viewerMissing: telling.viewerMissing,
       events: events.stream
     }
   })
@@ -266,6 +277,6 @@ export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | Cur
 const sessionOf = ({ runId, sessionId }: Viewer.Viewer): string => sessionId ?? runId ?? "default"
 
 const unspecified = (cause: unknown) => {
-  const message = cause instanceof Error ? cause.message : "not a MemorySpec"
-  return MemoryError.make("invalid_draft", { op: "layer", message, detail: { issues: [message] } })
+  const issues = SchemaIssues.linesOf(cause, "not a MemorySpec")
+  return MemoryError.make("invalid_draft", { op: "layer", message: issues.join("; "), detail: { issues }, cause })
 }

@@ -12,7 +12,7 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   includeIndex: default_(Schema.Boolean, true),
   maxIndexEntries: default_(Count, 30),
   allowForget: default_(Schema.Boolean, false),
-  /** Per run and turn; 0 = no limit. */
+  /** Per run and turn, which `MemoryService.turnStart` begins; 0 = no limit. See `RateLimit`. */
   writesPerTurn: default_(Count, 1),
   /** Of `Global` records by the agent; `deny` answers `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),

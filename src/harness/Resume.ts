@@ -17,6 +17,7 @@ import { canonicalJson, sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { ScopeId } from "../domain/MemoryScope.ts"
 import { type Json, JsonObject } from "../domain/Payload.ts"
+import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import { hashSpec } from "./MemorySpec.ts"
 
 export const Checkpoint = Schema.Struct({
@@ -194,7 +195,8 @@ const isObject = (json: Json | undefined): json is JsonObject =>
 const legal = (op: string, runId: string) =>
   Schema.decode(ScopeId)(runId).pipe(
     Effect.mapBoth({
-      onFailure: ({ message }) => MemoryError.make("invalid_id", { op, message: `runId: ${message}` }),
+      onFailure: (error) =>
+        MemoryError.make("invalid_id", { op, message: SchemaIssues.lines(error, "runId").join("; ") }),
       onSuccess: (id) => id.normalize("NFC")
     })
   )
@@ -203,7 +205,7 @@ const legal = (op: string, runId: string) =>
 const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
   Effect.try({
     try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),
-    catch: (cause) => invalid(op, `spec: ${cause instanceof Error ? cause.message : "not JSON"}`)
+    catch: (cause) => invalid(op, SchemaIssues.linesOf(cause, "spec: expected JSON", "spec").join("; "))
   })
 
 const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryError.MemoryError> =>
@@ -212,7 +214,7 @@ const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryErr
     Effect.mapError((cause) =>
       MemoryError.make("corrupt", {
         op: "resume",
-        message: `the checkpoint of ${JSON.stringify(runId)} cannot be read`,
+        message: "the checkpoint cannot be read",
         detail: { location: fileName(runId) },
         cause
       })

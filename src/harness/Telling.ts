@@ -9,6 +9,8 @@ import type * as MemoryEvents from "./MemoryEvents.ts"
 export interface Telling {
   /** A best effort had no effect: an event, and a warning. */
   readonly degraded: (viewer: Viewer, part: string) => (error: MemoryError) => Effect.Effect<void>
+  /** A caller named no viewer, so `part` did nothing for it: an event, and a warning. */
+  readonly viewerMissing: (part: string) => Effect.Effect<void>
   readonly recalled: (viewer: Viewer, query: MemoryQuery) => (result: SearchResult) => Effect.Effect<void>
 }
 
@@ -18,13 +20,22 @@ export const make = (publish: MemoryEvents.Service["publish"]): Telling => ({
       Effect.logWarning(`memory: no ${part}`, error),
       Effect.flatMap(Clock.currentTimeMillis, (at) => publish({ _tag: "memory_degraded", viewer, at, part, error }))
     ),
-  recalled: (viewer, query) => ({ hits }) =>
+  viewerMissing: (part) =>
+    Effect.zipRight(
+      Effect.logWarning(`memory: no ${part}, for the call names no viewer: wrap what is run in MemoryService.as`),
+      Effect.flatMap(
+        Clock.currentTimeMillis,
+        (at) => publish({ _tag: "memory_viewer_missing", viewer: null, at, part })
+      )
+    ),
+  recalled: (viewer, query) => ({ hits, leftOut }) =>
     Effect.flatMap(Clock.currentTimeMillis, (at) =>
       publish({
         _tag: "memory_recalled",
         viewer,
         at,
         query: query.text ?? null,
-        hits: hits.map(({ record: { id, scope }, score }) => ({ id, scope, score }))
+        hits: hits.map(({ record: { id, scope }, score }) => ({ id, scope, score })),
+        leftOut
       }))
 })

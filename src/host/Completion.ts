@@ -5,10 +5,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
-import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
+import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import * as Cassette from "./Cassette.ts"
 
 export interface Prompt {
@@ -121,7 +121,7 @@ export const layerReplay = (
             const track = trackOf(prompt)
             const nth = played.get(track) ?? 0
             const answer = tracks.get(track)?.[nth]
-            if (answer === undefined) return Effect.fail(failed(notOnCassette(prompt, nth)))
+            if (answer === undefined) return Effect.fail(failed(notOnCassette(nth), prompt))
             played.set(track, nth + 1)
             return Effect.succeed(answer)
           })
@@ -131,9 +131,9 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-const notOnCassette = ({ user }: Prompt, played: number): string => {
-  const said = JSON.stringify(user.length > 80 ? `${user.slice(0, 80)}…` : user)
-  const lacks = played > 0 ? `only ${played} of the answers to ${said}` : `no answer to ${said}`
+/** The prompt is in the error's cause, for logs. */
+const notOnCassette = (played: number): string => {
+  const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`
 }
 
@@ -150,12 +150,15 @@ const decoded = <A, I>(schema: Schema.Schema<A, I>, answer: string) =>
   Effect.gen(function*() {
     const decode = Schema.decodeUnknown(schema)
     let reason = "there is no JSON in it"
+    let cause: unknown
     for (const value of values(answer)) {
       const result = yield* Effect.either(decode(value))
       if (Either.isRight(result)) return result.right
-      reason = ParseResult.TreeFormatter.formatErrorSync(result.left)
+      reason = SchemaIssues.lines(result.left).join("; ")
+      cause = result.left
     }
-    return yield* failed(`the answer is not what was asked for: ${reason.slice(0, 500)}`)
+    return yield* failed(`the answer is not what was asked for: ${reason.slice(0, 500)}`, cause)
   })
 
-const failed = (message: string) => MemoryError.make("model", { op: "Completion.complete", message })
+const failed = (message: string, cause?: unknown) =>
+  MemoryError.make("model", { op: "Completion.complete", message, cause })

@@ -30,7 +30,10 @@ export interface HarnessPlugin {
   readonly onEvent?: ((signal: Signal) => Effect.Effect<void>) | undefined
   /** Asked in order; the first denial stands. One that dies has not said yes: the call is refused. */
   readonly beforeToolCall?: ((call: ToolCall) => Effect.Effect<Verdict>) | undefined
-  /** The call, the very object that was asked about, failed validation: gives back what was counted for it. */
+  /**
+   * Called where a call that was allowed failed validation and had written nothing: gives back what was counted for it.
+   * It is the very object that `beforeToolCall` was given.
+   */
   readonly onRefused?: ((call: ToolCall) => Effect.Effect<void>) | undefined
 }
 

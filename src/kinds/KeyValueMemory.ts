@@ -118,10 +118,10 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
 
     const write = (op: string, viewer: Viewer.Any, entries: ReadonlyArray<Entry>) =>
       Effect.gen(function*() {
-        const drafts = yield* Effect.forEach(entries, (entry) =>
+        const drafts = yield* Effect.forEach(entries, (entry, n) =>
           isJson(entry.value)
             ? Effect.succeed(draftOf(viewer, entry, entry.value))
-            : invalid(op, `value of ${JSON.stringify(entry.key)}: expected JSON, no undefined in it`))
+            : invalid(op, `${entries.length === 1 ? "" : `${n}.`}value: expected JSON, no undefined in it`))
         const now = yield* Clock.currentTimeMillis
         yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // of none, true
       })

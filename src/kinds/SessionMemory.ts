@@ -117,7 +117,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         Effect.gen(function*() {
           const op = `record_${data.type}`
           if (yield* Ref.get(isOver)) {
-            return yield* MemoryError.make("unsupported", { op, message: `the session ${sessionId} has ended` })
+            return yield* MemoryError.make("unsupported", { op, message: "the session has ended" })
           }
           const { context, solution } = data
           yield* check(op, Texts, { text, context, solution })

@@ -1,7 +1,7 @@
 /** A kind as a service: a record whose `data` is typed. What most kinds are made of, and yours too. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as ParseResult from "effect/ParseResult"
+import type * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
@@ -10,6 +10,7 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { deriveSummary, type Draft, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import type { JsonObject } from "../domain/Payload.ts"
+import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { type IfRevision, MemoryStore } from "../storage/MemoryStore.ts"
 
@@ -200,13 +201,8 @@ const defined = <A>(data: A): A => {
 }
 
 const undecodable = (op: string, error: ParseResult.ParseError) => {
-  const [first = "not valid", ...rest] = ParseResult.ArrayFormatter.formatErrorSync(error)
-    .map(({ message, path }) => `${["data", ...path].join(".")}: ${message}`)
-  return MemoryError.make("invalid_draft", {
-    op,
-    message: [first, ...rest].join("; "),
-    detail: { issues: [first, ...rest] }
-  })
+  const issues = SchemaIssues.lines(error, "data")
+  return MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
 }
 
 const corrupt = (op: string, kind: string, id: MemoryId, cause: ParseResult.ParseError) =>

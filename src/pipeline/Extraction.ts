@@ -65,7 +65,7 @@ export const textOf = ({ content }: Message): string => PromptText.withoutMemory
 const turn = (message: Message): ReadonlyArray<string> => {
   const text = PromptText.visible(textOf(message)).trim()
   const { actorId, role } = message
-  const speaker = actorId === undefined ? role : `${role} (${PromptText.visible(actorId).replaceAll("\n", " ")})`
+  const speaker = actorId === undefined ? role : `${role} (${PromptText.oneLine(actorId)})`
   return text === "" ? [] : [`${speaker}: ${text.replaceAll("\n", "\n  ")}`]
 }
 

@@ -17,6 +17,7 @@ import { type MemoryId, stableId } from "../domain/MemoryId.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import { deriveSummary, type Draft, embeddingText, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../domain/MemoryScope.ts"
+import { visible } from "../domain/PromptText.ts"
 import type { Prompt } from "../host/Completion.ts"
 import { collapse, indexOf, nearest } from "./Attribution.ts"
 import { clean, type Fact } from "./Extraction.ts"
@@ -62,9 +63,9 @@ export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: Readon
   ].join("\n"),
   user: [
     "EXISTING:",
-    JSON.stringify(existing.map((record, id) => ({ id: String(id), text: embeddingText(record) }))),
+    JSON.stringify(existing.map((record, id) => ({ id: String(id), text: visible(embeddingText(record)) }))),
     "NEW FACTS:",
-    JSON.stringify(facts.map(({ text }) => text))
+    JSON.stringify(facts.map(({ text }) => visible(text)))
   ].join("\n")
 })
 
@@ -144,7 +145,7 @@ export const applyEvents = (
 
   return [
     ...Array.from(reworded).flatMap(([record, text]): ReadonlyArray<MemoryMutation> =>
-      text === embeddingText(record) ? [] : [{
+      visible(text) === visible(embeddingText(record)) ? [] : [{
         _tag: "Update",
         id: record.id,
         patch: {

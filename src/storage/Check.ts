@@ -1,10 +1,10 @@
 /** What comes in, held against its Schema: a `MemoryError` that says what is wrong with it, and nothing else happens. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { JsonObject } from "../domain/Payload.ts"
+import * as SchemaIssues from "../domain/SchemaIssues.ts"
 
 /** `invalid_id`, `path_escape` or `invalid_scope` where an id or a scope is at fault, else `invalid_draft` with every issue. */
 export const check = <A, I>(
@@ -21,28 +21,19 @@ export const invalid = (op: string, ...issues: readonly [string, ...Array<string
 /** What the Schema of a kind says to `data`, or nothing. */
 export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: JsonObject): ReadonlyArray<string> =>
   Either.match(Schema.decodeUnknownEither(schema, { errors: "all", onExcessProperty: "preserve" })(data), {
-    onLeft: (error) =>
-      ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) =>
-        `data.${path.join(".")}: ${message}`
-      ),
+    onLeft: (error) => SchemaIssues.lines(error, "data"),
     onRight: () => []
   })
 
-interface Issue {
-  readonly path: ReadonlyArray<PropertyKey>
-  readonly message: string
-}
-
 const validate = <A, I>(schema: Schema.Schema<A, I>, input: A) =>
-  Either.mapLeft(
-    Schema.validateEither(schema, { errors: "all" })(input),
-    (error): ReadonlyArray<Issue> => ParseResult.ArrayFormatter.formatErrorSync(error)
-  )
+  Either.mapLeft(Schema.validateEither(schema, { errors: "all" })(input), SchemaIssues.of)
 
-const refuse = (op: string, input: unknown, issues: ReadonlyArray<Issue>): MemoryError.MemoryError => {
-  const [first = "not valid", ...rest] = issues.map(({ message, path }) =>
-    path.length === 0 ? message : `${path.join(".")}: ${message}`
-  )
+const refuse = (
+  op: string,
+  input: unknown,
+  issues: ReadonlyArray<SchemaIssues.SchemaIssue>
+): MemoryError.MemoryError => {
+  const [first = "not valid", ...rest] = issues.map(SchemaIssues.line)
   const message = [first, ...rest].join("; ").slice(0, 1_000)
   if (issues.some(({ path }) => names(path, "id") || names(path, "ids"))) {
     return MemoryError.make("invalid_id", { op, message })

@@ -205,13 +205,13 @@ describe("MemoryToolkit.layerInjected", () => {
   const prefix = (prompt: Prompt.Prompt) => JSON.stringify(prompt.content).split(/,\{[^{}]*\\n\\n<memory>/)[0]!
   const generate = (prompt: Prompt.RawInput) => LanguageModel.generateText({ prompt })
 
-  /** A model that is injected for Ada, who likes tea, where nobody else asks. */
+  /** A model that is injected for the caller's viewer: Ada, who likes green tea, unless `layer` says otherwise. */
   const injected = (
     { asked, model }: ReturnType<typeof scripted>,
-    memory: Layer.Layer<MemoryService.MemoryService, never, never> = MemoryService.layerTest()
+    memory: Layer.Layer<MemoryService.MemoryService, never, never> = MemoryService.layerTest(),
+    layer = MemoryToolkit.layerInjectedFor(ada)
   ) => {
-    const built = MemoryToolkit.layerInjected.pipe(
-      Layer.provide(Layer.succeed(MemoryService.CurrentViewer, ada)),
+    const built = layer.pipe(
       Layer.provide(model),
       Layer.provideMerge(memory)
     )
@@ -350,8 +350,10 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("it acts for whoever calls, and else for whom it was built: one layer, many users at once", () =>
-    injected(scripted(...Array.from({ length: 21 }, () => [text("a")])))((asked) =>
+  const shared = MemoryToolkit.layerInjected
+
+  it.effect("one layer serves many users at once, each call with the memory of its own viewer", () =>
+    injected(scripted(...Array.from({ length: 20 }, () => [text("a")])), undefined, shared)((asked) =>
       Effect.gen(function*() {
         const users = Array.from({ length: 20 }, (_, n) => n % 2 === 0 ? ada : bob)
         yield* Effect.forEach(
@@ -365,8 +367,59 @@ describe("MemoryToolkit.layerInjected", () => {
           assert.notInclude(block(prompt), even ? "black" : "green")
         }
         assert.lengthOf(asked, 20)
-        yield* generate("Which tea?")
-        assert.include(block(asked[20]!.prompt), "green")
+      })
+    ))
+
+  it.effect("a call that names no viewer is given no memory, in every way to call, and an event says so", () =>
+    injected(scripted([text("a")], [text("{\"tea\":1}")], [text("c")]), undefined, shared)((asked) =>
+      Effect.gen(function*() {
+        const schema = Schema.Struct({ tea: Schema.Number })
+        const { events } = yield* heard(Effect.all([
+          generate("Which tea?"),
+          LanguageModel.generateObject({ prompt: "Which tea?", schema }),
+          Stream.runDrain(LanguageModel.streamText({ prompt: "Which tea?" }))
+        ]))
+        assert.deepStrictEqual(
+          events,
+          Array.from(
+            { length: 3 },
+            () => ({ _tag: "memory_viewer_missing", viewer: null, at: 0, part: "injection" }) as const
+          )
+        )
+        assert.deepStrictEqual(
+          asked.map(({ prompt }) => prompt),
+          Array.from({ length: 3 }, () => Prompt.make("Which tea?"))
+        )
+      })
+    ))
+
+  it.effect("a stream is for the viewer of whoever runs it, not of whoever made it or built the layer", () =>
+    injected(
+      scripted([text("a")], [text("b")], [text("c")]),
+      undefined,
+      shared.pipe(Layer.provide(Layer.succeed(MemoryService.CurrentViewer, ada)))
+    )((asked) =>
+      Effect.gen(function*() {
+        const made = Effect.succeed(LanguageModel.streamText({ prompt: "Which tea?" }))
+        const { tags } = yield* heard(Effect.flatMap(MemoryService.as(ada)(made), Stream.runDrain))
+        assert.deepStrictEqual(tags, ["memory_viewer_missing"])
+        const model = yield* LanguageModel.LanguageModel
+        const ofModel = Effect.sync(() => model.streamText({ prompt: "Which tea?" })).pipe(MemoryService.as(ada))
+        yield* Effect.flatMap(ofModel, Stream.runDrain)
+        assert.deepStrictEqual(asked.map(({ prompt }) => block(prompt)), ["", ""])
+        yield* Effect.flatMap(ofModel, Stream.runDrain).pipe(MemoryService.as(bob))
+        assert.include(block(asked[2]!.prompt), "black")
+      })
+    ))
+
+  it.effect("layerInjectedFor is for its viewer where the call names none, and else for the call's", () =>
+    injected(scripted([text("a")], [text("b")]))((asked) =>
+      Effect.gen(function*() {
+        const { tags } = yield* heard(generate("Which tea?"))
+        assert.deepStrictEqual(tags, ["memory_recalled"])
+        yield* generate("Which tea?").pipe(MemoryService.as(bob))
+        assert.include(block(asked[0]!.prompt), "green")
+        assert.include(block(asked[1]!.prompt), "black")
       })
     ))
 

@@ -31,11 +31,17 @@ describe("recall", () => {
         assert.match(
           text,
           new RegExp(
-            `^## Recalled \\(1 entries, scopes: global, agent, run\\)\n\n### \\[agent · feedback\\] On tea\nscore: \\d\\.\\d\\d · id: ${id} · tags: hot, drink\n\`\`\`\nDrinks tea\\.\n\`\`\`$`
+            `^## Recalled \\(1 entries, scopes: global, agent, run\\)\n\n### \\[agent · feedback\\] On tea\nscore: \\d\\.\\d\\d · id: ${id} · tags: hot, drink · trust: 1 · source: user\n\`\`\`\nDrinks tea\\.\n\`\`\`$`
           )
         )
         assert.deepInclude(data, {
-          hits: [{ id, scope: "agent", score: Reflect.get(Object(Reflect.get(Object(data), "hits")[0]), "score") }]
+          hits: [{
+            id,
+            scope: "agent",
+            score: Reflect.get(Object(Reflect.get(Object(data), "hits")[0]), "score"),
+            origin: "user",
+            trust: 1
+          }]
         })
       })
   )

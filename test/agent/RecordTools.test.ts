@@ -56,7 +56,7 @@ describe("MemoryTools.makeRecords", () => {
       )
       assert.strictEqual(
         yield* told("memory_search", { query: "tea", topK: 0 }),
-        "topK: Expected a number between 1 and 50, actual 0"
+        "topK: Expected a number between 1 and 50"
       )
     }).pipe(within()))
 
@@ -73,10 +73,12 @@ describe("MemoryTools.makeRecords", () => {
         source: { origin: "agent", trust: 1 }
       })
       assert.deepStrictEqual((yield* call("memory_search", { query: "which mode?" })).data, [
-        { id, text: "Likes dark mode", score: 1 }
+        { id, text: "Likes dark mode", score: 1, origin: "agent", trust: 1 }
       ])
       assert.deepStrictEqual((yield* call("memory_update", { id, text: "Likes light mode" })).data, { id })
-      assert.deepStrictEqual((yield* call("memory_view")).data, [{ id, text: "Likes light mode", kind: "procedural" }])
+      assert.deepStrictEqual((yield* call("memory_view")).data, [
+        { id, text: "Likes light mode", kind: "procedural", origin: "agent", trust: 1 }
+      ])
       assert.deepStrictEqual((yield* call("memory_view", { kind: "semantic" })).data, [])
       assert.deepStrictEqual((yield* call("memory_delete", { id })).data, { id, deleted: true })
       assert.deepStrictEqual((yield* call("memory_view")).data, [])
@@ -155,7 +157,9 @@ describe("MemoryTools.makeRecords", () => {
           ["memory_delete", { id }]
         ] as const
       ) assert.strictEqual(yield* reason(call(name, input)), "rate_limited")
-      assert.deepStrictEqual((yield* call("memory_view")).data, [{ id, text: "one", kind: "semantic" }])
+      assert.deepStrictEqual((yield* call("memory_view")).data, [
+        { id, text: "one", kind: "semantic", origin: "agent", trust: 1 }
+      ])
       assert.lengthOf((yield* call("memory_search", { query: "one" })).data as ReadonlyArray<unknown>, 1)
     }).pipe(within({})))
 

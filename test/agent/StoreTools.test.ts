@@ -17,6 +17,7 @@ import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
 import { ada, bob, bodies, broken, manager, memory, world, writing } from "../harness/Managed.ts"
 import { heard, note, over, reason } from "../harness/Service.ts"
 
+const refused = MemoryError.make("invalid_draft", { op: "put", message: "not here", detail: { issues: ["not here"] } })
 const full = MemoryError.make("unsupported", { op: "put", message: "it is full" })
 
 const called = (
@@ -63,7 +64,9 @@ describe("MemoryTools.makeStores", () => {
         stored: 2
       })
       const found = yield* search.call({ query: "tea", stores: ["notes"], maxSearchResults: 1 })
-      assert.deepStrictEqual(found.data, [{ content: "Likes green tea.", storeName: "notes" }])
+      assert.deepStrictEqual(found.data, [
+        { content: "Likes green tea.", storeName: "notes", origin: "agent", trust: 1 }
+      ])
       assert.deepStrictEqual((yield* search.call({ query: "tea", stores: ["notes", "nowhere"] })).data, found.data)
       for (
         const input of [{ entries: [] }, { entries: [" "] }, { entries: "tea" }, { entries: ["x"], userId: "bob" }]
@@ -84,6 +87,35 @@ describe("MemoryTools.makeStores", () => {
       yield* Effect.flatMap(manager, ({ flush }) => flush)
       assert.deepStrictEqual(bodies(yield* search(ada, "likes", { stores: ["notes"] })), ["Likes tea."])
     }).pipe(Effect.provide(world())))
+
+  it.effect("a turn of one has one add_memory that wrote anything, also where a store refuses each entry", () =>
+    Effect.gen(function*() {
+      const { search } = yield* manager
+      const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
+      const answers = yield* Effect.forEach(
+        ["Likes tea.", "Has a cat.", "Has a dog.", "Likes milk.", "Likes rum."],
+        (entry) => Effect.flip(add.call({ entries: [entry] })),
+        { concurrency: "unbounded" }
+      )
+      assert.deepStrictEqual(answers.map(({ reason }) => reason).toSorted(), [
+        "invalid_draft",
+        ...["rate_limited", "rate_limited", "rate_limited", "rate_limited"] as const
+      ])
+      assert.deepInclude(answers.find(({ reason }) => reason === "invalid_draft"), { written: 1 })
+      assert.lengthOf(bodies(yield* search(ada, "likes has", { stores: ["notes"] })), 1)
+    }).pipe(Effect.provide(world({
+      stores: { notes: { layer: memory, writable: true }, strict: { layer: writing(refused), writable: true } }
+    }))))
+
+  it.effect("an add_memory that every store refuses is given back: it wrote nothing", () =>
+    Effect.gen(function*() {
+      const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
+      for (let n = 0; n < 3; n++) {
+        assert.strictEqual(yield* reason(add.call({ entries: ["Likes tea."] })), "invalid_draft")
+      }
+    }).pipe(Effect.provide(world({
+      stores: { one: { layer: writing(refused), writable: true }, strict: { layer: writing(refused), writable: true } }
+    }))))
 
   it.effect("what a store refuses is told with its name, what the others took stays, and no place on a disk is named", () =>
     Effect.gen(function*() {
@@ -212,7 +244,7 @@ describe("MemoryTools.makeStores, whatever it is asked", () => {
       yield* add.call({ entries: ["Likes tea."] })
       yield* Scope.close(guest, Exit.void)
       assert.deepStrictEqual((yield* search.call({ query: "tea" })).data, [
-        { content: "Likes tea.", storeName: "notes" }
+        { content: "Likes tea.", storeName: "notes", origin: "agent", trust: 1 }
       ])
       assert.deepStrictEqual((yield* add.call({ entries: ["Has a cat."], stores: ["guest", "notes"] })).data, {
         stored: 1
@@ -272,9 +304,9 @@ describe("MemoryTools.makeStores, as a model of @effect/ai calls it", () => {
       [text("Miou, your cat.")],
       [text("To Lisbon.")]
     )
-    const agent = MemoryToolkit.layerInjected.pipe(
+    const agent = MemoryToolkit.layerInjectedFor(bob).pipe(
       Layer.provideMerge(world({ config: { extraction: { notes: { trigger: ExtractionTrigger.invocation } } } })),
-      Layer.provide([model, Layer.succeed(MemoryService.CurrentViewer, bob)])
+      Layer.provide(model)
     )
     return Effect.gen(function*() {
       const { flush, turnEnd, turnStart } = yield* MemoryService.MemoryService

@@ -66,7 +66,8 @@ describe("examples", () => {
     const checkpoint = () => JSON.parse(readFileSync(join(cwd, ".memory/runs/run-run-7.json"), "utf8"))
     const first = run(join(path, "b-harness.js"), cwd)
     assert.strictEqual(first.code, 0, first.output)
-    assert.match(first.output, /memory_written[^]*Deploys are frozen on Fridays\./)
+    assert.include(first.output, "memory_written")
+    assert.notInclude(first.output, "Deploys are frozen on Fridays.") // events carry no texts
     assert.deepInclude(checkpoint(), { runId: "run-7", turn: 0, cursor: 1 })
     const second = run(join(path, "b-harness.js"), cwd)
     assert.strictEqual(second.code, 0, second.output)

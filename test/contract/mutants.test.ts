@@ -549,6 +549,17 @@ const mutants: Readonly<Record<string, Store>> = {
           ))
       )
   })),
+  "a refused draft is quoted": broken((store) => ({
+    put: (viewer, drafts, options) =>
+      Effect.mapError(
+        store.put(viewer, drafts, options),
+        (error) =>
+          new MemoryError.MemoryError({
+            ...error,
+            message: `not a draft: ${JSON.stringify(drafts) ?? ""}`.slice(0, 2_000)
+          })
+      )
+  })),
   "a bad limit is made a good one": broken((store) => ({
     list: (viewer, filter) =>
       store.list(viewer, { ...filter, limit: Math.min(1_000, Math.max(1, Math.round(filter.limit ?? 20) || 20)) })

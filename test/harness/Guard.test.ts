@@ -2,11 +2,13 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as RateLimit from "../../src/harness/RateLimit.ts"
 import * as HarnessPlugin from "../../src/host/HarnessPlugin.ts"
+import * as MemoryTool from "../../src/host/MemoryTool.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, heard, note, pilot, reason, run, service, settled } from "./Service.ts"
 
@@ -88,7 +90,8 @@ describe("MemoryService.guard", () => {
       yield* memory.turnStart.pipe(MemoryService.as(pilot))
       assert.strictEqual(yield* passed, 1)
       yield* memory.turnEnd([]).pipe(MemoryService.as(pilot))
-      assert.strictEqual(yield* passed, 1)
+      yield* memory.sessionEnd.pipe(MemoryService.as(pilot))
+      assert.strictEqual(yield* passed, 0)
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
   it.effect("what failed validation is not counted; what was refused or denied for another reason is", () =>
@@ -99,6 +102,26 @@ describe("MemoryService.guard", () => {
       }
       assert.strictEqual(yield* reason(tool.call({ text: "foreign" })), "not_owned")
       assert.strictEqual(yield* reason(tool.call({ text: "x" })), "rate_limited")
+    }).pipe(Effect.provide(MemoryService.layerTest())))
+
+  it.effect("what failed validation after it had written something is counted", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const half = MemoryTool.make({
+        name: "half",
+        description: "",
+        input: Schema.Struct({}),
+        output: Schema.Void,
+        writes: true,
+        handler: () => Effect.fail({ reason: "invalid_draft" as const, message: "the second is empty", written: 1 })
+      })
+      const tool = memory.guard(pilot, half)
+      assert.deepStrictEqual(yield* Effect.flip(tool.call({})), {
+        reason: "invalid_draft",
+        message: "the second is empty",
+        written: 1
+      })
+      assert.strictEqual(yield* reason(tool.call({})), "rate_limited")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
   it.effect("0 installs no limit, and a limit of one's own takes the place of the spec's", () =>

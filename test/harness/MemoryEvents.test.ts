@@ -66,6 +66,45 @@ describe("MemoryEvents", () => {
       assert.deepStrictEqual(heard, [0, 93, 94, 95, 96, 97, 98, 99, 100])
     }).pipe(Effect.provide(MemoryEvents.layer({ capacity: 8 }))))
 
+  const common = { viewer: Viewer.make({ userId: "ada" }), at: 1 }
+  const entry = { id: MemoryId.stableId("tea"), scope: { userId: "ada" }, kind: "user" }
+  const found = { id: entry.id, scope: entry.scope, score: 1 }
+  const texts: ReadonlyArray<MemoryEvents.MemoryEvent> = [
+    { _tag: "memory_written", ...common, ...entry, summary: "Likes tea", outcome: "created" },
+    { _tag: "memory_retired", ...common, ...entry, summary: "Likes tea" },
+    { _tag: "memory_recalled", ...common, query: "Which tea?", hits: [found] }
+  ]
+  const published = (options?: Parameters<typeof MemoryEvents.layer>[0]) =>
+    Effect.gen(function*() {
+      const events = yield* MemoryEvents.MemoryEvents
+      const fiber = yield* events.stream.pipe(Stream.take(texts.length), Stream.runCollect, Effect.fork)
+      yield* settled
+      yield* Effect.forEach(texts, events.publish)
+      return Chunk.toReadonlyArray(yield* Fiber.join(fiber))
+    }).pipe(Effect.provide(MemoryEvents.layer(options)))
+
+  it.effect("no event carries a text that a publisher put there, and all else of it is told", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* published(), [
+        { _tag: "memory_written", ...common, ...entry, outcome: "created" },
+        { _tag: "memory_retired", ...common, ...entry },
+        { _tag: "memory_recalled", ...common, hits: [found] }
+      ])
+    }))
+
+  it.effect("events carry their texts where the layer is asked for them", () =>
+    Effect.gen(function*() {
+      assert.deepStrictEqual(yield* published({ texts: true }), texts)
+    }))
+
+  it.effect("events of earlier versions decode: with texts, and without what came later", () =>
+    Effect.gen(function*() {
+      const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
+      for (const event of texts) {
+        assert.deepStrictEqual(yield* Schema.decode(Json)(yield* Schema.encode(Json)(event)), event)
+      }
+    }))
+
   it.effect("the stream ends with the scope", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()

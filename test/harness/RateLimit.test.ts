@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
+import * as TestClock from "effect/TestClock"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as RateLimit from "../../src/harness/RateLimit.ts"
 import type * as HarnessPlugin from "../../src/host/HarnessPlugin.ts"
@@ -107,24 +108,86 @@ describe("RateLimit", () => {
       assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
-  it.effect("turn_end and session_end begin anew too", () =>
+  it.effect("only turn_start begins a new turn: the end of a turn or of a session leaves the count", () =>
     Effect.gen(function*() {
       const limit = yield* make()
+      yield* limit.ask(call())
       for (const tag of ["turn_end", "session_end"] as const) {
-        yield* limit.ask(call())
         yield* limit.signal(tag)
-        assert.strictEqual(yield* limit.ask(call()), "allow")
-        yield* limit.signal(tag)
+        assert.strictEqual(yield* limit.ask(call()), "deny")
       }
+      yield* limit.signal("turn_start")
+      assert.strictEqual(yield* limit.ask(call()), "allow")
     }))
 
-  it.effect("twenty thousand runs that never end leave the recent ones counted", () =>
+  it.effect("no signal for another run resets this one, however alike the viewers are", () =>
+    Effect.gen(function*() {
+      const ada = { userId: "ada", agentId: "pilot" }
+      const mine = Viewer.make({ ...ada, sessionId: "here" })
+      const others = [
+        Viewer.make(ada),
+        Viewer.make({ ...ada, sessionId: "elsewhere" }),
+        Viewer.make({ ...ada, sessionId: "here", runId: "7" }),
+        Viewer.make({ ...ada, runId: "here" }),
+        Viewer.make({ ...ada, sessionId: "here", tenant: "acme" }),
+        Viewer.make({ ...ada, sessionId: "here", actorId: "bob" })
+      ]
+      const limit = yield* make()
+      yield* limit.ask(call({ viewer: mine }))
+      for (const viewer of others) {
+        for (const tag of ["turn_start", "turn_end", "session_end"] as const) yield* limit.signal(tag, viewer)
+      }
+      assert.strictEqual(yield* limit.ask(call({ viewer: mine })), "deny")
+      yield* limit.signal("turn_start", Viewer.make({ ...mine, reach: "within" }))
+      assert.strictEqual(yield* limit.ask(call({ viewer: mine })), "allow")
+    }))
+
+  it.effect("viewers that name neither run nor session are one run for each combination of their ids", () =>
+    Effect.gen(function*() {
+      const limit = yield* make()
+      const ada = call({ viewer: Viewer.make({ userId: "ada" }) })
+      yield* limit.ask(ada)
+      assert.strictEqual(yield* limit.ask(call({ viewer: Viewer.make({ userId: "ada" }) })), "deny")
+      yield* limit.signal("turn_start", Viewer.make({ userId: "ada", sessionId: "s" }))
+      assert.strictEqual(yield* limit.ask(ada), "deny")
+    }))
+
+  it.effect("ten thousand other viewers, and ten thousand more, leave every count as it is", () =>
     Effect.gen(function*() {
       const limit = yield* make()
       const run = (n: number) => call({ viewer: Viewer.make({ runId: `run-${n}` }) })
-      yield* Effect.forEach(Array.from({ length: 20_000 }, (_, n) => n), (n) => limit.ask(run(n)), { discard: true })
-      assert.strictEqual(yield* limit.ask(run(19_999)), "deny")
-      assert.strictEqual(yield* limit.ask(run(0)), "allow")
+      const all = Array.from({ length: 20_001 }, (_, n) => n)
+      yield* Effect.forEach(all, (n) => limit.ask(run(n)), { discard: true })
+      for (const n of [0, 1, 10_000, 19_999, 20_000]) assert.strictEqual(yield* limit.ask(run(n)), "deny")
+    }))
+
+  it.effect("a count goes an hour after the last call of its run, and not before", () =>
+    Effect.gen(function*() {
+      const limit = yield* make()
+      const other = call({ viewer: Viewer.make({ userId: "bob" }) })
+      yield* limit.ask(call())
+      yield* limit.ask(other)
+      yield* TestClock.adjust("59 minutes")
+      assert.strictEqual(yield* limit.ask(other), "deny")
+      yield* TestClock.adjust("59 seconds")
+      assert.strictEqual(yield* limit.ask(call()), "deny") // a refused call is one, too
+      yield* TestClock.adjust("59 minutes")
+      assert.strictEqual(yield* limit.ask(call()), "deny")
+      assert.strictEqual(yield* limit.ask(other), "deny")
+      yield* TestClock.adjust("60 minutes")
+      assert.strictEqual(yield* limit.ask(other), "allow")
+      assert.strictEqual(yield* limit.ask(call()), "allow")
+    }))
+
+  it.effect("what is given back after the hour is not given to the count that began since", () =>
+    Effect.gen(function*() {
+      const limit = yield* make()
+      const slow = call()
+      yield* limit.ask(slow)
+      yield* TestClock.adjust("60 minutes")
+      assert.strictEqual(yield* limit.ask(call()), "allow")
+      yield* limit.giveBack(slow)
+      assert.strictEqual(yield* limit.ask(call()), "deny")
     }))
 
   it.effect("whatever happens in whatever order, a turn lets no more than N through that were not given back", () => {

@@ -13,7 +13,7 @@ import { ada, draft, listed, put, system } from "../../src/testing/Sample.ts"
 
 const kinds = MemoryKind.layer(MemoryKind.make({ name: "scrap", cap: 1 }))
 const here = Layer.provideMerge(
-  Layer.merge(MemoryStore.layerInMemory, MemoryEvents.layer()),
+  Layer.merge(MemoryStore.layerInMemory, MemoryEvents.layer({ texts: true })),
   kinds
 )
 const scraps = (store: MemoryStore.Service, viewer = ada) =>

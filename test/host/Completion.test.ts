@@ -113,7 +113,8 @@ describe("a cassette", () => {
         yield* Effect.gen(function*() {
           const unknown = yield* Effect.flip(complete("b"))
           assert.strictEqual(unknown.reason, "model")
-          assert.include(unknown.message, "\"b\"")
+          assert.strictEqual(Reflect.get(Object(unknown.cause), "user"), "b")
+          assert.notInclude(unknown.message, "\"b\"")
           assert.include(unknown.message, "layerRecord")
           yield* complete("a")
           assert.include((yield* Effect.flip(complete("a"))).message, "only 1")

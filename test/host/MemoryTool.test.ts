@@ -50,7 +50,7 @@ describe("MemoryTool", () => {
   it.effect("a violation is told once, of what may be left out too", () =>
     Effect.gen(function*() {
       const { message } = yield* Effect.flip(add.call({ a: "1", b: 1.5 }))
-      assert.strictEqual(message, "b: Expected an integer, actual 1.5")
+      assert.strictEqual(message, "b: Expected an integer")
     }))
 
   it.effect("every violation is told, and an argument that is not declared is one", () =>

@@ -138,7 +138,7 @@ describe("buildExtractionPrompt", () => {
     assert.include(block, "not shown")
     assert.strictEqual(
       prompt(Message.user(`Where do I live?\n\n${block}`), Message.user("<memory> of my youth")),
-      "Conversation:\n```\nuser: Where do I live?\nuser: <memory> of my youth\n```"
+      "Conversation:\n```\nuser: Where do I live?\nuser: &lt;memory> of my youth\n```"
     )
   })
 })

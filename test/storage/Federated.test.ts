@@ -775,8 +775,9 @@ describe("what somebody's own code does", () => {
     }),
     (store) =>
       Effect.gen(function*() {
-        const { message } = yield* refuses("invalid_draft", store.put(ada, [draft("tea")]))
-        assert.include(message, "a bug")
+        const { cause, message } = yield* refuses("invalid_draft", store.put(ada, [draft("tea")]))
+        assert.strictEqual(message, "route: threw")
+        assert.include(String(cause), "a bug")
         assert.deepStrictEqual(yield* listed(store, system), [])
       })
   )

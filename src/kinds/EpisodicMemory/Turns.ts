@@ -4,7 +4,6 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Fiber from "effect/Fiber"
 import * as FiberSet from "effect/FiberSet"
-import * as ParseResult from "effect/ParseResult"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -13,6 +12,7 @@ import { Limit } from "../../domain/MemoryFilter.ts"
 import { Unit } from "../../domain/MemoryRecord.ts"
 import { type Message, stripMetaTags } from "../../domain/Message.ts"
 import type { Episode } from "../../domain/Payload.ts"
+import * as SchemaIssues from "../../domain/SchemaIssues.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { saysTheSame } from "../../ranking/NearDuplicate.ts"
 import { invalid } from "../../storage/Check.ts"
@@ -99,11 +99,10 @@ export const make = (source: Source): Effect.Effect<Service, never, Scope.Scope>
 const span = <A, E>(name: string, self: Effect.Effect<A, E>) => Effect.withSpan(self, `EpisodicMemory.${name}`)
 
 const decoded = (limits: typeof RecallLimits.Encoded) =>
-  Effect.mapError(Schema.decode(RecallLimits, { errors: "all" })(limits), (error) => {
-    const [first = "not valid", ...rest] = ParseResult.ArrayFormatter.formatErrorSync(error)
-      .map(({ message, path }) => `${path.join(".")}: ${message}`)
-    return invalid("beforeTurn", first, ...rest)
-  })
+  Effect.mapError(
+    Schema.decode(RecallLimits, { errors: "all" })(limits),
+    (error) => invalid("beforeTurn", ...SchemaIssues.lines(error))
+  )
 
 const recall = (
   source: Source,

@@ -1,6 +1,5 @@
 /** Seed 0's episode and reflection, to ours and back. */
 import * as Effect from "effect/Effect"
-import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Emotion from "../../domain/Emotion.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
@@ -8,6 +7,7 @@ import * as MemoryId from "../../domain/MemoryId.ts"
 import { deriveSummary, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { fields, Global, type Ids, key, type MemoryScope, normalise } from "../../domain/MemoryScope.ts"
 import * as Payload from "../../domain/Payload.ts"
+import * as SchemaIssues from "../../domain/SchemaIssues.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { invalid } from "../../storage/Check.ts"
 import type { DraftOf, Typed } from "../TypedMemory.ts"
@@ -34,11 +34,10 @@ export const SeedReflection = Schema.Struct({ ...common, content: Schema.String,
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 export const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A> =>
-  Effect.mapError(Schema.decodeUnknown(schema, { errors: "all" })(row), (error) => {
-    const [first = "not valid", ...rest] = ParseResult.ArrayFormatter.formatErrorSync(error)
-      .map(({ message, path }) => `${path.join(".")}: ${message}`)
-    return invalid(op, first, ...rest)
-  })
+  Effect.mapError(
+    Schema.decodeUnknown(schema, { errors: "all" })(row),
+    (error) => invalid(op, ...SchemaIssues.lines(error))
+  )
 
 /** An id of the seed's is its own, per viewer; saved again it is the same record. */
 export const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>

@@ -26,7 +26,6 @@ import * as MemoryKind from "../../domain/MemoryKind.ts"
 import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import * as Calls from "../Calls.ts"
-import { invalid } from "../Check.ts"
 import * as MemoryStore from "../MemoryStore.ts"
 import * as Minting from "../Minting.ts"
 import * as ViewerCheck from "../ViewerCheck.ts"
@@ -150,7 +149,14 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
     const routed = (draft: Draft) =>
       Effect.try({
         try: () => options.route?.(draft),
-        catch: (cause) => invalid("route", `route: threw${cause instanceof Error ? `: ${cause.message}` : ""}`)
+        // what it says may quote the draft: it is in the cause
+        catch: (cause) =>
+          MemoryError.make("invalid_draft", {
+            op: "route",
+            message: "route: threw",
+            detail: { issues: ["route: threw"] },
+            cause
+          })
       })
     const toNamed = ({ description, maxResults, name, store, writable }: Members.Member): Named => ({
       name,
@@ -168,7 +174,7 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
           const free = Effect.filterOrFail(
             members,
             (all) => all.every((member) => member.name !== name),
-            () => MemoryError.make("invalid_id", { op: "attach", message: `there is a store ${name}` })
+            () => MemoryError.make("invalid_id", { op: "attach", message: "there is a store of this name" })
           )
           yield* free
           if (!Configuration.isName(name)) {
@@ -230,6 +236,6 @@ const memberOf = (op: string, members: Members.Members, name: string) => {
     ? Effect.succeed(member)
     : MemoryError.make("not_found", {
       op,
-      message: `there is no store ${name}; there are: ${members.map(({ name }) => name).join(", ")}`
+      message: `there is no store of this name; there are: ${members.map(({ name }) => name).join(", ")}`
     })
 }

@@ -5,7 +5,7 @@
  * another system: its words count, and what it claims of revision, trust and origin does not.
  */
 import * as Either from "effect/Either"
-import * as ParseResult from "effect/ParseResult"
+import type * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Yaml from "yaml"
 import { canonicalJson, sign } from "../../../domain/Digest.ts"
@@ -14,6 +14,7 @@ import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import { deriveSummary, MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
+import * as SchemaIssues from "../../../domain/SchemaIssues.ts"
 import { payloadIssues } from "../../Check.ts"
 import * as Claims from "./Claims.ts"
 import * as Deuz from "./Deuz.ts"
@@ -189,10 +190,7 @@ const tagsOf = (tags: unknown): unknown =>
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "").map((tag) => tag.replace(/^#/, ""))
     : tags ?? []
 
-const issuesOf = (error: ParseResult.ParseError): string =>
-  ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) => `${path.join(".")}: ${message}`).join(
-    "; "
-  )
+const issuesOf = (error: ParseResult.ParseError): string => SchemaIssues.lines(error).join("; ")
 
 const frozen = (record: MemoryRecord): MemoryRecord =>
   new MemoryRecord({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) }, {

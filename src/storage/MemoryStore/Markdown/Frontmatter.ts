@@ -37,7 +37,7 @@ const trimmed = (body: string, eol: string): string => {
 const yaml = (text: string): Either.Either<Matter, string> =>
   Either.try({
     try: (): unknown => Yaml.parse(text, { maxAliasCount: 20, schema: "core", logLevel: "error" }),
-    catch: (error) => `frontmatter: ${firstLine(String(error))}`
+    catch: (error) => `frontmatter: ${fault(error)}`
   }).pipe(
     Either.flatMap((matter) => {
       if (matter === null || matter === undefined) return Either.right({})
@@ -67,4 +67,9 @@ export const timeOf = <A>(
     : Either.left(`${name}: expected a time`)
 }
 
-const firstLine = (text: string): string => text.split("\n", 1)[0]!
+/** Which rule of YAML is broken, and where. The library's own message may quote the text. */
+const fault = (error: unknown): string => {
+  if (!(error instanceof Yaml.YAMLParseError)) return "not YAML"
+  const [start] = error.linePos ?? []
+  return start === undefined ? error.code : `${error.code} at line ${start.line}, column ${start.col}`
+}

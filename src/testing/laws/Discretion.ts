@@ -1,0 +1,118 @@
+/** Errors name the field and what is expected of it, and never quote the input: they end up in events and logs. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { MemoryError } from "../../domain/MemoryError.ts"
+import { type Law, law } from "../Law.ts"
+import { ada, bob, draft, id, put, system } from "../Sample.ts"
+
+/** Stands for whatever a user said; no id, kind or name of ours is like it. */
+const canary = "Canary 7F3A says"
+
+/** Values that hold the canary; at least one of them is legal in no field. */
+const poisons: ReadonlyArray<unknown> = [
+  canary,
+  `${canary}\n\ud800`,
+  `../${canary}`,
+  canary.repeat(70),
+  [canary],
+  [[canary], { said: canary }],
+  { said: canary, userId: canary, from: canary, eq: [canary], value: () => canary },
+  { userId: [canary], from: { said: canary }, lexical: canary, model: [canary] }
+]
+
+const fields = {
+  draft: [
+    ...["id", "scope", "kind", "summary", "body", "tags", "importance", "confidence", "links", "data", "metadata"],
+    ...["validAt", "invalidAt", "expiresAt", "source"]
+  ],
+  filter: [
+    ...[
+      "scope",
+      "kinds",
+      "tags",
+      "ids",
+      "createdAt",
+      "validAt",
+      "minImportance",
+      "maxTrust",
+      "asOf",
+      "closed",
+      "where"
+    ],
+    ...["limit", "after"]
+  ],
+  query: ["text", "mode", "minScore", "weights", "budget", "embedding", "mood"]
+}
+
+const poisoned = (names: ReadonlyArray<string>, valid: object = {}) =>
+  names.flatMap((name) => poisons.map((value) => ({ ...valid, [name]: value })))
+
+const encode = Schema.encodeSync(Schema.parseJson(MemoryError))
+
+/** Runs a call that a caller without types could make. Whether it succeeds is for other laws. */
+const discreet = <A>(call: () => Effect.Effect<A, MemoryError>) =>
+  Effect.match(Effect.suspend(call), {
+    onSuccess: () => undefined,
+    onFailure: (error) => {
+      for (const text of [encode(error), error.message, String(error)]) assert.notInclude(text, "7F3A")
+    }
+  })
+
+export const laws: ReadonlyArray<Law> = [
+  law("an error of a write names the field and never quotes the input", (store) =>
+    Effect.gen(function*() {
+      const tea = yield* put(store, draft("tea", { id: id("tea") }))
+      const foreign = yield* put(store, draft("coffee", { id: id("coffee"), scope: { userId: "bob" } }), bob)
+      for (const bad of poisoned(fields.draft, draft(canary))) {
+        yield* discreet(() => store.put(ada, [bad as never, draft(canary, { importance: 2 })])) // so nothing is written
+        yield* discreet(() => store.apply(ada, [{ _tag: "Put", draft: bad as never, ifRevision: 9 }]))
+      }
+      for (const patch of poisoned(fields.draft)) {
+        yield* discreet(() => store.update(ada, tea.id, patch as never, { ifRevision: 9 }))
+      }
+      yield* discreet(() => store.put(ada, [draft(canary.repeat(5_000))]))
+      yield* discreet(() => store.update(ada, foreign.id, { body: canary }))
+      yield* discreet(() => store.put(ada, [draft(canary, { id: foreign.id })]))
+      yield* discreet(() => store.put(ada, [draft(canary, { scope: { userId: canary } })]))
+      for (const value of poisons) {
+        yield* discreet(() => store.put(ada, [draft(canary)], { origin: value as never }))
+        yield* discreet(() => store.put(ada, [draft(canary)], { trust: value as never }))
+        yield* discreet(() => store.put(ada, [draft(canary, { id: tea.id })], { ifRevision: value as never }))
+        yield* discreet(() => store.apply(ada, [value as never, { _tag: value, id: value, patch: value } as never]))
+        yield* discreet(() => store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: value as never }]))
+        yield* discreet(() => store.forget(ada, [value as never]))
+        yield* discreet(() => store.touch(ada, [value as never]))
+      }
+    })),
+
+  law("an error of a reading names the field and never quotes the input", (store) =>
+    Effect.gen(function*() {
+      yield* put(store, draft("tea", { id: id("tea") }))
+      for (const filter of poisoned(fields.filter)) {
+        yield* discreet(() => store.list(ada, filter as never))
+        yield* discreet(() => Stream.runDrain(store.stream(ada, filter as never)))
+      }
+      for (const query of poisoned([...fields.filter, ...fields.query], { text: canary })) {
+        yield* discreet(() => store.search(ada, query as never))
+        yield* discreet(() => store.whyNot(ada, id("tea"), query as never))
+      }
+      for (const value of poisons) {
+        for (const viewer of [ada, system]) {
+          yield* discreet(() => store.get(viewer, [value as never]))
+          yield* discreet(() => store.history(viewer, value as never))
+          yield* discreet(() => store.history(viewer, id("tea"), value as never))
+          yield* discreet(() => store.links(viewer, value as never))
+          yield* discreet(() => store.uses(viewer, [value as never]))
+          yield* discreet(() => store.search(viewer, value as never))
+        }
+      }
+      if (Option.isSome(store.vectors)) {
+        const { attach } = store.vectors.value
+        yield* discreet(() => attach("default", canary, [[canary, Float32Array.of(NaN)]]))
+        yield* discreet(() => attach("default", canary.repeat(70), [[canary, Float32Array.of(1)]]))
+      }
+    }))
+]

@@ -1,0 +1,83 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Arbitrary from "effect/Arbitrary"
+import * as Either from "effect/Either"
+import * as FastCheck from "effect/FastCheck"
+import * as Schema from "effect/Schema"
+import { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
+import { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
+import { Draft, Patch } from "../../src/domain/MemoryRecord.ts"
+import * as SchemaIssues from "../../src/domain/SchemaIssues.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+
+const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyArray<string> =>
+  Either.match(Schema.decodeUnknownEither(schema, { errors: "all", onExcessProperty: "error" })(input), {
+    onLeft: (error) => SchemaIssues.lines(error),
+    onRight: () => []
+  })
+
+describe("SchemaIssues", () => {
+  it("names the path and what is expected there, of every violation", () => {
+    const schema = Schema.Struct({
+      a: Schema.Int,
+      b: Schema.Array(Schema.Literal("x", "y")),
+      c: Schema.String.pipe(Schema.minLength(2)),
+      d: Schema.String.pipe(Schema.pattern(/x/)).annotations({ message: () => "expected an x" }),
+      e: Schema.optional(Schema.Union(Schema.Number, Schema.Struct({ f: Schema.Boolean })))
+    })
+    const input = { a: 1.5, b: ["x", "secret"], c: "s", e: { f: "secret" }, more: "secret" }
+    assert.sameMembers(Array.from(linesOf(schema, input)), [
+      "more: is unexpected, expected: \"a\" | \"b\" | \"c\" | \"d\" | \"e\"",
+      "a: Expected an integer",
+      "b.1: Expected \"x\"",
+      "b.1: Expected \"y\"",
+      "c: Expected a string at least 2 character(s) long",
+      "d: is missing",
+      "e.f: Expected boolean",
+      "e: Expected undefined",
+      "e: Expected number"
+    ])
+    assert.deepStrictEqual(linesOf(Schema.Struct({ d: schema.fields.d }), { d: "secret" }), ["d: expected an x"])
+    assert.deepStrictEqual(linesOf(Schema.String, 7), ["Expected string"])
+  })
+
+  it("does not repeat what a transformation says of its input", () => {
+    for (
+      const schema of [Schema.parseJson(Schema.Int), Schema.NumberFromString, Schema.Date, Schema.StringFromBase64]
+    ) {
+      const lines = linesOf(schema, "7F3A {secret")
+      assert.notInclude(lines.join(), "7F3A")
+    }
+  })
+
+  it("cuts the keys that an author chose", () => {
+    const [line = ""] = linesOf(Schema.Record({ key: Schema.String, value: Schema.Int }), { ["k".repeat(9_000)]: "x" })
+    assert.strictEqual(line, `${"k".repeat(64)}: Expected number`)
+  })
+
+  it("never quotes the input, whatever it is and whichever Schema refuses it", () => {
+    const canary = "7F3A says"
+    const poison = FastCheck.letrec((tie) => ({
+      value: FastCheck.oneof(
+        { maxDepth: 3 },
+        FastCheck.constantFrom(canary, `${canary}\n`, canary.repeat(1_000), null, 7, NaN, true),
+        FastCheck.array(tie("value"), { maxLength: 2 }),
+        FastCheck.dictionary(
+          FastCheck.constantFrom("id", "scope", "userId", "_tag", "draft", "eq", "from", "x"),
+          tie("value")
+        )
+      )
+    })).value
+    const schemas = [Draft, Patch, MemoryQuery, MemoryMutation, Viewer.Viewer]
+    for (const schema of schemas) {
+      const keys = FastCheck.sample(Arbitrary.make(schema as Schema.Schema<object>), { numRuns: 50, seed: 1 }) // each an object
+        .flatMap((value) => Object.keys(value))
+      FastCheck.assert(
+        FastCheck.property(
+          FastCheck.oneof(poison, FastCheck.dictionary(FastCheck.constantFrom("_tag", ...keys), poison)),
+          (input) => assert.notInclude(linesOf(schema as Schema.Schema.AnyNoContext, input).join(), "7F3A")
+        ),
+        { seed: 9, numRuns: 500 }
+      )
+    }
+  })
+})
