@@ -85,7 +85,7 @@ const text = FastCheck.array(word, { minLength: 1, maxLength: 6 }).chain((words)
 )
 const fact = FastCheck.record({ text, kind: FastCheck.constantFrom("semantic", "project") }, { requiredKeys: ["text"] })
 const decision: FastCheck.Arbitrary<Decision> = FastCheck.record({
-  event: FastCheck.constantFrom("ADD", "UPDATE", "DELETE", "NOOP"),
+  event: FastCheck.constantFrom("ADD" as const, "UPDATE" as const, "DELETE" as const, "NOOP" as const),
   id: FastCheck.constantFrom("0", "1", "2", "3", "9"),
   text
 }, { requiredKeys: ["event"] })
