@@ -13,7 +13,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import { stableId } from "../domain/MemoryId.ts"
 import { find, type MemoryKind } from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { embeddingText } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
@@ -24,7 +24,8 @@ import { invalid } from "../storage/Check.ts"
 import type * as Embedding from "../storage/Embedding.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Attribution from "./Attribution.ts"
-import { buildExtractionPrompt, clean, type Fact, readFacts } from "./Extraction.ts"
+import { buildExtractionPrompt, clean, readFacts } from "./Extraction.ts"
+import * as FactVectors from "./FactVectors.ts"
 import * as Limits from "./Limits.ts"
 import type { Failure, LeftOut, Options } from "./MemoryPipeline.ts"
 import * as Neighbours from "./Neighbours.ts"
@@ -86,23 +87,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
       return { facts, leftOut: { facts: leftOut, characters } }
     })
 
-  /** The vectors that the facts are searched by, and kept under if they are stored as they are. */
-  const embedded = (facts: ReadonlyArray<Fact>) =>
-    tolerated(embedding.of(facts.map(({ text }) => text.normalize("NFC")), "add"), new Map())
-
-  const keep = (
-    mutations: ReadonlyArray<MemoryMutation>,
-    applied: ReadonlyArray<Applied>,
-    known: Embedding.Vectors
-  ) => {
-    const records = (isMeant: (mutation: MemoryMutation, outcome: Applied["outcome"]) => boolean) =>
-      applied.flatMap(({ outcome, record }, i): ReadonlyArray<MemoryRecord> =>
-        record && isMeant(mutations[i]!, outcome) ? [record] : [] // one for each
-      )
-    const added = records(({ _tag }, outcome) => _tag === "Put" && outcome !== "duplicate")
-    const reworded = records((mutation) => mutation._tag === "Update" && mutation.patch.body !== undefined)
-    return Effect.zipRight(embedding.keep(added, "add", known), embedding.keep(reworded, "update", known))
-  }
+  const vectors = FactVectors.make(embedding)
 
   return (viewer, messages, options, write) =>
     Effect.gen(function*() {
@@ -131,7 +116,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
       const paced = EventLoop.pacer()
       const { facts, leftOut } = yield* extract(turns, options, paced)
       if (facts.length === 0) return { mutations: [], applied: [], failures: [], leftOut: { ...leftOut, decisions: 0 } }
-      const known = yield* embedded(facts)
+      const known = yield* vectors.of(facts, paced)
       const queries = facts.map(({ text }) => {
         const vector = known.value.get(text.normalize("NFC"))
         return { text, ...(vector && { embedding: { model: embedder.model, vector: Array.from(vector) } }) }
@@ -165,6 +150,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
             ...decisions.flatMap(({ text }) => text ?? [])
           ], paced)
           const attributed = Attribution.attribute(decisions, facts, existing, wordsOf)
+          yield* paced(64 * (existing.length + decisions.length))
           const planned = Reconciliation.applyEvents(attributed, existing, {
             wordsOf,
             scope,
@@ -187,7 +173,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
       )(
         attempt(true)
       )
-      const kept = yield* tolerated(keep(mutations, applied, known.value), 0)
+      const kept = yield* vectors.keep(mutations, applied, known.value, paced)
       return {
         mutations,
         applied,
@@ -208,13 +194,6 @@ const named = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutat
   const id = stableId(`fact:${JSON.stringify([MemoryScope.key(scope), kind, Attribution.collapse(body)])}`)
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
-
-/** Vectors are the better way, not the only one: what went wrong is told, and the words remain. */
-const tolerated = <A>(self: Io<A>, otherwise: A) =>
-  Effect.match(self, {
-    onFailure: (error) => ({ value: otherwise, failures: [{ leg: "vector", error }] }),
-    onSuccess: (value) => ({ value, failures: [] as ReadonlyArray<Failure> }) // so that both have one type
-  })
 
 /** Without those that are there already. */
 const unseen = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>

@@ -90,12 +90,14 @@ const toFact = (item: unknown): Fact | undefined => {
 }
 
 const kindFrom = (kind: unknown): Pick<Fact, "kind"> => {
+  if (kind === undefined) return {}
   const name = typeof kind === "string" ? kind.trim().toLowerCase() : undefined
   return isName(name) ? { kind: name } : {}
 }
 
 /** A number, or the name of a level. */
 const importanceFrom = (importance: unknown): Pick<Fact, "importance"> => {
+  if (importance === undefined) return {}
   if (isUnit(importance)) return { importance }
   const level = Object.entries(importanceOf).find(([name]) => name === importance)
   return level ? { importance: level[1] } : {}

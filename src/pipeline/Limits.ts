@@ -6,7 +6,7 @@
  * answer         262,144 characters, else it is a failure (`Completion.maxAnswerLength`)
  * facts          `maxFacts`, default 64, and 262,144 characters
  * neighbours     1,000, and 262,144 characters
- * decisions      `maxFacts` new records, 256 changed ones
+ * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
  * Of more, the first count, and the receipt says how many were left out. Characters are UTF-16 units.
@@ -23,7 +23,7 @@ export const characters = 262_144
 export const MaxFacts = Schema.Int.pipe(Schema.between(1, 256))
 export const maxFacts = 64
 /** Records that one reading changes. */
-export const maxChanges = 256
+export const maxChanges = 128
 
 /** Keeps the first facts, as many as are allowed and fit. */
 export const facts = (

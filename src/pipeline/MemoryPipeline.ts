@@ -69,7 +69,7 @@ export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 export const LeftOut = Schema.Struct({
   /** Facts beyond `maxFacts`, or beyond 262,144 characters of all of them. */
   facts: Schema.NonNegativeInt,
-  /** Decisions of the model beyond `maxFacts` new records or 256 changed ones. */
+  /** Decisions of the model beyond `maxFacts` new records or 128 changed ones. */
   decisions: Schema.NonNegativeInt,
   /** Characters of the conversation that the model was not shown: the ends of the longest turns, beyond 262,144 in all. */
   characters: Schema.NonNegativeInt

@@ -116,15 +116,15 @@ describe("neighbours of one reading", () => {
         texts(count, 20).map((body) => ({ scope, kind: "semantic", body: `${body} `.padEnd(length, "x") }))
       ))
 
-  it.effect("are a thousand at most, and 256 of them are changed", () => {
+  it.effect("are a thousand at most, and 128 of them are changed", () => {
     let shown = 0
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
       yield* fill(1_200)
       const receipt = yield* plan(ada, turns, { scope, topK: 1_000 })
       assert.strictEqual(shown, 1_000)
-      assert.lengthOf(receipt.mutations.filter(({ _tag }) => _tag === "Update"), 256)
-      assert.strictEqual(receipt.leftOut?.decisions, 744)
+      assert.lengthOf(receipt.mutations.filter(({ _tag }) => _tag === "Update"), 128)
+      assert.strictEqual(receipt.leftOut?.decisions, 872)
     }).pipe(within(model(["Ada owns a book", "Ada owns many"], ({ user }) => {
       const existing = existingIn(user)
       shown = existing.length
