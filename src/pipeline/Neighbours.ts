@@ -85,8 +85,11 @@ export const find = (
       const { items } = yield* store.list(viewer, { ...filter, limit: 100 })
       for (const record of items.filter(isOpen)) if (all.size < topK) take(record)
     }
-    const matched = lists.flat().filter(({ id }) => all.has(id))
-    const found = new Map([...matched, ...all.values()].map((record) => [record.id, record]))
+    const found = new Map<MemoryId, MemoryRecord>()
+    for (const list of [...lists, Array.from(all.values())]) {
+      for (const record of list) if (all.has(record.id)) found.set(record.id, record)
+    }
+    yield* paced(topK * lists.length)
     return {
       records: Array.from(found.values()),
       said: Array.from(said.values()),
