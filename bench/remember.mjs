@@ -70,9 +70,10 @@ const measure = (name, store, embedder, count) =>
 
 const rows = []
 for (const count of [0, 1_000, 10_000]) {
+  // not `Layer.fresh`: beside `provideMerge` that makes two stores, and the pipeline's would be empty
   for (const [name, store] of [["in memory", MemoryStore.layerInMemory], ["vault", inVault]]) {
     for (const [by, embedder] of [["words", Embedder.layerNone], ["words and vectors", Embedder.layerWordVectors]]) {
-      const row = measure(`${name}, ${by}`, Layer.fresh(store), embedder, count)
+      const row = measure(`${name}, ${by}`, store, embedder, count)
       rows.push(await Effect.runPromise(Effect.provide(row, NodeContext.layer)))
     }
   }

@@ -67,6 +67,8 @@ export * as MemoryIndex from "./ranking/MemoryIndex.ts"
 export * as Completion from "./host/Completion.ts"
 /** Text to vectors. */
 export * as Embedder from "./host/Embedder.ts"
+/** Keeps long work from holding the event loop. */
+export * as EventLoop from "./host/EventLoop.ts"
 /** Randomness for secrets. */
 export * as SecureRandom from "./host/SecureRandom.ts"
 /** A tool as data. */

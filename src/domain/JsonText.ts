@@ -17,45 +17,53 @@
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []
-  const dead = new Set<number>()
-  const opening = /[[{]/g
-  for (let match = opening.exec(text); match; match = opening.exec(text)) {
-    if (dead.has(match.index)) continue
-    const read = readAt(text, match.index)
+  let dead: Uint8Array | undefined
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if ((code !== openArray && code !== openObject) || dead?.[at] === 1) continue
+    const read = readAt(text, at)
     // what was open when one reading failed fails from there too: without this, time grows with the square
-    for (const start of read.open) dead.add(start)
-    if (read.end === undefined) continue
+    if (read.end === undefined) {
+      dead ??= new Uint8Array(text.length)
+      for (const { start } of read.open) dead[start] = 1
+      continue
+    }
     found.push(read.value)
-    opening.lastIndex = read.end
+    at = read.end - 1
   }
   return found
 }
+
+const openArray = 91
+const openObject = 123
 
 interface Reading {
   readonly value: unknown
   /** `undefined`: no JSON starts here. */
   readonly end: number | undefined
-  readonly open: ReadonlyArray<number>
+  readonly open: ReadonlyArray<Frame>
 }
 
 interface Frame {
   readonly start: number
   readonly close: "]" | "}"
   readonly items: Array<unknown>
-  /** Of an object: the names, each with the item of its place. */
+  /** The names of an object, each with the item of its place; none of an array. */
   readonly keys: Array<string>
   expects: "key" | "colon" | "item" | "comma"
 }
 
 /** Deeper ones are no answer, and would overflow the stack of whoever walks them. */
 const deepest = 100
+/** Shared by all arrays, and never written to. */
+const none: Array<string> = []
 
 const readAt = (text: string, from: number): Reading => {
   const frames: Array<Frame> = []
   let kept = 0
   let at = from
 
-  const failed = (): Reading => ({ value: undefined, end: undefined, open: frames.map(({ start }) => start) })
+  const failed = (): Reading => ({ value: undefined, end: undefined, open: frames })
   const cutAt = (end: number): Reading => {
     if (kept === 0) return failed()
     for (let inner = frames.pop(); inner; inner = frames.pop()) {
@@ -104,7 +112,13 @@ const readAt = (text: string, from: number): Reading => {
     } else if (char === "[" || char === "{") {
       if (frames.length === deepest) return failed()
       const isArray = char === "["
-      frames.push({ start: at, close: isArray ? "]" : "}", items: [], keys: [], expects: isArray ? "item" : "key" })
+      frames.push({
+        start: at,
+        close: isArray ? "]" : "}",
+        items: [],
+        keys: isArray ? none : [],
+        expects: isArray ? "item" : "key"
+      })
       at++
     } else {
       const word = wordAt(text, at)
@@ -125,16 +139,17 @@ const toValue = ({ close, items, keys }: Frame): unknown =>
 const scalar = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)$/
 
 const skip = (text: string, from: number): number => {
-  let at = from
-  while (at < text.length && " \t\n\r".includes(text.charAt(at))) at++
-  return at
+  for (let at = from;; at++) {
+    const code = text.charCodeAt(at) // NaN behind the end
+    if (code !== 32 && code !== 10 && code !== 13 && code !== 9) return at
+  }
 }
 
 const wordAt = (text: string, at: number): string => {
-  const word = /[\w.+-]*/y
   word.lastIndex = at
   return word.exec(text)?.[0] ?? ""
 }
+const word = /[\w.+-]*/y
 
 /** Where its closing quote is. */
 const endOfString = (text: string, start: number): number | undefined => {

@@ -8,8 +8,10 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
-import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import * as Cassette from "./Cassette.ts"
+
+/** UTF-16 units of an answer that are read. A longer one is a `model` failure before anything of it is parsed. */
+export const maxAnswerLength = 262_144
 
 export interface Prompt {
   readonly system: string
@@ -23,7 +25,8 @@ export interface Service {
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
    * The first JSON in the answer that decodes; prose, fences and truncation are survived. Objects and arrays only. None
-   * that decodes is `model`: the same call may succeed later.
+   * that decodes, or an answer longer than `maxAnswerLength`, is `model`: the same call may succeed later. The failure
+   * says what was expected, and never quotes the answer.
    */
   readonly object: <A, I>(schema: Schema.Schema<A, I>, prompt: Prompt) => Effect.Effect<A, MemoryError.MemoryError>
 }
@@ -148,16 +151,18 @@ const taken = (answers: Iterable<unknown>) => {
 
 const decoded = <A, I>(schema: Schema.Schema<A, I>, answer: string) =>
   Effect.gen(function*() {
+    const length = `the answer of ${answer.length} characters`
+    if (answer.length > maxAnswerLength) {
+      return yield* failed(`${length} is longer than the ${maxAnswerLength} that are read`)
+    }
     const decode = Schema.decodeUnknown(schema)
-    let reason = "there is no JSON in it"
-    let cause: unknown
-    for (const value of values(answer)) {
+    const all = values(answer)
+    for (const value of all) {
       const result = yield* Effect.either(decode(value))
       if (Either.isRight(result)) return result.right
-      reason = SchemaIssues.lines(result.left).join("; ")
-      cause = result.left
     }
-    return yield* failed(`the answer is not what was asked for: ${reason.slice(0, 500)}`, cause)
+    const found = all.length === 0 ? "there is no JSON in it" : "no JSON in it fits"
+    return yield* failed(`${length} is not what was asked for: ${found}, expected ${String(schema.ast).slice(0, 500)}`)
   })
 
 const failed = (message: string, cause?: unknown) =>

@@ -6,26 +6,31 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import type * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { stableId } from "../domain/MemoryId.ts"
 import { find, type MemoryKind } from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import type { MemoryRecord } from "../domain/MemoryRecord.ts"
+import { embeddingText } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "../host/Completion.ts"
 import type * as Embedder from "../host/Embedder.ts"
+import * as EventLoop from "../host/EventLoop.ts"
+import { invalid } from "../storage/Check.ts"
 import type * as Embedding from "../storage/Embedding.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
-import { attribute, collapse } from "./Attribution.ts"
-import { buildExtractionPrompt, clean, type Fact, parseFacts } from "./Extraction.ts"
-import type { Failure, Options } from "./MemoryPipeline.ts"
+import * as Attribution from "./Attribution.ts"
+import { buildExtractionPrompt, clean, readFacts } from "./Extraction.ts"
+import * as FactVectors from "./FactVectors.ts"
+import * as Limits from "./Limits.ts"
+import type { Failure, LeftOut, Options } from "./MemoryPipeline.ts"
 import * as Neighbours from "./Neighbours.ts"
-import { applyEvents, buildDecisionPrompt, parseDecision } from "./Reconciliation.ts"
+import * as Reconciliation from "./Reconciliation.ts"
 import * as Turns from "./Turns.ts"
 
 /** What is to be written, and what was. */
@@ -33,6 +38,7 @@ export interface Outcome {
   readonly mutations: ReadonlyArray<MemoryMutation>
   readonly applied: ReadonlyArray<Applied>
   readonly failures: ReadonlyArray<Failure>
+  readonly leftOut?: LeftOut
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -55,38 +61,40 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
   const typed = typedAmong(kinds)
   const plain = new Set(Array.from(kinds.keys()).filter((name) => !typed.has(name)))
 
-  const extract = (turns: ReadonlyArray<Message>, { customExtract, customInstructions }: Options) =>
-    turns.length === 0
-      ? Effect.succeed([])
-      : customExtract
-      ? Effect.map(customExtract(turns), clean)
-      : Effect.map(completion.complete(buildExtractionPrompt(turns, customInstructions)), parseFacts)
+  /** The model's answer, as `read` understands it. */
+  const asked = <A>(
+    prompt: Completion.Prompt,
+    read: (answer: string) => Either.Either<A, MemoryError.MemoryError>,
+    paced: EventLoop.Pacer
+  ): Io<A> =>
+    Effect.gen(function*() {
+      const answer = yield* completion.complete(prompt)
+      yield* paced(answer.length)
+      const said = yield* read(answer)
+      yield* paced(answer.length)
+      return said
+    })
 
-  /** The vectors that the facts are searched by, and kept under if they are stored as they are. */
-  const embedded = (facts: ReadonlyArray<Fact>) =>
-    tolerated(embedding.of(facts.map(({ text }) => text.normalize("NFC")), "add"), new Map())
+  /** The facts of the turns; `leftOut` counts what is beyond the limits of one reading. */
+  const extract = (turns: ReadonlyArray<Message>, options: Options, paced: EventLoop.Pacer) =>
+    Effect.gen(function*() {
+      const { customExtract, customInstructions, maxFacts = Limits.maxFacts } = options
+      if (turns.length === 0) return { facts: [], leftOut: { facts: 0, characters: 0 } }
+      const { leftOut: characters, turns: shown } = customExtract ? { leftOut: 0, turns } : Limits.conversation(turns)
+      const said = customExtract
+        ? clean(yield* customExtract(turns))
+        : yield* asked(buildExtractionPrompt(shown, customInstructions), readFacts, paced)
+      const { facts, leftOut } = Limits.facts(said, maxFacts)
+      return { facts, leftOut: { facts: leftOut, characters } }
+    })
 
-  const keep = (
-    tenant: string,
-    mutations: ReadonlyArray<MemoryMutation>,
-    applied: ReadonlyArray<Applied>,
-    known: Embedding.Vectors
-  ) => {
-    const records = (isMeant: (mutation: MemoryMutation, outcome: Applied["outcome"]) => boolean) =>
-      applied.flatMap(({ outcome, record }, i): ReadonlyArray<MemoryRecord> =>
-        record && isMeant(mutations[i]!, outcome) ? [record] : [] // one for each
-      )
-    const added = records(({ _tag }, outcome) => _tag === "Put" && outcome !== "duplicate")
-    const reworded = records((mutation) => mutation._tag === "Update" && mutation.patch.body !== undefined)
-    return Effect.zipRight(
-      embedding.keep(tenant, added, "add", known),
-      embedding.keep(tenant, reworded, "update", known)
-    )
-  }
+  const vectors = FactVectors.make(embedding)
 
   return (viewer, messages, options, write) =>
     Effect.gen(function*() {
       const scope = yield* scopeFor(viewer, options)
+      const { maxFacts = Limits.maxFacts } = options
+      if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
       const turns = Turns.read(messages, options)
       const origin = options.origin ?? "pipeline"
       const trust = Sharing.trustIn(viewer, scope, Turns.trustOf(turns, options.trust)) // the batch may be written by the library
@@ -106,9 +114,10 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
       }
 
       const { kind = "semantic", sequence, session, supersede = "soft", topK = 5, ttl } = options
-      const facts = yield* extract(turns, options)
-      if (facts.length === 0) return { mutations: [], applied: [], failures: [] }
-      const known = yield* embedded(facts)
+      const paced = EventLoop.pacer()
+      const { facts, leftOut } = yield* extract(turns, options, paced)
+      if (facts.length === 0) return { mutations: [], applied: [], failures: [], leftOut: { ...leftOut, decisions: 0 } }
+      const known = yield* vectors.of(facts, paced)
       const queries = facts.map(({ text }) => {
         const vector = known.value.get(text.normalize("NFC"))
         return { text, ...(vector && { embedding: { model: embedder.model, vector: Array.from(vector) } }) }
@@ -117,10 +126,34 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
       const attempt = (isFirst: boolean) =>
         Effect.gen(function*() {
           const before = yield* Clock.currentTimeMillis
-          const found = yield* Neighbours.find(store, viewer, { scope, queries, topK, trust, typed, now: before })
+          const found = yield* Neighbours.find(store, viewer, {
+            scope,
+            queries,
+            topK,
+            trust,
+            typed,
+            paced,
+            now: before
+          })
           const existing = found.records
-          const answer = yield* completion.complete(buildDecisionPrompt(facts, existing))
-          const planned = applyEvents(attribute(parseDecision(answer, existing.length), facts, existing), existing, {
+          const said = yield* asked(
+            Reconciliation.buildDecisionPrompt(facts, existing),
+            (answer) => Reconciliation.readDecision(answer, existing.length),
+            paced
+          )
+          const { kept: decisions, leftOut } = Limits.decisions(said, {
+            additions: maxFacts,
+            changes: Limits.maxChanges
+          })
+          const wordsOf = yield* Attribution.cut([
+            ...facts.map(({ text }) => text),
+            ...existing.map(embeddingText),
+            ...decisions.flatMap(({ text }) => text ?? [])
+          ], paced)
+          const attributed = Attribution.attribute(decisions, facts, existing, wordsOf)
+          yield* paced(64 * (existing.length + decisions.length))
+          const planned = Reconciliation.applyEvents(attributed, existing, {
+            wordsOf,
             scope,
             kind,
             kinds: plain,
@@ -131,14 +164,23 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
             source: { session, sequence: Turns.placeOf(sequence, 0) }
           })
           const mutations = isFirst ? planned.map(named(kinds)) : planned
+          yield* paced(mutations.length * 1_024)
           if (write) yield* Neighbours.unmoved(store, viewer, [...existing, ...found.said])
-          return { mutations, applied: yield* apply(mutations), failures: found.failures }
+          return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut }
         })
-      const { applied, failures, mutations } = yield* MemoryError.catchReason("conflict", () => attempt(false))(
+      const { applied, decisions, failures, mutations } = yield* MemoryError.catchReason(
+        "conflict",
+        () => attempt(false)
+      )(
         attempt(true)
       )
-      const kept = yield* tolerated(keep(Viewer.tenantOf(viewer), mutations, applied, known.value), 0)
-      return { mutations, applied, failures: [...known.failures, ...failures, ...kept.failures] }
+      const kept = yield* vectors.keep(Viewer.tenantOf(viewer), mutations, applied, known.value, paced)
+      return {
+        mutations,
+        applied,
+        failures: [...known.failures, ...failures, ...kept.failures],
+        leftOut: { ...leftOut, decisions }
+      }
     })
 }
 
@@ -150,16 +192,9 @@ const named = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutat
   if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
   const { body, kind, scope } = mutation.draft
   if (find(kinds, kind).dedupe) return mutation
-  const id = stableId(`fact:${JSON.stringify([MemoryScope.key(scope), kind, collapse(body)])}`)
+  const id = stableId(`fact:${JSON.stringify([MemoryScope.key(scope), kind, Attribution.collapse(body)])}`)
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
-
-/** Vectors are the better way, not the only one: what went wrong is told, and the words remain. */
-const tolerated = <A>(self: Io<A>, otherwise: A) =>
-  Effect.match(self, {
-    onFailure: (error) => ({ value: otherwise, failures: [{ leg: "vector", error }] }),
-    onSuccess: (value) => ({ value, failures: [] as ReadonlyArray<Failure> }) // so that both have one type
-  })
 
 /** Without those that are there already. */
 const unseen = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
@@ -185,6 +220,7 @@ const scopeFor = (
 }
 
 const isScope = Schema.is(MemoryScope.MemoryScope)
+const isMaxFacts = Schema.is(Limits.MaxFacts)
 
 /** Kinds that a sentence is not enough for: they have their own ways to change. */
 const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>

@@ -1,8 +1,40 @@
-/** Which fact a decision speaks of, and which one takes the place of what is deleted: by the words they share. */
+/**
+ * Which fact a decision speaks of, and which one takes the place of what is deleted: by the words they share.
+ *
+ * Cost: each text is cut into words once, and a comparison looks only at texts that share a word.
+ */
+import * as Effect from "effect/Effect"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import type * as EventLoop from "../host/EventLoop.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
+import { type Decision, indexOf } from "./Decision.ts"
 import type { Fact } from "./Extraction.ts"
-import type { Decision } from "./Reconciliation.ts"
+
+/** The distinct words of a text. */
+export type WordsOf = (text: string) => ReadonlySet<string>
+
+/** Cuts each text once, and keeps its words as long as the function is kept. */
+export const makeWordsOf = (): WordsOf => {
+  const known = new Map<string, ReadonlySet<string>>()
+  return (text) => {
+    const found = known.get(text)
+    if (found !== undefined) return found
+    const words = new Set(tokenise(text))
+    known.set(text, words)
+    return words
+  }
+}
+
+/** Cuts these texts, a few at a time, so that none need be cut in one go with the others. */
+export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effect.Effect<WordsOf> =>
+  Effect.suspend(() => {
+    const wordsOf = makeWordsOf()
+    const step = (text: string) => {
+      wordsOf(text)
+      return paced(text.length)
+    }
+    return Effect.as(Effect.forEach(texts, step, { discard: true }), wordsOf)
+  })
 
 /**
  * Gives each decision the kind and the importance of the fact it speaks of: the one with its text, else with most of
@@ -12,28 +44,37 @@ import type { Decision } from "./Reconciliation.ts"
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
   facts: ReadonlyArray<Fact>,
-  existing: ReadonlyArray<MemoryRecord>
+  existing: ReadonlyArray<MemoryRecord>,
+  wordsOf: WordsOf = makeWordsOf()
 ): ReadonlyArray<Decision> => {
+  const among = makeNearest(facts, wordsOf)
   const repeated = new Set(facts.map(({ text }) => collapse(text)))
   const kept = decisions.filter(({ event, id }) => {
     const record = event === "DELETE" ? existing[indexOf(id)] : undefined
     return record === undefined || !repeated.has(collapse(embeddingText(record)))
   })
   const silent = new Set(facts)
+  // many decisions may speak of one text
+  const spoken = new Map<string, Fact | undefined>()
+  const meant = (text: string, min: number): Fact | undefined => {
+    const key = `${min} ${text}`
+    if (!spoken.has(key)) spoken.set(key, among(text, min))
+    return spoken.get(key)
+  }
   const attributed = kept.map((decision): Decision => {
     if (decision.event === "DELETE") return decision
     const record = existing[indexOf(decision.id)]
     const text = decision.text ?? (record && embeddingText(record))
     const fact = text === undefined
       ? undefined
-      : nearest(text, facts, decision.event === "NOOP" ? alike : facts.length === 1 ? 0 : least)
+      : meant(text, decision.event === "NOOP" ? alike : facts.length === 1 ? 0 : least)
     if (fact === undefined) return decision
     silent.delete(fact)
     return { ...fact, ...decision }
   })
   const rescued = kept.flatMap(({ event, id }): ReadonlyArray<Decision> => {
     const record = event === "DELETE" ? existing[indexOf(id)] : undefined
-    const fact = record && nearest(embeddingText(record), Array.from(silent))
+    const fact = record && among(embeddingText(record), 0, silent)
     if (fact === undefined) return []
     silent.delete(fact)
     return [{ ...fact, event: "ADD" }]
@@ -41,41 +82,58 @@ export const attribute = (
   return [...attributed, ...rescued]
 }
 
-/** The one with most words in common, the first of equals; none below `min`, 0..1. */
-export const nearest = <A extends { readonly text: string }>(
-  text: string,
+/**
+ * Returns the one with most words in common with `text`, the first of equals; none below `min`, 0..1, default 0. `open`
+ * leaves out those that it does not hold; its first is the first of `all` that it holds.
+ */
+export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
+
+export const makeNearest = <A extends { readonly text: string }>(
   all: ReadonlyArray<A>,
-  min = 0
-): A | undefined => {
-  const words = new Set(tokenise(text))
-  let best: A | undefined
-  let most = -1
-  for (const one of all) {
-    const share = collapse(one.text) === collapse(text) ? 2 : shared(words, new Set(tokenise(one.text)))
-    if (share > most && share >= min) {
-      best = one
+  wordsOf: WordsOf = makeWordsOf()
+): Nearest<A> => {
+  const sizes: Array<number> = []
+  const saying = new Map<string, Array<number>>()
+  const holding = new Map<string, Array<number>>()
+  for (const [place, { text }] of all.entries()) {
+    const words = wordsOf(text)
+    sizes.push(words.size)
+    append(saying, collapse(text), place)
+    for (const word of words) append(holding, word, place)
+  }
+
+  return (text, min = 0, open) => {
+    const isOpen = (place: number) => open === undefined || open.has(all[place]!)
+    const same = saying.get(collapse(text))?.find(isOpen)
+    if (same !== undefined) return all[same]
+
+    const words = wordsOf(text)
+    const shared = new Map<number, number>()
+    for (const word of words) {
+      for (const place of holding.get(word) ?? []) shared.set(place, (shared.get(place) ?? 0) + 1)
+    }
+    let best = -1
+    let most = 0
+    for (const [place, both] of shared) {
+      const share = both / (words.size + sizes[place]! - both) // Jaccard: 0..1
+      if (share < min || share < most || (share === most && place > best) || !isOpen(place)) continue
+      best = place
       most = share
     }
+    if (best >= 0) return all[best]
+    if (min > 0) return undefined
+    return open === undefined ? all[0] : open.values().next().value
   }
-  return best
 }
 
-/** `Infinity` of what is no temporary id. */
-export const indexOf = (id: unknown): number =>
-  typeof id === "number" && Number.isInteger(id) && id >= 0
-    ? id
-    : typeof id === "string" && /^(?:0|[1-9]\d{0,8})$/.test(id.trim())
-    ? Number(id)
-    : Infinity
+const append = (lists: Map<string, Array<number>>, key: string, place: number): void => {
+  const list = lists.get(key)
+  if (list === undefined) lists.set(key, [place])
+  else list.push(place)
+}
 
 /** As `MemoryRecord.dedupeKey` has it: NFC, white space collapsed. */
 export const collapse = (text: string): string => text.normalize("NFC").replace(/\s+/g, " ").trim()
-
-/** Jaccard: 0..1. */
-const shared = (a: ReadonlySet<string>, b: ReadonlySet<string>): number => {
-  const both = Array.from(b).filter((word) => a.has(word)).length
-  return both === 0 ? 0 : both / (a.size + b.size - both)
-}
 
 /** Below this share of words in common, two texts are not about the same. */
 const least = 0.01

@@ -1,11 +1,14 @@
 /** Conversation to facts. Pure but for the model, and the model is asked elsewhere. */
+import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { values } from "../domain/JsonText.ts"
+import type { MemoryError } from "../domain/MemoryError.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { Body, importanceOf, Unit } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
 import * as PromptText from "../domain/PromptText.ts"
 import type { Prompt } from "../host/Completion.ts"
+import * as Answer from "./Answer.ts"
 
 export const Fact = Schema.Struct({
   text: Schema.NonEmptyString,
@@ -35,12 +38,21 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
 })
 
 /**
+ * Returns the facts of an answer, or a retryable `model` failure where it is no answer at all: prose, an empty string,
+ * JSON of another shape, a list without a fact in it. Only an explicit empty list means that there are none. Finds what
+ * `parseFacts` finds, and a single fact under `facts`.
+ */
+export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError> =>
+  Answer.read(answer, { op: "extract", name: "facts", items: clean })
+
+/**
  * Whatever the model said; what is not a fact is dropped, never thrown over. `{ facts: […] }` anywhere in the answer
- * goes before a bare array; the first that holds a fact counts. The same text twice is one fact.
+ * goes before a bare array; the first that holds a fact counts. The same text twice is one fact. Cannot tell "nothing"
+ * from an apology: `readFacts` does.
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   const said = values(answer)
-  const named = said.flatMap((value) => isObject(value) && Array.isArray(value["facts"]) ? [value["facts"]] : [])
+  const named = said.flatMap((value) => Answer.isObject(value) && Array.isArray(value["facts"]) ? [value["facts"]] : [])
   const lists = named.length > 0 ? named : said.filter((value) => Array.isArray(value))
   for (const list of lists) {
     const facts = clean(list)
@@ -70,7 +82,7 @@ const turn = (message: Message): ReadonlyArray<string> => {
 }
 
 const toFact = (item: unknown): Fact | undefined => {
-  const { importance, kind, text } = typeof item === "string" ? { text: item } : isObject(item) ? item : {}
+  const { importance, kind, text } = typeof item === "string" ? { text: item } : Answer.isObject(item) ? item : {}
   if (typeof text !== "string") return undefined
   const said = text.toWellFormed().trim()
   if (said === "" || !isBody(said)) return undefined
@@ -78,12 +90,14 @@ const toFact = (item: unknown): Fact | undefined => {
 }
 
 const kindFrom = (kind: unknown): Pick<Fact, "kind"> => {
+  if (kind === undefined) return {}
   const name = typeof kind === "string" ? kind.trim().toLowerCase() : undefined
   return isName(name) ? { kind: name } : {}
 }
 
 /** A number, or the name of a level. */
 const importanceFrom = (importance: unknown): Pick<Fact, "importance"> => {
+  if (importance === undefined) return {}
   if (isUnit(importance)) return { importance }
   const level = Object.entries(importanceOf).find(([name]) => name === importance)
   return level ? { importance: level[1] } : {}
@@ -92,6 +106,3 @@ const importanceFrom = (importance: unknown): Pick<Fact, "importance"> => {
 const isBody = Schema.is(Body)
 const isName = Schema.is(MemoryKind.Name)
 const isUnit = Schema.is(Unit)
-
-const isObject = (value: unknown): value is { readonly [key: string]: unknown } =>
-  typeof value === "object" && value !== null && !Array.isArray(value)

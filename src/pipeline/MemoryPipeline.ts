@@ -40,8 +40,10 @@ export interface Options extends MemoryStore.Provenance {
   readonly ttl?: Duration.DurationInput | undefined
   /** Default `semantic`; `episodic` without `infer`. */
   readonly kind?: string | undefined
-  /** Neighbours that each fact is compared with, 1..1,000; default 5. */
+  /** Neighbours that each fact is compared with, 1..1,000; default 5. All facts together: 1,000, and 262,144 characters. */
   readonly topK?: number | undefined
+  /** Facts of one reading, and records that it adds at most, 1..256; default 64: the first. The receipt counts the others. */
+  readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /** Instead of the model; is given tools too, which the model is not. */
   readonly customExtract?:
@@ -67,6 +69,17 @@ export type Apply = (
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
+/** What was beyond the limits of one reading, and is not in the receipt's mutations. */
+export const LeftOut = Schema.Struct({
+  /** Facts beyond `maxFacts`, or beyond 262,144 characters of all of them. */
+  facts: Schema.NonNegativeInt,
+  /** Decisions of the model beyond `maxFacts` new records or 128 changed ones. */
+  decisions: Schema.NonNegativeInt,
+  /** Characters of the conversation that the model was not shown: the ends of the longest turns, beyond 262,144 in all. */
+  characters: Schema.NonNegativeInt
+})
+export interface LeftOut extends Schema.Schema.Type<typeof LeftOut> {}
+
 /** A receipt of `remember` or `plan`: what was planned, what became of it, and for whom. Encodable; `undo` takes it back. */
 export const Receipt = Schema.Struct({
   ...Sealing.sealedFields,
@@ -76,11 +89,17 @@ export const Receipt = Schema.Struct({
    */
   seal: Schema.optional(Schema.String),
   /** Absent where there was none. */
-  failures: Schema.optional(Schema.Array(Failure))
+  failures: Schema.optional(Schema.Array(Failure)),
+  /** Absent where nothing was. */
+  leftOut: Schema.optional(LeftOut)
 })
 export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 
 export interface Service {
+  /**
+   * Extracts, reconciles and writes. An answer of the model that is none (prose, JSON of another shape, more than 262,144
+   * characters) fails with `model`, which is retryable, and nothing is changed; an explicit empty list means no facts.
+   */
   readonly remember: (
     viewer: Viewer.Any,
     messages: ReadonlyArray<Message>,
@@ -122,15 +141,18 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
 
     const through = (op: string, write: boolean): Service["remember"] => (viewer, messages, options) =>
       run(viewer, messages, options, write).pipe(
-        Effect.flatMap(({ applied, failures, mutations }) =>
+        Effect.flatMap(({ applied, failures, leftOut, mutations }) =>
           Effect.map(Sealing.seal(store, { viewer, mutations, applied }), (seal): Receipt => ({
             viewer,
             mutations,
             applied,
             seal,
-            ...(failures.length > 0 && { failures })
+            ...(failures.length > 0 && { failures }),
+            ...(leftOut && leftOut.facts + leftOut.decisions + leftOut.characters > 0 && { leftOut })
           }))
         ),
+        // a reader of a queue has no receipt to look at
+        Effect.tap(({ leftOut }) => leftOut && Effect.logWarning("a reading reached its limits", leftOut)),
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
 

@@ -10,14 +10,16 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import { embeddingText, isExpired, type MemoryRecord, type Trust } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import type * as Viewer from "../domain/Viewer.ts"
+import type * as EventLoop from "../host/EventLoop.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
 import { collapse } from "./Attribution.ts"
+import * as Limits from "./Limits.ts"
 import * as Turns from "./Turns.ts"
 
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
-  /** What each fact is searched by. */
-  readonly queries: ReadonlyArray<Pick<MemoryQuery, "text" | "embedding">>
+  /** What each fact is searched by: its vector, and the first 2,048 characters of its text. */
+  readonly queries: ReadonlyArray<Query>
   /** For each fact, 1..1,000. */
   readonly topK: number
   /** Of the facts: what is more trusted is left alone. */
@@ -26,9 +28,16 @@ export interface Wanted {
   readonly typed: ReadonlySet<string>
   /** Epoch ms. */
   readonly now: number
+  /** Told of each record that a search looked at. */
+  readonly paced: EventLoop.Pacer
+}
+
+export interface Query extends Pick<MemoryQuery, "embedding"> {
+  readonly text: string
 }
 
 export interface Found {
+  /** At most 1,000, and 262,144 characters in all: the best of each fact first. */
   readonly records: ReadonlyArray<MemoryRecord>
   /** More trusted ones that say what is asked for: nobody need say it again. */
   readonly said: ReadonlyArray<MemoryRecord>
@@ -39,7 +48,7 @@ export interface Found {
 export const find = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
-  { now, queries, scope, topK, trust, typed }: Wanted
+  { now, paced, queries, scope, topK, trust, typed }: Wanted
 ): Effect.Effect<Found, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const failures = new Map<string, SearchResult["failures"][number]>()
@@ -51,31 +60,36 @@ export const find = (
 
     /** What is left alone takes no place: the search is widened until there are enough, or no more. */
     const best = (
-      query: MemoryQuery,
+      { embedding, text }: Query,
       limit = topK
     ): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError.MemoryError> =>
-      Effect.flatMap(store.search(viewer, { ...query, ...filter, limit }), ({ failures: failed, hits, leftOut }) => {
+      Effect.gen(function*() {
+        const query = { text: text.slice(0, asked), ...(embedding && { embedding }), ...filter, limit }
+        const { failures: failed, hits, leftOut } = yield* store.search(viewer, query)
+        yield* paced(8 * (hits.length + leftOut.limit + leftOut.folded))
         for (const failure of failed) failures.set(failure.leg, failure)
         const records = hits.map(({ record }) => record).filter(isSentence)
         for (const record of records) {
-          if (!isOpen(record) && isSaid(record, query)) said.set(record.id, record)
+          if (!isOpen(record) && collapse(text) === collapse(embeddingText(record))) said.set(record.id, record)
         }
         const open = records.filter(isOpen).slice(0, topK)
-        return open.length === topK || leftOut.limit === 0 || limit === widest
-          ? Effect.succeed(open)
-          : best(query, Math.min(limit * 10, widest))
+        if (open.length === topK || leftOut.limit === 0 || limit === widest) return open
+        return yield* best({ text, embedding }, Math.min(limit * 10, widest))
       })
 
-    const found = new Map<MemoryId, MemoryRecord>()
-    for (const query of queries) {
-      for (const record of yield* best(query)) found.set(record.id, record)
-    }
-    if (found.size < topK) {
+    const lists: Array<ReadonlyArray<MemoryRecord>> = []
+    for (const query of queries) lists.push(yield* best(query))
+    const { all, take } = shown()
+    for (let rank = 0; rank < topK; rank++) for (const list of lists) take(list[rank])
+    if (all.size < topK) {
       const { items } = yield* store.list(viewer, { ...filter, limit: 100 })
-      for (const record of items.filter(isOpen)) {
-        if (found.size < topK) found.set(record.id, record)
-      }
+      for (const record of items.filter(isOpen)) if (all.size < topK) take(record)
     }
+    const found = new Map<MemoryId, MemoryRecord>()
+    for (const list of [...lists, Array.from(all.values())]) {
+      for (const record of list) if (all.has(record.id)) found.set(record.id, record)
+    }
+    yield* paced(topK * lists.length)
     return {
       records: Array.from(found.values()),
       said: Array.from(said.values()),
@@ -83,8 +97,23 @@ export const find = (
     }
   })
 
-const isSaid = (record: MemoryRecord, { text }: Pick<MemoryQuery, "text">): boolean =>
-  text !== undefined && collapse(text) === collapse(embeddingText(record))
+/** Takes each record once, as long as there is room. Asked by rank, so that the best of each fact goes before the second best. */
+const shown = () => {
+  const all = new Map<MemoryId, MemoryRecord>()
+  const seen = new Set<MemoryId>()
+  let room = Limits.characters
+  return {
+    all,
+    take: (record: MemoryRecord | undefined): void => {
+      if (record === undefined || seen.has(record.id) || all.size === widest) return
+      seen.add(record.id)
+      const { length } = embeddingText(record)
+      if (length > room) return
+      room -= length
+      all.set(record.id, record)
+    }
+  }
+}
 
 /** `conflict` where one of them is not any more what it was. */
 export const unmoved = (
@@ -104,6 +133,8 @@ export const unmoved = (
   })
 
 const widest = 1_000
+/** UTF-16 units of a fact that it is searched by. */
+const asked = 2_048
 
 /** This scope, and nothing narrower; no turns. */
 const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => {

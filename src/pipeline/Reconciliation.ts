@@ -11,29 +11,17 @@
  *
  * Law: every change of a neighbour is refused where it has moved on, and no fact is lost to an answer that only deletes.
  */
-import * as Schema from "effect/Schema"
-import { values } from "../domain/JsonText.ts"
 import { type MemoryId, stableId } from "../domain/MemoryId.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import { deriveSummary, type Draft, embeddingText, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../domain/MemoryScope.ts"
 import { visible } from "../domain/PromptText.ts"
 import type { Prompt } from "../host/Completion.ts"
-import { collapse, indexOf, nearest } from "./Attribution.ts"
+import { collapse, makeNearest, type WordsOf } from "./Attribution.ts"
+import { Decision, Event, indexOf, parseDecision, readDecision } from "./Decision.ts"
 import { clean, type Fact } from "./Extraction.ts"
 
-export const Event = Schema.Literal("ADD", "UPDATE", "DELETE", "NOOP")
-
-/** Seed 3's MemoryEvent: what the model decided of one fact. `id` is temporary: "0", "1", … */
-export const Decision = Schema.Struct({
-  event: Event,
-  id: Schema.optional(Schema.String),
-  text: Schema.optional(Schema.String),
-  kind: Schema.optional(Schema.String),
-  /** 0..1, of the fact: the model is not asked. */
-  importance: Schema.optional(Schema.Number)
-})
-export interface Decision extends Schema.Schema.Type<typeof Decision> {}
+export { Decision, Event, parseDecision, readDecision }
 
 export interface Target {
   readonly scope: MemoryScope
@@ -49,6 +37,8 @@ export interface Target {
   readonly said?: ReadonlyArray<MemoryRecord> | undefined
   /** Of what is added. */
   readonly source?: Draft["source"]
+  /** Words that are cut already. Default: each text is cut once. */
+  readonly wordsOf?: WordsOf | undefined
 }
 
 export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: ReadonlyArray<MemoryRecord>): Prompt => ({
@@ -68,18 +58,6 @@ export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: Readon
     JSON.stringify(facts.map(({ text }) => visible(text)))
   ].join("\n")
 })
-
-/** Whatever the model said. `{ memory: […] }` goes before a bare array; the first that holds a decision counts. */
-export const parseDecision = (answer: string, existing: number): ReadonlyArray<Decision> => {
-  const said = values(answer)
-  const named = said.flatMap((value) => isObject(value) && Array.isArray(value["memory"]) ? [value["memory"]] : [])
-  const lists: ReadonlyArray<unknown> = named.length > 0 ? named : said
-  for (const list of lists) {
-    const decisions = Array.isArray(list) ? list.flatMap((item) => toDecision(item, existing)) : []
-    if (decisions.length > 0) return decisions
-  }
-  return []
-}
 
 /** Changes of neighbours first, then what is new. One decision a neighbour: the first; a second text of it is added. */
 export const applyEvents = (
@@ -136,8 +114,9 @@ export const applyEvents = (
 
   const added = Array.from(additions.values())
   const successors = new Map<MemoryRecord, typeof added[number]>()
+  const nearest = makeNearest([...added, ...repeated], target.wordsOf)
   for (const record of supersede === "soft" ? deleted : []) {
-    const successor = heirs.has(record) ? undefined : nearest(embeddingText(record), [...added, ...repeated])
+    const successor = heirs.has(record) ? undefined : nearest(embeddingText(record))
     if (successor && "event" in successor) successors.set(record, successor)
     else if (successor) heirs.set(record, successor.id)
   }
@@ -193,22 +172,3 @@ export const reword = (record: MemoryRecord, text: string): Patch =>
 /** What takes the place of this revision: it has to be known before it is there, and none other has it. */
 const successorOf = (record: MemoryRecord, text: string) =>
   stableId(`successor:${key(record.scope)}\n${record.id}\n${record.revision}\n${text}`)
-
-const toDecision = (item: unknown, existing: number): ReadonlyArray<Decision> => {
-  if (!isObject(item) || typeof item["event"] !== "string") return []
-  const said = item["event"].trim().toUpperCase()
-  const event = said === "NONE" ? "NOOP" : said
-  if (!isEvent(event)) return []
-  const [fact] = clean([item])
-  const content = fact && { text: fact.text, ...(fact.kind !== undefined && { kind: fact.kind }) }
-  if (event === "ADD") return content ? [{ event, ...content }] : []
-  const index = indexOf(item["id"])
-  const known = index < existing ? { id: String(index) } : undefined
-  if (event === "NOOP") return [{ event, ...known, ...content }]
-  return known && (event === "DELETE" || content) ? [{ event, ...known, ...content }] : []
-}
-
-const isEvent = Schema.is(Event)
-
-const isObject = (value: unknown): value is { readonly [key: string]: unknown } =>
-  typeof value === "object" && value !== null && !Array.isArray(value)

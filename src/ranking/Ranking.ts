@@ -18,7 +18,7 @@ import type * as Analyzer from "./Analyzer.ts"
 import type { Conversations } from "./Conversations.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
 import * as Legs from "./Legs.ts"
-import { saysTheSame } from "./NearDuplicate.ts"
+import { repeats } from "./NearDuplicate.ts"
 import type { Space } from "./Space.ts"
 import type { Timeline } from "./Timeline.ts"
 
@@ -96,9 +96,10 @@ const pick = (shelf: Shelf, { count, first }: Legs.Candidates, limit: number, fo
     const all = first(Math.min(room, count))
     const slots: Array<number> = []
     let folded = 0
+    const isRepeated = repeats()
     for (const slot of all) {
       if (slots.length === limit) break
-      if (folding && slots.some((better) => saysTheSame(shelf.recordAt(better), shelf.recordAt(slot)))) folded++
+      if (folding && isRepeated(shelf.recordAt(slot))) folded++
       else slots.push(slot)
     }
     if (slots.length === limit || all.length < room) return { slots, folded }

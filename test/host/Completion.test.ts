@@ -37,6 +37,22 @@ describe("Completion.object", () => {
       assert.include((yield* Effect.flip(facts)).message, "facts")
     }).pipe(Effect.provide(Completion.layerScripted(["I don't know.", { facts: [null] }]))))
 
+  it.effect("refuses an answer of more than 262,144 characters before it parses anything", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(facts)
+      assert.deepInclude({ ...error }, { reason: "model" })
+      assert.include(error.message, "262144")
+    }).pipe(Effect.provide(Completion.layerScripted([`{"facts":["${"x".repeat(262_144)}"]}`]))))
+
+  it.effect("never quotes the answer in a failure, and says what was expected", () =>
+    Effect.gen(function*() {
+      for (let n = 0; n < 2; n++) {
+        const error = yield* Effect.flip(facts)
+        assert.notInclude(JSON.stringify({ ...error, message: error.message, cause: error.cause }), "hunter2")
+        assert.include(error.message, "characters")
+      }
+    }).pipe(Effect.provide(Completion.layerScripted(["hunter2", { facts: [{ hunter2: "hunter2" }], hunter2: 1 }]))))
+
   it.effect("a failure of the call is the failure", () =>
     Effect.gen(function*() {
       assert.strictEqual(yield* reason(facts), "unavailable")

@@ -372,22 +372,20 @@ describe("remember", () => {
       ]
     })))
 
-  it.effect("what a model makes up changes nothing", () =>
+  it.effect("changes of ids that were never shown change nothing", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
       const old = yield* put("Ada lives in Lisbon")
       const before = yield* everything
-      for (let i = 0; i < 4; i++) yield* pipeline.remember(ada, turns, { scope })
+      for (let i = 0; i < 2; i++) yield* pipeline.remember(ada, turns, { scope })
       assert.deepStrictEqual(yield* everything, before)
       assert.strictEqual(before[0]!.id, old.id)
     }).pipe(within({
       script: [
-        "I could not find any.",
         facts("x"),
         memory({ event: "DELETE", id: "7" }, null, { event: "UPDATE", id: "abc", text: "y" }),
         facts("x"),
-        "I would rather not.",
-        "{\"facts\": ["
+        { event: "DELETE", id: "7" }
       ]
     })))
 

@@ -1,0 +1,198 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Random from "effect/Random"
+import * as Schema from "effect/Schema"
+import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Completion from "../../src/host/Completion.ts"
+import * as Embedder from "../../src/host/Embedder.ts"
+import * as Limits from "../../src/pipeline/Limits.ts"
+import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { stores } from "../stores.ts"
+
+const ada = Viewer.make({ userId: "ada" })
+const scope = { userId: "ada" }
+const turns = [Message.user("I keep a long list.")]
+
+const texts = (count: number, from = 0) => Array.from({ length: count }, (_, n) => `Ada owns book ${from + n}`)
+const existingIn = (user: string): ReadonlyArray<{ readonly id: string; readonly text: string }> =>
+  JSON.parse(user.split("\n")[1]!)
+const factsIn = (user: string): ReadonlyArray<string> => JSON.parse(user.split("\n")[3]!)
+const isDecision = ({ user }: Completion.Prompt) => user.startsWith("EXISTING:")
+
+/** Extracts these facts, and decides as `decide` says, by default to add each. */
+const model = (
+  facts: ReadonlyArray<unknown>,
+  decide = ({ user }: Completion.Prompt): ReadonlyArray<unknown> =>
+    factsIn(user).map((text) => ({ event: "ADD", text }))
+) =>
+(prompt: Completion.Prompt) => isDecision(prompt) ? { memory: decide(prompt) } : { facts }
+
+const within = (
+  script: Parameters<typeof Completion.layerScripted>[0],
+  store: Layer.Layer<MemoryStore.MemoryStore, unknown> = MemoryStore.layerInMemory
+) => {
+  const layer = MemoryPipeline.layer.pipe(
+    Layer.provideMerge(Layer.mergeAll(Layer.orDie(store), Completion.layerScripted(script), Embedder.layerNone)),
+    Layer.provideMerge(Layer.setRandom(Random.make("limits")))
+  )
+  return <A, E>(self: Effect.Effect<A, E, MemoryPipeline.MemoryPipeline | MemoryStore.MemoryStore>) =>
+    Effect.provide(self, layer)
+}
+const pipeline = MemoryPipeline.MemoryPipeline
+const reason = <A, R>(self: Effect.Effect<A, MemoryError, R>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
+const bodies = ({ applied }: MemoryPipeline.Receipt) => applied.map(({ record }) => record?.body)
+
+describe("maxFacts", () => {
+  it.effect.each(Object.entries(stores))(
+    "keeps the first 64 facts by default, and the receipt counts the others, on %s",
+    ([, store]) =>
+      Effect.gen(function*() {
+        const { remember } = yield* pipeline
+        const receipt = yield* remember(ada, turns, { scope })
+        assert.deepStrictEqual(bodies(receipt), texts(64))
+        assert.deepStrictEqual(receipt.leftOut, { facts: 36, decisions: 0, characters: 0 })
+        const json = JSON.parse(JSON.stringify(yield* Schema.encode(MemoryPipeline.Receipt)(receipt)))
+        assert.deepStrictEqual(
+          (yield* Schema.decodeUnknown(MemoryPipeline.Receipt)(json)).leftOut,
+          receipt.leftOut
+        )
+      }).pipe(within(model(texts(100)), store))
+  )
+
+  it.effect("bounds the caller's own extraction, too", () =>
+    Effect.gen(function*() {
+      const { remember } = yield* pipeline
+      const receipt = yield* remember(ada, turns, {
+        scope,
+        maxFacts: 3,
+        customExtract: () => Effect.succeed(texts(5).map((text) => ({ text })))
+      })
+      assert.deepStrictEqual(bodies(receipt), texts(3))
+      assert.deepStrictEqual(receipt.leftOut, { facts: 2, decisions: 0, characters: 0 })
+    }).pipe(within(model([]))))
+
+  it.effect("is 1 to 256, and anything else is refused before the model is asked", () =>
+    Effect.gen(function*() {
+      const { plan, remember } = yield* pipeline
+      for (const maxFacts of [0, -1, 1.5, 257, Number.NaN]) {
+        assert.strictEqual(yield* reason(remember(ada, turns, { scope, maxFacts })), "invalid_draft")
+      }
+      const receipt = yield* plan(ada, turns, { scope, maxFacts: 256 })
+      assert.lengthOf(receipt.mutations, 100)
+      assert.isUndefined(receipt.leftOut)
+    }).pipe(within(model(texts(100)))))
+
+  it.effect("bounds the records that a decision adds, whatever the facts were", () =>
+    Effect.gen(function*() {
+      const { remember } = yield* pipeline
+      const receipt = yield* remember(ada, turns, { scope, maxFacts: 4 })
+      assert.deepStrictEqual(bodies(receipt), texts(4))
+      assert.deepStrictEqual(receipt.leftOut, { facts: 0, decisions: 996, characters: 0 })
+    }).pipe(within(model(["one fact"], () => texts(1_000).map((text) => ({ event: "ADD", text }))))))
+})
+
+describe("facts of one reading", () => {
+  it.effect("are 262,144 characters together: the first that fit", () =>
+    Effect.gen(function*() {
+      const { plan } = yield* pipeline
+      const receipt = yield* plan(ada, turns, {
+        scope,
+        customExtract: () => Effect.succeed(texts(6).map((text) => ({ text: `${text} `.padEnd(60_000, "x") })))
+      })
+      assert.lengthOf(receipt.mutations, 4)
+      assert.deepStrictEqual(receipt.leftOut, { facts: 2, decisions: 0, characters: 0 })
+    }).pipe(within(model([]))))
+})
+
+describe("neighbours of one reading", () => {
+  const fill = (count: number, length = 0) =>
+    Effect.flatMap(MemoryStore.MemoryStore, (store) =>
+      store.put(
+        Viewer.system(),
+        texts(count, 20).map((body) => ({ scope, kind: "semantic", body: `${body} `.padEnd(length, "x") }))
+      ))
+
+  it.effect("are a thousand at most, and 128 of them are changed", () => {
+    let shown = 0
+    return Effect.gen(function*() {
+      const { plan } = yield* pipeline
+      yield* fill(1_200)
+      const receipt = yield* plan(ada, turns, { scope, topK: 1_000 })
+      assert.strictEqual(shown, 1_000)
+      assert.lengthOf(receipt.mutations.filter(({ _tag }) => _tag === "Update"), 128)
+      assert.strictEqual(receipt.leftOut?.decisions, 872)
+    }).pipe(within(model(["Ada owns a book", "Ada owns many"], ({ user }) => {
+      const existing = existingIn(user)
+      shown = existing.length
+      return existing.map(({ id }) => ({ event: "DELETE", id }))
+    })))
+  })
+
+  it.effect("are 262,144 characters together: the best of each fact before the second best of any", () => {
+    const shown: Array<string> = []
+    return Effect.gen(function*() {
+      const { plan } = yield* pipeline
+      yield* fill(12, 60_000)
+      yield* plan(ada, turns, { scope, topK: 3 })
+      assert.deepStrictEqual(shown.map((text) => text.slice(0, 16)).slice(0, 4).sort(), [
+        "Ada owns book 21",
+        "Ada owns book 22",
+        "Ada owns book 23",
+        "Ada owns book 24"
+      ])
+    }).pipe(within(model(["book 21", "book 22", "book 23", "book 24"], ({ user }) => {
+      shown.push(...existingIn(user).map(({ text }) => text))
+      return []
+    })))
+  })
+})
+
+describe("the conversation of one reading", () => {
+  const read = (messages: ReadonlyArray<Message.Message>) => {
+    const { leftOut, turns } = Limits.conversation(messages)
+    return { leftOut, lengths: turns.map(({ content }) => content.length) }
+  }
+
+  it("is shown as it is up to 262,144 characters", () => {
+    const messages = [Message.user("a".repeat(262_143)), Message.user("b")]
+    assert.deepStrictEqual(Limits.conversation(messages), { turns: messages, leftOut: 0 })
+  })
+
+  it("loses the ends of its longest turns beyond that, all cut to one length, and short ones stay whole", () => {
+    const messages = [300_000, 10, 200_000, 40_000].map((length) => Message.user("x".repeat(length)))
+    const room = (262_144 - 10 - 40_000) / 2
+    assert.deepStrictEqual(read(messages), {
+      lengths: [room, 10, room, 40_000],
+      leftOut: 500_000 - 2 * room
+    })
+  })
+
+  it("is its last 4,096 turns", () => {
+    const messages = Array.from({ length: 5_000 }, (_, n) => Message.user(`${n}`))
+    const { leftOut, turns } = Limits.conversation(messages)
+    assert.strictEqual(turns[0]?.content, "904")
+    assert.strictEqual(leftOut, 10 + 90 * 2 + 804 * 3)
+  })
+
+  it("holds no half of a character at a cut", () => {
+    const [turn] = Limits.conversation([Message.user(`x${"\u{1f375}".repeat(200_000)}`)]).turns
+    assert.isTrue(turn?.content.isWellFormed())
+  })
+
+  it.effect("is what the prompt holds, and the receipt counts what it lost", () => {
+    const lengths: Array<number> = []
+    return Effect.gen(function*() {
+      const { remember } = yield* pipeline
+      const receipt = yield* remember(ada, [Message.user("x".repeat(1_000_000)), Message.user("hi")], { scope })
+      assert.deepStrictEqual(receipt.leftOut, { facts: 0, decisions: 0, characters: 1_000_002 - 262_144 })
+      assert.isBelow(lengths[0]!, 262_300)
+    }).pipe(within(({ user }: Completion.Prompt) => {
+      lengths.push(user.length)
+      return { facts: [] }
+    }))
+  })
+})
