@@ -30,7 +30,7 @@ const when = (name: string, tag: Happening["_tag"]) =>
 /** After every turn. */
 export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 
-/** Every n-th turn, n ≥ 1. What `extraction: true` means is `interval(5)`. */
+/** Fires after every n-th turn, n ≥ 1. By itself it never reads a conversation of fewer turns. */
 export const interval = (turns: number): ExtractionTrigger =>
   make(
     `interval(${turns})`,
@@ -70,3 +70,9 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
       ? ["any: expected at least one trigger"]
       : triggers.flatMap(({ issues = [] }) => issues)
   )
+
+/**
+ * The default, and what `extraction: true` means: `any(interval(5), sessionEnd, idle("2 minutes"))`. A conversation of
+ * fewer than five turns is read when its session ends, or two minutes after its last turn.
+ */
+export const standard: ExtractionTrigger = any(interval(5), sessionEnd, idle("2 minutes"))

@@ -541,7 +541,7 @@ describe("room", () => {
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
-      const outbox = yield* opened(store, model(() => isDown ? mute : Effect.void), { trigger: never, capacity: 2 })
+      const outbox = yield* opened(store, model(() => isDown ? mute : Effect.void), { trigger: never, capacityPerTenant: 2 })
       yield* outbox.append(ada, "s", users("a"))
       yield* outbox.append(bob, "s", users("b"))
       yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "takes none" })])
@@ -569,7 +569,7 @@ describe("room", () => {
       const { extract } = model((contents) => contents.includes("poison") ? refused : Effect.void)
       const outbox = yield* opened(refusing(store, () => refuse ? down : undefined), { extract }, {
         trigger: never,
-        capacity: 1
+        capacityPerLine: 1
       })
       for (let n = 0; n < 3; n++) {
         yield* outbox.append(ada, "s", users("poison"))

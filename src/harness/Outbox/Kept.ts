@@ -5,11 +5,13 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
-import { Internal } from "../../domain/MemoryScope.ts"
+import { fields, Internal } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import { breath } from "./ReadingTurns.ts"
 import * as Rows from "./Rows.ts"
 
 /** A line as it was seen. */
@@ -53,14 +55,18 @@ export const same = (a: Kept, b: Kept): boolean =>
 const signature = ({ rows }: Pick<Rows.Batch, "rows">): string =>
   rows.map(({ id, revision }) => `${id}@${revision}`).join()
 
-/** What every line of the tenant has there. */
-export const all = (store: MemoryStore.Service, tenant: string): Io<ReadonlyArray<Kept>> =>
+/** Puts the rows of the tenant's lines together, or of those that `where` means. */
+export const all = (
+  store: MemoryStore.Service,
+  tenant: string,
+  where?: MemoryFilter["where"]
+): Io<ReadonlyArray<Kept>> =>
   Effect.gen(function*() {
     const lines = new Map<
       string,
       { readonly line: Rows.Line; readonly rows: Array<readonly [Rows.Data, MemoryRecord]> }
     >()
-    yield* Stream.runForEach(rows(store, tenant), ([data, record]) =>
+    yield* Stream.runForEach(rows(store, tenant, where), ([data, record]) =>
       Effect.sync(() => {
         if (record.source.origin === "file") return // what somebody put there by hand is nobody's message
         const key = Rows.keyOf(data)
@@ -71,23 +77,33 @@ export const all = (store: MemoryStore.Service, tenant: string): Io<ReadonlyArra
     return Array.from(lines.values(), ({ line, rows }) => together(line, rows))
   })
 
-/** Every row of the tenant. */
+/** Every row of the tenant, or those that `where` means, by pages of 1,000. */
 export const rows = (
   store: MemoryStore.Service,
-  tenant: string
+  tenant: string,
+  where?: MemoryFilter["where"]
 ): Stream.Stream<readonly [Rows.Data, MemoryRecord], MemoryError.MemoryError> =>
-  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [Rows.kind], limit: 1_000 }).pipe(
+  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [Rows.kind], where, limit: 1_000 }).pipe(
+    Stream.mapChunksEffect((page) => Effect.as(page.length < 1_000 ? Effect.void : breath, page)),
     Stream.filterMap((record) =>
       Option.map(Either.getRight(Rows.decode(record.data)), (data) => [data, record] as const)
     )
   )
 
-/** Looks through every row of the tenant. */
+/** Reads the line's rows, among those of its session and ids. */
 export const of = (store: MemoryStore.Service, line: Rows.Line): Io<Kept> =>
-  Effect.map(all(store, line.viewer.tenant), (lines) => {
+  Effect.map(all(store, line.viewer.tenant, near(line)), (lines) => {
     const key = Rows.keyOf(line)
     return lines.find((kept) => Rows.keyOf(kept) === key) ?? empty(line)
   })
+/** Means the line's rows and perhaps some more: an id that Unicode writes in several ways is not compared. */
+const near = ({ session, viewer }: Rows.Line): MemoryFilter["where"] => ({
+  "data.session": { eq: session },
+  ...Object.fromEntries(fields.flatMap((field) => {
+    const id = viewer[field]
+    return id !== undefined && /^[ -~]*$/.test(id) ? [[`data.viewer.${field}`, { eq: id }]] : []
+  }))
+})
 
 /** Whether anything was ever kept of the line. */
 export const isNew = (store: MemoryStore.Service, line: Rows.Line): Io<boolean> =>
@@ -140,7 +156,9 @@ const together = ({ session, viewer }: Rows.Line, all: ReadonlyArray<readonly [R
       revision = record.revision
     } else if (data.row === "plan") planned.push([data, record])
     else {
-      groups.set(data.from, [...groups.get(data.from) ?? [], [data, record]])
+      const group = groups.get(data.from) ?? []
+      group.push([data, record])
+      groups.set(data.from, group)
       next = Math.max(next, data.to)
     }
   }

@@ -12,6 +12,7 @@ import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type { Message } from "../../domain/Message.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import type { Capacity, Place } from "./Capacity.ts"
 import * as Kept from "./Kept.ts"
 import type { Lane } from "./Lane.ts"
 import * as Rows from "./Rows.ts"
@@ -24,7 +25,7 @@ export interface Ledger {
   readonly look: (lane: Lane) => Io<Kept.Kept>
   /** What the store was just seen to hold, where nobody has looked yet. */
   readonly known: (lane: Lane, kept: Kept.Kept) => Effect.Effect<void>
-  /** Keeps those that `meant` means; the place of the first of all. Waits for room. */
+  /** Keeps the messages that `meant` accepts; returns the place of the first of all. Waits for room: see `Capacity`. */
   readonly append: (lane: Lane, messages: ReadonlyArray<Message>, meant: (message: Message) => boolean) => Io<number>
   /** Keeps what the model made of them, instead of what it made before; `taken` where there is another plan. */
   readonly plan: (
@@ -59,27 +60,24 @@ interface Move {
   readonly mutations: ReadonlyArray<MemoryMutation>
   readonly after: (applied: ReadonlyArray<Applied>) => Partial<Pick<Kept.Kept, "next" | "batches" | "plan">>
   readonly next?: number
-  /** Of the room. */
-  readonly takes?: number
+  /** The place that the written batch was promised, and now has. */
+  readonly place?: Place
 }
 
 export const make = (
   store: MemoryStore.Service,
-  /** A permit for each batch that was appended here and waits. */
-  room: Effect.Semaphore
+  capacity: Capacity
 ): Ledger => {
   const parked = new Map<string, number>()
 
   const see = (lane: Lane, kept: Kept.Kept): Effect.Effect<void> =>
-    Effect.suspend(() => {
+    Effect.sync(() => {
       lane.kept = { ...kept, next: Math.max(kept.next, lane.kept.next) } // a purge takes the session row too
       lane.isStale = false
       const given = Kept.parked(kept).length
       if (given > 0) parked.set(lane.key, given)
       else parked.delete(lane.key)
-      const free = Math.max(0, lane.held - Kept.waiting(kept).length)
-      lane.held -= free
-      return free > 0 ? Effect.asVoid(room.release(free)) : Effect.void
+      capacity.record(lane, Kept.waiting(kept).length)
     })
   const lookAgain = (lane: Lane): Io<Kept.Kept> => Effect.tap(Kept.of(store, lane), (kept) => see(lane, kept))
   const current = (lane: Lane): Io<Kept.Kept> =>
@@ -98,7 +96,7 @@ export const make = (
   ): Io<ReadonlyArray<Applied>> =>
     Effect.gen(function*() {
       const kept = yield* current(lane)
-      const { mutations, next = kept.next, takes = 0, after } = yield* decide(kept)
+      const { mutations, next = kept.next, place, after } = yield* decide(kept)
       const written = yield* store.apply(
         Viewer.system(lane.viewer.tenant),
         [...mutations, Rows.session(lane, next, kept.revision)],
@@ -113,7 +111,7 @@ export const make = (
       )
       if (Either.isRight(written)) {
         const { revision } = written.right.at(-1)!.record! // the session's, which was put
-        lane.held += takes
+        place?.()
         yield* see(lane, { ...kept, ...after(written.right), next, revision })
         return written.right.slice(0, mutations.length)
       }
@@ -157,32 +155,31 @@ export const make = (
     look: (lane) => lane.writing.withPermits(1)(current(lane)),
     known: (lane, kept) => Effect.suspend(() => lane.isStale ? see(lane, kept) : Effect.void),
 
-    append: (lane, messages, meant) =>
-      Effect.uninterruptibleMask((restore) =>
-        Effect.gen(function*() {
-          const takes = messages.some(meant) ? 1 : 0
+    append: (lane, messages, meant) => {
+      const isMeant = messages.map(meant)
+      const isKept = isMeant.includes(true)
+      const written = (place?: Place) =>
+        Effect.suspend(() => {
           let from = 0
-          yield* restore(room.take(takes))
-          const written = move(lane, (kept) =>
+          return move(lane, (kept) =>
             Effect.sync(() => {
               from = kept.next
               const to = from + messages.length
-              const entries = messages.flatMap((message, i) => meant(message) ? [{ sequence: from + i, message }] : [])
-              const drafts = takes > 0 ? Rows.messages(lane, { from, to }, entries) : []
+              const entries = messages.flatMap((message, i) => isMeant[i] ? [{ sequence: from + i, message }] : [])
+              const drafts = isKept ? Rows.messages(lane, { from, to }, entries) : []
               return {
                 mutations: put(drafts, 0),
                 next: to,
-                takes,
+                ...(place && { place }),
                 after: (applied) => {
                   const rows = rowsOf(applied.slice(0, drafts.length))
-                  return takes > 0 ? { batches: [...kept.batches, { from, to, rows, parked: undefined }] } : {}
+                  return isKept ? { batches: [...kept.batches, { from, to, rows, parked: undefined }] } : {}
                 }
               }
-            }))
-          yield* Effect.onError(written, () => room.release(takes))
-          return from
+            })).pipe(Effect.map(() => from))
         })
-      ),
+      return isKept ? capacity.reserve(lane, written) : written()
+    },
 
     plan: (lane, batches, { mutations, provenance }, old) =>
       Effect.gen(function*() {
