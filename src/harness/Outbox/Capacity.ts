@@ -97,24 +97,23 @@ export const make = ({ capacityPerLine, capacityPerTenant, patience }: Options):
         })
       )
     })
+  /** Reserves a place; to be made uninterruptible by the caller, but for the waiting. */
   const place = (lane: Lane): Io<Place> =>
-    Effect.uninterruptibleMask((restore) =>
-      Effect.gen(function*() {
-        const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(patience)
-        while (isFull(lane) || tenantOf(lane).taken >= capacityPerTenant) {
-          yield* restore(wait(lane, end - (yield* Clock.currentTimeMillis)))
-        }
-        lane.reserved++
-        count(lane, 1)
-        let isReserved = true
-        return () => {
-          if (!isReserved) return
-          isReserved = false
-          lane.reserved--
-          count(lane, -1)
-        }
-      })
-    )
+    Effect.gen(function*() {
+      const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(patience)
+      while (isFull(lane) || tenantOf(lane).taken >= capacityPerTenant) {
+        yield* Effect.interruptible(wait(lane, end - (yield* Clock.currentTimeMillis)))
+      }
+      lane.reserved++
+      count(lane, 1)
+      let isReserved = true
+      return () => {
+        if (!isReserved) return
+        isReserved = false
+        lane.reserved--
+        count(lane, -1)
+      }
+    })
 
   return {
     reserve: (lane, append) => Effect.acquireUseRelease(place(lane), append, (free) => Effect.sync(free)),
