@@ -1,6 +1,6 @@
 /**
- * One conversation, with the fibers that work on it: its trigger says when it is read, and its worker reads until nothing
- * waits, again and again as the retry schedule says where that fails. Closing it loses nothing.
+ * One conversation: its trigger says when it is read, and its worker reads until nothing waits, again as the retry
+ * schedule says where that fails. Closing it loses nothing.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -10,12 +10,13 @@ import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
 import * as FiberId from "effect/FiberId"
 import * as Queue from "effect/Queue"
+import * as Runtime from "effect/Runtime"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import type { ExtractionTrigger, Happening } from "../ExtractionTrigger.ts"
+import type { ExtractionTrigger, Happening, Watch } from "../ExtractionTrigger.ts"
 import * as Kept from "./Kept.ts"
 import * as Rows from "./Rows.ts"
 
@@ -72,16 +73,16 @@ export interface Options {
   readonly attempt: (lane: Lane) => Effect.Effect<void, MemoryError>
 }
 
-/** Starts the fibers of a conversation; they end with the scope. */
+/** Opens a conversation. It has fibers only while it is read or its trigger waits for a time; they end with the scope. */
 export const make = (
   line: Rows.Line,
   { attempt, retry, trigger }: Options
 ): Effect.Effect<Lane, never, Scope.Scope> =>
   Effect.gen(function*() {
     const scope = yield* Effect.flatMap(Effect.scope, (parent) => Scope.fork(parent, ExecutionStrategy.sequential))
-    const happenings = yield* Queue.unbounded<Happening>()
-    const asked = yield* Queue.sliding<void>(1)
-    const ask = Effect.asVoid(Queue.offer(asked, undefined))
+    // not the caller's: a fiber of one conversation may be asked for by another
+    const fork = yield* Effect.map(Effect.runtime(), (runtime) => (self: Effect.Effect<void>) =>
+      void Runtime.runFork(runtime)(Effect.interruptible(self), { scope, immediate: false }))
     const attempts = attemptsOf()
     const lane: Lane = {
       ...line,
@@ -89,8 +90,8 @@ export const make = (
       tenant: Viewer.tenantOf(line.viewer),
       writing: yield* Effect.makeSemaphore(1),
       draining: yield* Effect.makeSemaphore(1),
-      tell: (happening) => Queue.offer(happenings, happening),
-      ask,
+      tell: (happening) => tell(happening),
+      ask: Effect.suspend(() => ask),
       readNow: Effect.suspend(() => {
         lane.isUrgent = true
         const next = attempts.next()
@@ -111,16 +112,52 @@ export const make = (
       isReading: false,
       users: 0
     }
-    yield* Stream.suspend(() => trigger.fires(Stream.fromQueue(happenings))).pipe(
-      Stream.runForEach(() => ask),
-      Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${trigger.name} died`, defect)),
-      Effect.interruptible, // the fiber that opened the conversation was not
-      Effect.forkIn(scope)
-    )
     const disconnected = Effect.disconnect(attempt(lane)) // the end of the scope waits for no store that never answers
-    yield* work(lane, disconnected, asked, retry, attempts).pipe(Effect.interruptible, Effect.forkIn(scope))
+    const ask = yield* worker(lane, disconnected, retry, attempts, fork)
+    const tell = trigger.watch
+      ? watched(trigger.name, trigger.watch, ask, fork)
+      : yield* Effect.map(streamed(trigger, ask), ([tell, run]) => {
+        fork(run)
+        return tell
+      })
     return lane
   })
+
+type Fork = (self: Effect.Effect<void>) => void
+
+/** Follows a trigger that is a state: one fiber at most, while it waits for a time. */
+const watched = (name: string, start: () => Watch, ask: Effect.Effect<void>, fork: Fork): Lane["tell"] => {
+  let watch: Watch | undefined
+  let isWaiting = false
+  const waits = (watch: Watch): Effect.Effect<void> =>
+    Effect.gen(function*() {
+      for (let due = watch.due(); due !== undefined; due = watch.due()) {
+        yield* Effect.sleep(Math.max(1, due - (yield* Clock.currentTimeMillis)))
+        if (watch.wake(yield* Clock.currentTimeMillis)) yield* ask
+      }
+    }).pipe(Effect.ensuring(Effect.sync(() => isWaiting = false)))
+  const safe = Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${name} died`, defect))
+  return (happening) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      watch ??= start()
+      const fires = watch.on(happening, now)
+      if (!isWaiting && watch.due() !== undefined) {
+        isWaiting = true
+        fork(safe(waits(watch)))
+      }
+      return fires ? ask : Effect.void
+    }).pipe(safe)
+}
+
+/** Follows a trigger that is a stream only. */
+const streamed = (trigger: ExtractionTrigger, ask: Effect.Effect<void>) =>
+  Effect.map(Queue.unbounded<Happening>(), (happenings): readonly [Lane["tell"], Effect.Effect<void>] => [
+    (happening) => Queue.offer(happenings, happening),
+    Stream.suspend(() => trigger.fires(Stream.fromQueue(happenings))).pipe(
+      Stream.runForEach(() => ask),
+      Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${trigger.name} died`, defect))
+    )
+  ])
 
 interface Attempts {
   /** Done with the result of the next attempt that ends. */
@@ -138,15 +175,21 @@ const attemptsOf = (): Attempts => {
   }
 }
 
-/** Tries when asked, until an attempt succeeds: again as the schedule says, or sooner if it is asked again. */
-const work = (
+/**
+ * Returns the request for a reading. The worker's fiber tries until an attempt succeeds: again as the schedule says, or
+ * sooner if it is asked again. It ends when nothing is asked any more.
+ */
+const worker = (
   lane: Lane,
   attempt: Effect.Effect<void, MemoryError>,
-  asked: Queue.Dequeue<void>,
   retry: Schedule.Schedule<unknown, MemoryError>,
-  { ended }: Attempts
-): Effect.Effect<never> =>
+  { ended }: Attempts,
+  fork: Fork
+): Effect.Effect<Effect.Effect<void>> =>
   Effect.gen(function*() {
+    let isAsked = false
+    let isWorking = false
+    let asked: Deferred.Deferred<void> | undefined // where the worker waits
     let failure: MemoryError | undefined
     const failed = (retryAt: number | undefined) => {
       lane.retryAt = retryAt
@@ -159,19 +202,33 @@ const work = (
         return delay
       })))
     const exhausted = Effect.zipRight(Effect.sync(() => failed(undefined)), Effect.never)
-    const tried: Effect.Effect<void> = Effect.matchEffect(attempt, {
-      onSuccess: () => {
-        lane.retryAt = undefined
-        ended(Effect.void)
-        return delays.reset
-      },
-      onFailure: (error) => {
+    const waits = (error: MemoryError) =>
+      Effect.suspend(() => {
         failure = error
-        return Effect.raceFirst(
-          Effect.orElse(delays.next(error), () => exhausted),
-          Queue.take(asked)
-        ).pipe(Effect.zipRight(Effect.suspend(() => tried)))
+        const request = asked = Deferred.unsafeMake(FiberId.none)
+        return Effect.raceFirst(Effect.orElse(delays.next(error), () => exhausted), Deferred.await(request))
+      })
+    const works = Effect.gen(function*() {
+      while (isAsked) {
+        isAsked = false
+        const result = yield* Effect.either(attempt)
+        if (result._tag === "Left") {
+          if (!isAsked) yield* waits(result.left)
+          else failed(undefined)
+          asked = undefined
+          isAsked = true
+        } else {
+          lane.retryAt = undefined
+          ended(Effect.void)
+          yield* delays.reset
+        }
       }
+    }).pipe(Effect.ensuring(Effect.sync(() => isWorking = false)))
+    return Effect.sync(() => {
+      isAsked = true
+      if (asked) Deferred.unsafeDone(asked, Effect.void)
+      if (isWorking) return
+      isWorking = true
+      fork(works)
     })
-    return yield* Effect.forever(Effect.zipRight(Queue.take(asked), tried))
   })
