@@ -17,7 +17,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { literal, world } from "../harness/Managed.ts"
 import { times } from "../vault/Program.ts"
 
-const users = times(48, 500)
+const users = times(24, 500)
 const turns = 20
 const tenants = 5
 const betweenTurns = 30_000
