@@ -41,6 +41,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as ExtractionTrigger from "./ExtractionTrigger.ts"
+import * as Breathing from "./Outbox/Breathing.ts"
 import * as Capacity from "./Outbox/Capacity.ts"
 import * as Draining from "./Outbox/Draining.ts"
 import * as Hearing from "./Outbox/Hearing.ts"
@@ -163,9 +164,10 @@ export const make = (
     const opening = yield* Effect.makeSemaphore(1)
     const lanes = new Map<string, Lane.Lane>()
     const idle = new Set<Lane.Lane>() // in order of use
-    const ledger = Ledger.make(store, Capacity.make({ capacityPerLine, capacityPerTenant, patience: turn }))
+    const breathing = Breathing.make()
+    const ledger = Ledger.make(store, Capacity.make({ capacityPerLine, capacityPerTenant, patience: turn }), breathing)
     const reading = Reading.make({ store, pipeline, options, listener, ledger, timeout })
-    const draining = Draining.make({ ledger, reading, listener, turns: ReadingTurns.make({ concurrency, turn }) })
+    const draining = Draining.make({ ledger, reading, listener, breathing, turns: ReadingTurns.make({ concurrency, turn }) })
 
     /** Closes the lines that have been idle longest, where too many are open. */
     const settle = (lane: Lane.Lane) =>
@@ -248,7 +250,7 @@ export const make = (
     )
     yield* Effect.flatMap(everywhere, (all) => {
       const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // sessions that ended well are many
-      return Effect.forEach(left, takeUp, { discard: true })
+      return Effect.forEach(left, (kept) => Effect.zipRight(breathing.step, takeUp(kept)), { discard: true })
     })
 
     return {

@@ -13,6 +13,7 @@
 import * as Effect from "effect/Effect"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { Listener } from "../Outbox.ts"
+import type { Breathing } from "./Breathing.ts"
 import * as Kept from "./Kept.ts"
 import type { Lane } from "./Lane.ts"
 import type { Ledger } from "./Ledger.ts"
@@ -36,11 +37,12 @@ const patience = 10
 /** Messages, and rows of up to 60,000 characters, that are read at once; a batch alone may exceed both. */
 const most = { messages: 100, rows: 16 }
 
-export const make = ({ ledger, listener, reading: { read, resume }, turns }: {
+export const make = ({ breathing, ledger, listener, reading: { read, resume }, turns }: {
   readonly ledger: Ledger
   readonly reading: Reading
   readonly listener: Listener
   readonly turns: ReadingTurns
+  readonly breathing: Breathing
 }): Draining => {
   let failuresInARow = 0
   let successes = 0
@@ -121,7 +123,7 @@ export const make = ({ ledger, listener, reading: { read, resume }, turns }: {
 
   const steps = (lane: Lane): Io<void> =>
     Effect.flatMap(ledger.look(lane), (kept) => {
-      if (kept.plan || Kept.waiting(kept).length > 0) return Effect.zipRight(turns.take(lane, step(lane)), steps(lane))
+      if (kept.plan || Kept.waiting(kept).length > 0) return Effect.zipRight(turns.take(lane, Effect.zipRight(breathing.step, step(lane))), steps(lane))
       lane.isSingle = false
       lane.refusals.clear()
       return Effect.void

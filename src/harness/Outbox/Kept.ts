@@ -11,7 +11,7 @@ import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { fields, Internal } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
-import { breath } from "./ReadingTurns.ts"
+import { breath } from "./Breathing.ts"
 import * as Rows from "./Rows.ts"
 
 /** A line as it was seen. */
@@ -77,18 +77,21 @@ export const all = (
     return Array.from(lines.values(), ({ line, rows }) => together(line, rows))
   })
 
-/** Every row of the tenant, or those that `where` means, by pages of 1,000. */
+/** Every row of the tenant, or those that `where` means, by pages. */
 export const rows = (
   store: MemoryStore.Service,
   tenant: string,
   where?: MemoryFilter["where"]
 ): Stream.Stream<readonly [Rows.Data, MemoryRecord], MemoryError.MemoryError> =>
-  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [Rows.kind], where, limit: 1_000 }).pipe(
-    Stream.mapChunksEffect((page) => Effect.as(page.length < 1_000 ? Effect.void : breath, page)),
+  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [Rows.kind], where, limit: page }).pipe(
+    Stream.mapChunksEffect((rows) => Effect.as(rows.length < page ? Effect.void : breath, rows)),
     Stream.filterMap((record) =>
       Option.map(Either.getRight(Rows.decode(record.data)), (data) => [data, record] as const)
     )
   )
+
+/** Rows that are decoded in one turn of the event loop. */
+const page = 250
 
 /** Reads the line's rows, among those of its session and ids. */
 export const of = (store: MemoryStore.Service, line: Rows.Line): Io<Kept> =>

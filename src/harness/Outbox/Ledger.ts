@@ -12,6 +12,7 @@ import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type { Message } from "../../domain/Message.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import type { Breathing } from "./Breathing.ts"
 import type { Capacity, Place } from "./Capacity.ts"
 import * as Kept from "./Kept.ts"
 import type { Lane } from "./Lane.ts"
@@ -66,7 +67,8 @@ interface Move {
 
 export const make = (
   store: MemoryStore.Service,
-  capacity: Capacity
+  capacity: Capacity,
+  breathing: Breathing
 ): Ledger => {
   const parked = new Map<string, number>()
 
@@ -127,6 +129,9 @@ export const make = (
   ): Io<ReadonlyArray<Applied>> =>
     lane.writing.withPermits(1)(Effect.uninterruptible(attempt(lane, decide, provenance, attempts)))
 
+  /** A write of the outbox's own work, which waits for its turn of the event loop; an append does not. */
+  const later: typeof move = (...args) => Effect.zipRight(breathing.step, move(...args))
+
   const without = (kept: Kept.Kept, batches: Batches): Batches => {
     const gone = new Set(batches.map(({ from }) => from))
     return kept.batches.filter(({ from }) => !gone.has(from))
@@ -186,7 +191,7 @@ export const make = (
         const of = batches.flatMap(({ rows }) => rows.map(({ id }) => id))
         const drafts = Rows.plan(lane, mutations, provenance, of)
         let plan: Rows.Plan = { rows: [], mutations, provenance, of }
-        yield* move(lane, (kept) =>
+        yield* later(lane, (kept) =>
           Effect.as(standing(kept, batches, old), {
             mutations: [...put(drafts, old ? undefined : 0), ...Rows.erase(old?.rows.slice(drafts.length) ?? [])],
             after: (applied) => {
@@ -199,7 +204,7 @@ export const make = (
 
     finish: (lane, batches, plan, mutations, provenance) =>
       Effect.map(
-        move(lane, (kept) =>
+        later(lane, (kept) =>
           Effect.as(standing(kept, batches, plan), {
             mutations: [...mutations, ...Rows.erase([...batches, ...plan ? [plan] : []].flatMap(({ rows }) => rows))],
             after: () => ({ batches: without(kept, batches), plan: undefined })
@@ -208,14 +213,14 @@ export const make = (
       ),
 
     drop: (lane, plan) =>
-      Effect.asVoid(move(lane, (kept) =>
+      Effect.asVoid(later(lane, (kept) =>
         Effect.as(standing(kept, [], plan), {
           mutations: Rows.erase(plan.rows),
           after: () => ({ plan: undefined })
         }))),
 
     park: (lane, batch, { message, reason }) =>
-      Effect.asVoid(move(lane, (kept) =>
+      Effect.asVoid(later(lane, (kept) =>
         Effect.gen(function*() {
           yield* standing(kept, [batch], kept.plan)
           const { after, mutations } = yield* marked(lane, kept, [batch], `${reason}: ${message}`)
@@ -228,14 +233,25 @@ export const make = (
     release: (lane) =>
       Effect.gen(function*() {
         let count = 0
-        yield* move(lane, (kept) => {
-          count = Kept.parked(kept).length
-          return marked(lane, kept, Kept.parked(kept), undefined)
-        })
+        let left = Infinity
+        while (left > 0) {
+          let group: Batches = []
+          yield* later(lane, (kept) => {
+            const parked = Kept.parked(kept)
+            left = Math.min(left, parked.length) // what is parked meanwhile stays parked
+            group = parked.slice(0, Math.min(left, releasedAtOnce))
+            return marked(lane, kept, group, undefined)
+          })
+          count += group.length
+          left -= group.length
+        }
         return count
       })
   }
 }
+
+/** Parked batches that are released in one write. */
+const releasedAtOnce = 20
 
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 

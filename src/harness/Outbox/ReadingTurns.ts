@@ -21,7 +21,6 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
-import * as Scheduler from "effect/Scheduler"
 
 /** Whoever takes turns: one conversation, which takes one at a time. */
 export interface Reader {
@@ -52,16 +51,12 @@ interface Turn {
   isOver: boolean
 }
 
-/** Readings after which timers and I/O of the process have a chance to run. */
-const readingsPerBreath = 16
-
 export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
   const promptReaders = Math.ceil(concurrency / 2)
   const slowReaders = concurrency - promptReaders
   const queues = { prompt: new Map<string, Set<Turn>>(), slow: new Map<string, Set<Turn>>() } // tenants in order of turns
   const running = { prompt: new Set<Turn>(), slow: new Set<Turn>() } // in order of their start
   const overdue = new Set<Turn>() // prompt ones that had no room among the slow
-  let begun = 0
 
   const heldBy = (tenant: string): number => {
     let count = 0
@@ -172,7 +167,6 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
         })
         return Effect.gen(function*() {
           yield* Deferred.await(turn.started)
-          if (++begun % readingsPerBreath === 0) yield* breath
           const timer = yield* Effect.fork(Effect.delay(outlast(reader, turn), length))
           return yield* Effect.raceFirst(
             Effect.asSome(Effect.tapBoth(reading, { onFailure: () => ended, onSuccess: () => ended })),
@@ -193,9 +187,3 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
     )
   return { take }
 }
-
-/** Waits for the next turn of the event loop: fibers that never wait otherwise keep timers and I/O out. */
-export const breath: Effect.Effect<void> = Effect.async((resume) => {
-  timers.scheduleTask(() => resume(Effect.void), 0)
-})
-const timers = Scheduler.timerBatched(0)
