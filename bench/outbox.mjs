@@ -8,7 +8,15 @@ import { readFileSync } from "node:fs"
 import { performance } from "node:perf_hooks"
 import { setImmediate as nextTurn } from "node:timers/promises"
 import {
-  Completion, Embedder, ExtractionTrigger, MemoryError, MemoryPipeline, MemoryStore, Message, Outbox, Viewer
+  Completion,
+  Embedder,
+  ExtractionTrigger,
+  MemoryError,
+  MemoryPipeline,
+  MemoryStore,
+  Message,
+  Outbox,
+  Viewer
 } from "../dist/index.js"
 
 const perLine = 1_000
@@ -65,16 +73,10 @@ const viewerOf = (n) => Viewer.make({ userId: `user ${n}` })
 const text = "Ada moved to Lisbon last month and teaches pottery there, on Thursdays. ".repeat(3)
 const turn = (n) => [Message.user(`${n} ${text}`), Message.assistant("Noted.")]
 
-const rows = []
+console.log("operation | bound | total ms | longest stall ms | of it CPU ms")
 const measured = (name, bound, work) =>
   Effect.map(stalls(work), ({ busiest, longest, total }) => {
-    rows.push({
-      operation: name,
-      bound,
-      "total ms": Math.round(total),
-      "longest stall ms": Number(longest.toFixed(1)),
-      "of it CPU ms": Number(busiest.toFixed(1))
-    })
+    console.log([name, bound, Math.round(total), longest.toFixed(1), busiest.toFixed(1)].join(" | "))
   })
 
 const opened = Effect.gen(function*() {
@@ -131,15 +133,16 @@ const program = Effect.gen(function*() {
     `${perTenant} batches`,
     Effect.scoped(Effect.provide(Effect.flatMap(opened, ({ flush }) => flush), memory))
   )
-  console.table(rows)
 })
 
 const memory = MemoryPipeline.layer.pipe(
   Layer.provide([Layer.succeed(Completion.Completion, completion), Embedder.layerNone]),
   Layer.provideMerge(MemoryStore.layerInMemory)
 )
-await Effect.runPromise(Effect.flatMap(Layer.build(memory), (context) => Effect.provide(program, context)).pipe(
-  Effect.scoped,
-  Effect.provide(Logger.replace(Logger.defaultLogger, Logger.none)) // each batch that is parked is a warning
-))
+await Effect.runPromise(
+  Effect.flatMap(Layer.build(memory), (context) => Effect.provide(program, context)).pipe(
+    Effect.scoped,
+    Effect.provide(Logger.replace(Logger.defaultLogger, Logger.none)) // each batch that is parked is a warning
+  )
+)
 process.exit(0)

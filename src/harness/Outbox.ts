@@ -167,7 +167,13 @@ export const make = (
     const breathing = Breathing.make()
     const ledger = Ledger.make(store, Capacity.make({ capacityPerLine, capacityPerTenant, patience: turn }), breathing)
     const reading = Reading.make({ store, pipeline, options, listener, ledger, timeout })
-    const draining = Draining.make({ ledger, reading, listener, breathing, turns: ReadingTurns.make({ concurrency, turn }) })
+    const draining = Draining.make({
+      ledger,
+      reading,
+      listener,
+      breathing,
+      turns: ReadingTurns.make({ concurrency, turn })
+    })
 
     /** Closes the lines that have been idle longest, where too many are open. */
     const settle = (lane: Lane.Lane) =>

@@ -240,22 +240,30 @@ describe("when it reads", () => {
       }).pipe(memory))
   const says = (outbox: Outbox.Service, text: string) => Effect.zipRight(outbox.append(ada, "s", users(text)), settled)
 
-  law("a visitor who says four things is read after two quiet minutes, if nothing else is said", {}, (outbox, calls) =>
-    Effect.gen(function*() {
-      for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
-      yield* TestClock.adjust("119 seconds")
-      assert.lengthOf(calls, 0)
-      yield* TestClock.adjust("1 second")
-      assert.deepStrictEqual(calls, [["1", "2", "3", "4"]])
-    }))
+  law(
+    "a visitor who says four things is read after two quiet minutes, if nothing else is said",
+    {},
+    (outbox, calls) =>
+      Effect.gen(function*() {
+        for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
+        yield* TestClock.adjust("119 seconds")
+        assert.lengthOf(calls, 0)
+        yield* TestClock.adjust("1 second")
+        assert.deepStrictEqual(calls, [["1", "2", "3", "4"]])
+      })
+  )
 
-  law("a visitor who says four things is read when the session ends, if nothing else is said", {}, (outbox, calls) =>
-    Effect.gen(function*() {
-      for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
-      yield* outbox.sessionEnd(ada, "s")
-      yield* settled
-      assert.deepStrictEqual(calls, [["1", "2", "3", "4"]])
-    }))
+  law(
+    "a visitor who says four things is read when the session ends, if nothing else is said",
+    {},
+    (outbox, calls) =>
+      Effect.gen(function*() {
+        for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
+        yield* outbox.sessionEnd(ada, "s")
+        yield* settled
+        assert.deepStrictEqual(calls, [["1", "2", "3", "4"]])
+      })
+  )
 
   law("every five turns, if nothing else is said", {}, (outbox, calls) =>
     Effect.gen(function*() {

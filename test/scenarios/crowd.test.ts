@@ -79,11 +79,17 @@ describe("a crowd with hanging, dying and garbled conversations in it", () => {
           for (const tenant of yield* store.tenants) {
             yield* Stream.runForEach(store.stream(Viewer.system(tenant), { limit: 1_000 }), ({ body, scope }) =>
               Effect.sync(() => {
-                if (!isInternal(scope)) remembered.set(body, (remembered.get(body) ?? 0) + 1)
+                if (!isInternal(scope)) {
+                  remembered.set(body, (remembered.get(body) ?? 0) + 1)
+                }
               }))
           }
           let slowest = 0
-          for (const user of all.filter((user) => moodOf(user) === "well")) {
+          for (
+            const user of all.filter((user) =>
+              moodOf(user) === "well"
+            )
+          ) {
             for (let turn = 0; turn < turns; turn++) {
               const text = textOf(user, turn)
               assert.deepStrictEqual([text, remembered.get(text), readAt.get(text)?.length], [text, 1, 1])

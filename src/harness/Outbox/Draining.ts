@@ -123,7 +123,9 @@ export const make = ({ breathing, ledger, listener, reading: { read, resume }, t
 
   const steps = (lane: Lane): Io<void> =>
     Effect.flatMap(ledger.look(lane), (kept) => {
-      if (kept.plan || Kept.waiting(kept).length > 0) return Effect.zipRight(turns.take(lane, Effect.zipRight(breathing.step, step(lane))), steps(lane))
+      if (kept.plan || Kept.waiting(kept).length > 0) {
+        return Effect.zipRight(turns.take(lane, Effect.zipRight(breathing.step, step(lane))), steps(lane))
+      }
       lane.isSingle = false
       lane.refusals.clear()
       return Effect.void

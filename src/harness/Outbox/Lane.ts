@@ -90,8 +90,11 @@ export const make = (
       tenant: Viewer.tenantOf(line.viewer),
       writing: yield* Effect.makeSemaphore(1),
       draining: yield* Effect.makeSemaphore(1),
-      tell: (happening) => tell(happening),
-      ask: Effect.suspend(() => ask),
+      tell: (happening) =>
+        tell(happening),
+      ask: Effect.suspend(() =>
+        ask
+      ),
       readNow: Effect.suspend(() => {
         lane.isUrgent = true
         const next = attempts.next()
@@ -201,7 +204,12 @@ const worker = (
         failed(now + Duration.toMillis(delay)) // before it is waited for
         return delay
       })))
-    const exhausted = Effect.zipRight(Effect.sync(() => failed(undefined)), Effect.never)
+    const exhausted = Effect.zipRight(
+      Effect.sync(() =>
+        failed(undefined)
+      ),
+      Effect.never
+    )
     const waits = (error: MemoryError) =>
       Effect.suspend(() => {
         failure = error

@@ -49,6 +49,8 @@ interface Turn {
   readonly stopped: Deferred.Deferred<void>
   /** True once the reading has outlasted its turn. */
   isOver: boolean
+  /** True once the reading has to give way to others. */
+  isStopping: boolean
 }
 
 export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
@@ -56,97 +58,108 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
   const slowReaders = concurrency - promptReaders
   const queues = { prompt: new Map<string, Set<Turn>>(), slow: new Map<string, Set<Turn>>() } // tenants in order of turns
   const running = { prompt: new Set<Turn>(), slow: new Set<Turn>() } // in order of their start
-  const overdue = new Set<Turn>() // prompt ones that had no room among the slow
+  const overdue = new Set<Turn>() // prompt ones that outlasted their turn and found no slow reader
+  let queued = 0 // of the prompt ones
 
   const heldBy = (tenant: string): number => {
     let count = 0
-    for (const turn of running.slow) if (turn.tenant === tenant) count++
+    for (const turn of running.slow) if (turn.tenant === tenant && !turn.isStopping) count++
     return count
   }
+  /** The newest slow reading of the tenant that has the most of them, and how many it has. */
   const newestOfGreediest = (): readonly [Turn, number] | undefined => {
-    const counts = new Map<string, number>()
-    for (const { tenant } of running.slow) counts.set(tenant, (counts.get(tenant) ?? 0) + 1)
-    const most = Math.max(0, ...counts.values())
-    const newest = Array.from(running.slow).findLast(({ tenant }) => counts.get(tenant) === most)
-    return newest && [newest, most]
+    let found: readonly [Turn, number] | undefined
+    for (const turn of running.slow) {
+      const count = heldBy(turn.tenant)
+      if (!turn.isStopping && (found === undefined || count >= found[1])) found = [turn, count]
+    }
+    return found
   }
+  /** Of those that wait for a slow reader, one whose tenant has the fewest: an overdue turn, or a queued one. */
+  const poorest = (): readonly [Turn, number] | undefined => {
+    let found: readonly [Turn, number] | undefined
+    const consider = (turn: Turn) => {
+      const count = heldBy(turn.tenant)
+      if (found === undefined || count < found[1]) found = [turn, count]
+    }
+    for (const turn of overdue) consider(turn)
+    for (const [turn] of queues.slow.values()) {
+      if (found?.[1] === 0) break
+      if (turn) consider(turn)
+    }
+    return found
+  }
+  const stopping = (turns: ReadonlySet<Turn>): number => Array.from(turns).filter((turn) => turn.isStopping).length
 
+  /** The reading is interrupted, and gives its reader back when that is done. */
   const stop = (turn: Turn) => {
-    leave(turn)
+    turn.isStopping = true
+    overdue.delete(turn)
     Deferred.unsafeDone(turn.stopped, Effect.void)
+  }
+  const dequeue = (turn: Turn) => {
+    const queue = queues[turn.place]
+    const turns = queue.get(turn.tenant)
+    if (!turns?.delete(turn)) return
+    if (turn.place === "prompt") queued--
+    queue.delete(turn.tenant)
+    if (turns.size > 0) queue.set(turn.tenant, turns) // at the end of the rotation
   }
   const leave = (turn: Turn) => {
     running.prompt.delete(turn)
     running.slow.delete(turn)
     overdue.delete(turn)
-    const queue = queues[turn.place].get(turn.tenant)
-    if (queue?.delete(turn) && queue.size === 0) queues[turn.place].delete(turn.tenant)
+    dequeue(turn)
+    dispatch()
   }
   const begin = (turn: Turn) => {
+    dequeue(turn)
     running[turn.place].add(turn)
     Deferred.unsafeDone(turn.started, Effect.void)
   }
 
-  /** Whether there is a slow reader for the tenant, taken from a greedier one if need be. */
-  const hasSlowReader = (tenant: string): boolean => {
-    if (running.slow.size < slowReaders) return true
-    const greediest = newestOfGreediest()
-    if (greediest === undefined || greediest[1] < heldBy(tenant) + 2) return false
-    stop(greediest[0])
-    return true
-  }
-  /** The first of the queued tenants that `may` have a turn. It goes to the end of the rotation. */
-  const next = (queue: Map<string, Set<Turn>>, may: (tenant: string) => boolean): Turn | undefined => {
-    for (const [tenant, turns] of queue) {
-      if (!may(tenant)) continue
-      queue.delete(tenant)
-      const [turn] = turns
-      if (turn === undefined) continue // an empty queue is deleted
-      turns.delete(turn)
-      if (turns.size > 0) queue.set(tenant, turns)
-      return turn
-    }
-    return undefined
-  }
-  const moveOn = (turn: Turn): boolean => {
-    if (!hasSlowReader(turn.tenant)) return false
-    running.prompt.delete(turn)
-    overdue.delete(turn)
-    turn.place = "slow"
-    running.slow.add(turn)
-    return true
-  }
   const dispatch = () => {
-    for (const turn of Array.from(overdue)) moveOn(turn)
-    while (queues.slow.size > 0) {
-      const greediest = running.slow.size < slowReaders ? undefined : newestOfGreediest()
-      if (greediest !== undefined && greediest[1] < 2) break // no tenant has one to spare
-      const turn = next(queues.slow, hasSlowReader)
-      if (turn === undefined) break
-      begin(turn)
-    }
-    while (queues.prompt.size > 0) {
-      if (running.prompt.size >= promptReaders) {
-        const newest = Array.from(overdue).at(-1)
-        if (newest === undefined) break
-        stop(newest)
+    for (let first = poorest(); first !== undefined; first = poorest()) {
+      const [turn, count] = first
+      if (running.slow.size < slowReaders) {
+        if (overdue.delete(turn)) {
+          running.prompt.delete(turn)
+          turn.place = "slow"
+          running.slow.add(turn)
+        } else begin(turn)
+        continue
       }
-      const turn = next(queues.prompt, () => true)
-      if (turn) begin(turn)
+      const greediest = newestOfGreediest()
+      if (stopping(running.slow) === 0 && greediest !== undefined && greediest[1] >= count + 2) stop(greediest[0])
+      break
+    }
+    while (queued > 0) {
+      if (running.prompt.size < promptReaders) {
+        for (const [turn] of queues.prompt.values()) {
+          if (turn) begin(turn)
+          break
+        }
+        continue
+      }
+      const newest = Array.from(overdue).at(-1)
+      if (newest === undefined || stopping(running.prompt) >= queued) break
+      stop(newest)
     }
   }
 
-  const queued = (reader: Reader) =>
+  const enqueued = (reader: Reader) =>
     Effect.sync(() => {
       const turn: Turn = {
         tenant: reader.tenant,
         place: reader.isSlow ? "slow" : "prompt",
         started: Deferred.unsafeMake(FiberId.none),
         stopped: Deferred.unsafeMake(FiberId.none),
-        isOver: false
+        isOver: false,
+        isStopping: false
       }
       const queue = queues[turn.place]
       queue.set(turn.tenant, (queue.get(turn.tenant) ?? new Set()).add(turn))
+      if (turn.place === "prompt") queued++
       dispatch()
       return turn
     })
@@ -154,13 +167,13 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
     Effect.sync(() => {
       turn.isOver = true
       reader.isSlow = true
-      if (turn.place === "prompt" && !moveOn(turn)) overdue.add(turn)
+      if (turn.place === "prompt" && !turn.isStopping) overdue.add(turn)
       dispatch()
     })
   /** `None` where the reading was stopped for others. */
   const attempt = <A, E>(reader: Reader, reading: Effect.Effect<A, E>): Effect.Effect<Option.Option<A>, E> =>
     Effect.acquireUseRelease(
-      queued(reader),
+      enqueued(reader),
       (turn) => {
         const ended = Effect.sync(() => {
           if (!turn.isOver) reader.isSlow = false
@@ -174,11 +187,7 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
           ).pipe(Effect.ensuring(Fiber.interrupt(timer)))
         })
       },
-      (turn) =>
-        Effect.sync(() => {
-          leave(turn)
-          dispatch()
-        })
+      (turn) => Effect.sync(() => leave(turn))
     )
   const take = <A, E>(reader: Reader, reading: Effect.Effect<A, E>): Effect.Effect<A, E> =>
     Effect.flatMap(
