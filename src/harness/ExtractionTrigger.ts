@@ -16,7 +16,25 @@ export interface ExtractionTrigger {
   readonly fires: (happenings: Stream.Stream<Happening>) => Stream.Stream<void>
   /** Why it can never be what was meant; whoever configures memory with it is told. Default none. */
   readonly issues?: ReadonlyArray<string> | undefined
+  /**
+   * The same trigger without a stream: starts to watch one conversation. An outbox prefers it to `fires`, whose fibers cost
+   * up to 300 KB for each conversation. Absent from triggers made of a stream.
+   */
+  readonly watch?: (() => Watch) | undefined
 }
+
+/** A trigger that follows one conversation, as a state without fibers. Times are epoch milliseconds. */
+export interface Watch {
+  /** Reports an event; returns whether the trigger fires now. */
+  readonly on: (happening: Happening, now: number) => boolean
+  /** When the trigger fires if nothing else happens; `undefined` for never. */
+  readonly due: () => number | undefined
+  /** Reports the time; returns whether the trigger was due, which it is once. */
+  readonly wake: (now: number) => boolean
+}
+
+/** A watch of events alone. */
+const eventful = (on: (happening: Happening) => boolean): Watch => ({ on, due: () => undefined, wake: () => false })
 
 export const make = (
   name: string,
@@ -24,15 +42,17 @@ export const make = (
   issues: ReadonlyArray<string> = []
 ): ExtractionTrigger => ({ name, fires, issues })
 
-const when = (name: string, tag: Happening["_tag"]) =>
-  make(name, (happenings) => Stream.as(Stream.filter(happenings, ({ _tag }) => _tag === tag), undefined))
+const when = (name: string, tag: Happening["_tag"]): ExtractionTrigger => ({
+  ...make(name, (happenings) => Stream.as(Stream.filter(happenings, ({ _tag }) => _tag === tag), undefined)),
+  watch: () => eventful(({ _tag }) => _tag === tag)
+})
 
 /** After every turn. */
 export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 
-/** Every n-th turn, n ≥ 1. What `extraction: true` means is `interval(5)`. */
-export const interval = (turns: number): ExtractionTrigger =>
-  make(
+/** Fires after every n-th turn, n ≥ 1. By itself it never reads a conversation of fewer turns. */
+export const interval = (turns: number): ExtractionTrigger => ({
+  ...make(
     `interval(${turns})`,
     (happenings) =>
       invocation.fires(happenings).pipe(
@@ -41,23 +61,45 @@ export const interval = (turns: number): ExtractionTrigger =>
         Stream.as(undefined)
       ),
     Number.isInteger(turns) && turns >= 1 ? [] : ["interval: expected a whole number of turns, 1 or more"]
-  )
+  ),
+  watch: () => {
+    let turn = 0
+    return eventful(({ _tag }) => _tag === "TurnEnd" && ++turn % turns === 0)
+  }
+})
 
 export const sessionEnd: ExtractionTrigger = when("sessionEnd", "SessionEnd")
 
 /** When nothing has happened for so long, after something has. */
 export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   const time = Option.getOrElse(Duration.decodeUnknown(duration), () => Duration.zero)
-  return make(
-    `idle(${Duration.format(time)})`,
-    (happenings) => Stream.as(Stream.debounce(happenings, time), undefined),
-    Duration.isFinite(time) && Duration.toMillis(time) > 0 ? [] : ["idle: expected a finite time, longer than none"]
-  )
+  return {
+    ...make(
+      `idle(${Duration.format(time)})`,
+      (happenings) => Stream.as(Stream.debounce(happenings, time), undefined),
+      Duration.isFinite(time) && Duration.toMillis(time) > 0 ? [] : ["idle: expected a finite time, longer than none"]
+    ),
+    watch: () => {
+      let due: number | undefined
+      return {
+        on: (_, now) => {
+          due = now + Duration.toMillis(time)
+          return false
+        },
+        due: () => due,
+        wake: (now) => {
+          if (due === undefined || now < due) return false
+          due = undefined
+          return true
+        }
+      }
+    }
+  }
 }
 
 /** When any of them does. */
-export const any = (...triggers: readonly [ExtractionTrigger, ...Array<ExtractionTrigger>]): ExtractionTrigger =>
-  make(
+export const any = (...triggers: readonly [ExtractionTrigger, ...Array<ExtractionTrigger>]): ExtractionTrigger => {
+  const trigger = make(
     triggers.map(({ name }) => name).join(" | "),
     (happenings) =>
       Stream.unwrapScoped(
@@ -70,3 +112,27 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
       ? ["any: expected at least one trigger"]
       : triggers.flatMap(({ issues = [] }) => issues)
   )
+  const starts = triggers.flatMap(({ watch }) => watch ? [watch] : [])
+  if (starts.length < triggers.length) return trigger
+  return {
+    ...trigger,
+    watch: () => {
+      const all = starts.map((start) => start())
+      return {
+        on: (happening, now) => all.filter((watch) => watch.on(happening, now)).length > 0, // each is told
+        due: () =>
+          all.reduce<number | undefined>((first, watch) => {
+            const due = watch.due()
+            return due === undefined || (first !== undefined && first <= due) ? first : due
+          }, undefined),
+        wake: (now) => all.filter((watch) => watch.wake(now)).length > 0
+      }
+    }
+  }
+}
+
+/**
+ * The default, and what `extraction: true` means: `any(interval(5), sessionEnd, idle("2 minutes"))`. A conversation of
+ * fewer than five turns is read when its session ends, or two minutes after its last turn.
+ */
+export const standard: ExtractionTrigger = any(interval(5), sessionEnd, idle("2 minutes"))

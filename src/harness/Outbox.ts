@@ -1,5 +1,6 @@
 /**
- * Messages on their way into memory, as rows of the store itself: each is extracted once, whatever crashes.
+ * Keeps messages until they are extracted, as rows of the store itself: each is extracted once, whatever crashes. Use it
+ * through `MemoryManager`; by itself where one store is fed by a program of its own.
  *
  * ```text
  * append     the messages are kept                                       before a trigger may fire
@@ -7,11 +8,25 @@
  * write      the plan, and the end of its messages                       one batch: all of it or nothing
  * ```
  *
- * A line is a viewer's messages of one session, read in order and by itself. After ten failures in a row, of whatever
- * line, only every third request is tried. What can never succeed is parked: what fails for good, and what has failed
- * ten times while others went well. What another process left behind is read when the layer is built; several may share
- * a store, and whoever is first writes.
+ * A line is a conversation: a viewer's messages of one session, read in order, one reading at a time. What can never
+ * succeed is parked: a batch that fails for good, and one that failed ten times while others went well. What another
+ * process left behind is read when the layer is built; several processes may share a store, and the first one writes.
+ *
+ * Many tenants share an outbox, and none waits for another:
+ *
+ * ```text
+ * limits     A line has room for 1,000 batches that wait, a tenant for 10,000. An append that finds no room has the
+ *            line's oldest batches read at once; where nothing of the line waits, those of another line of the tenant.
+ *            Where that fails, or takes longer than a `turn`, the append fails with `rate_limited`; it never hangs.
+ * readers    16 readings run at once. A free reader goes to the tenants in rotation, and within a tenant to the line
+ *            that has waited longest. One reading of up to 100 messages is a turn; then the line queues again.
+ * hanging    A reading that outlasts its turn of ten seconds moves to the half of the readers that is kept for slow
+ *            readings, up to its timeout. Where that half is full, tenants share it evenly, and a reading that
+ *            nobody has room for is stopped and begun again later. So readings that hang hold up only one another.
+ * failures   After ten failures in a row of a line, only every third request of that line is tried.
+ * ```
  */
+import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -26,12 +41,16 @@ import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as ExtractionTrigger from "./ExtractionTrigger.ts"
+import * as Breathing from "./Outbox/Breathing.ts"
+import * as Capacity from "./Outbox/Capacity.ts"
 import * as Draining from "./Outbox/Draining.ts"
 import * as Hearing from "./Outbox/Hearing.ts"
+import { issuesOf } from "./Outbox/Issues.ts"
 import * as Kept from "./Outbox/Kept.ts"
 import * as Lane from "./Outbox/Lane.ts"
 import * as Ledger from "./Outbox/Ledger.ts"
 import * as Reading from "./Outbox/Reading.ts"
+import * as ReadingTurns from "./Outbox/ReadingTurns.ts"
 import * as Rows from "./Outbox/Rows.ts"
 
 export interface Status {
@@ -53,7 +72,10 @@ export interface Parked extends Rows.Line {
 }
 
 export interface Service {
-  /** Returns the place in the session of the first, once all are kept. `invalid_scope` where nobody is remembered. */
+  /**
+   * Keeps the messages and returns the place in the session of the first. `invalid_scope` where nobody is remembered;
+   * `rate_limited`, with `retryAfter`, where too many batches wait and could not be read at once.
+   */
   readonly append: (
     viewer: Viewer.Viewer,
     session: string,
@@ -61,7 +83,10 @@ export interface Service {
   ) => Effect.Effect<number, MemoryError.MemoryError>
   /** For triggers that wait for it. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Past triggers and backoff: every line is tried. Fails where one could be neither written nor parked, and waits on. */
+  /**
+   * Reads every line in which something waits, past triggers and backoff. Fails where one could be neither written nor
+   * parked, with counts only: it has no viewer, so its error names no message, id or text of anyone.
+   */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   readonly status: Effect.Effect<Status>
   /** Of every tenant, as the store has them. */
@@ -73,7 +98,7 @@ export interface Service {
 export class Outbox extends Context.Tag("@memory/Outbox")<Outbox, Service>() {}
 
 export interface ExtractionConfig {
-  /** Default `interval(5)`. */
+  /** Default `ExtractionTrigger.standard`: every five turns, at the end of the session, and after two quiet minutes. */
   readonly trigger?: ExtractionTrigger.ExtractionTrigger | undefined
   /** `pipeline`, or `ingest`: the messages as they are. Default: whichever the store takes, `ingest` first. */
   readonly extractor?: "pipeline" | "ingest" | undefined
@@ -90,8 +115,14 @@ export interface ExtractionConfig {
 }
 
 export interface Options extends ExtractionConfig {
-  /** What was appended and is not read yet, at least 1; then `append` waits. Default 10,000 turns. */
-  readonly capacity?: number | undefined
+  /** Batches of a tenant that may wait, one for each append, at least 1. Default 10,000. */
+  readonly capacityPerTenant?: number | undefined
+  /** Batches of a line that may wait, at least 1. Default 1,000. */
+  readonly capacityPerLine?: number | undefined
+  /** Readings at once, hence calls of the model; at least 2, one half of them for slow readings. Default 16. */
+  readonly concurrency?: number | undefined
+  /** How long a reading may keep a reader that others wait for, and an append wait for room. Default ten seconds. */
+  readonly turn?: Duration.DurationInput | undefined
   /** Between attempts of a line. Default exponential from a second, five minutes at most. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
   /** For an answer to one reading; then it has failed, and is tried again. Default two minutes. */
@@ -108,8 +139,8 @@ export interface Listener {
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
-/** Lines read at once. */
-const concurrency = 4
+/** Lines that a flush asks for at once; how many of them are read is `concurrency`. */
+const flushing = 256
 
 export const make = (
   store: MemoryStore.Service,
@@ -119,39 +150,67 @@ export const make = (
 ): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
     const {
-      capacity = 10_000,
+      capacityPerLine = 1_000,
+      capacityPerTenant = 10_000,
+      concurrency = 16,
       filter = Hearing.isSpoken,
       flushTimeout = "30 seconds",
       openLines = 1_000,
       retry = Schedule.either(Schedule.exponential("1 second"), Schedule.spaced("5 minutes")),
       timeout = "2 minutes",
-      trigger = ExtractionTrigger.interval(5)
+      trigger = ExtractionTrigger.standard,
+      turn = "10 seconds"
     } = options
+    const [issue, ...issues] = issuesOf(options)
+    if (issue !== undefined) {
+      const message = [issue, ...issues].join("; ")
+      return yield* MemoryError.make("invalid_draft", { op: "Outbox", message, detail: { issues: [issue, ...issues] } })
+    }
     const scope = yield* Effect.flatMap(Effect.scope, (scope) => Scope.fork(scope, ExecutionStrategy.sequential))
     const opening = yield* Effect.makeSemaphore(1)
-    const lanes = new Map<string, Lane.Lane>() // in order of use
-    const ledger = Ledger.make(store, yield* Effect.makeSemaphore(Math.max(1, capacity)))
+    const lanes = new Map<string, Lane.Lane>()
+    const idle = new Set<Lane.Lane>() // in order of use
+    const breathing = Breathing.make()
+    const ledger = Ledger.make(store, Capacity.make({ capacityPerLine, capacityPerTenant, patience: turn }), breathing)
     const reading = Reading.make({ store, pipeline, options, listener, ledger, timeout })
-    const draining = Draining.make({ ledger, reading, listener, readers: yield* Effect.makeSemaphore(concurrency) })
+    const draining = Draining.make({
+      ledger,
+      reading,
+      listener,
+      breathing,
+      turns: ReadingTurns.make({ concurrency, turn })
+    })
 
+    /** Closes the lines that have been idle longest, where too many are open. */
+    const settle = (lane: Lane.Lane) =>
+      Effect.suspend(() => {
+        idle.delete(lane)
+        if (Lane.isIdle(lane) && lanes.get(lane.key) === lane) idle.add(lane)
+        const closing: Array<Lane.Lane> = []
+        for (const oldest of idle) {
+          if (lanes.size <= openLines) break
+          idle.delete(oldest)
+          lanes.delete(oldest.key)
+          closing.push(oldest)
+        }
+        return Effect.forEach(closing, ({ close }) => Effect.forkIn(close, scope), { discard: true })
+      })
+    const drain = (lane: Lane.Lane) => Effect.ensuring(draining.drain(lane), settle(lane))
+    const attempt = (lane: Lane.Lane) => Effect.ensuring(draining.attempt(lane), settle(lane))
     const open = (line: Rows.Line) =>
       opening.withPermits(1)(Effect.gen(function*() {
         const key = Rows.keyOf(line)
-        const lane = lanes.get(key) ??
-          (yield* Scope.extend(Lane.make(line, { trigger, retry, attempt: draining.attempt }), scope))
-        lanes.delete(key)
+        const lane = lanes.get(key) ?? (yield* Scope.extend(Lane.make(line, { trigger, retry, attempt }), scope))
         lanes.set(key, lane)
+        idle.delete(lane)
         lane.users++
-        for (const idle of lanes.values()) {
-          if (lanes.size <= openLines) break
-          if (!Lane.isIdle(idle)) continue
-          lanes.delete(idle.key)
-          yield* idle.close
-        }
         return lane
       }))
     const using = <A, E>(line: Rows.Line, use: (lane: Lane.Lane) => Effect.Effect<A, E>) =>
-      Effect.acquireUseRelease(open(line), use, (lane) => Effect.sync(() => void lane.users--))
+      Effect.acquireUseRelease(open(line), use, (lane) => {
+        lane.users--
+        return settle(lane)
+      })
 
     const append = (viewer: Viewer.Viewer, session: string, messages: ReadonlyArray<Message>) =>
       using({ viewer, session }, (lane) =>
@@ -169,9 +228,13 @@ export const make = (
           return from
         }))
 
-    const flush = Effect.suspend(() =>
-      Effect.forEach(Array.from(lanes.values()), (lane) => Effect.either(draining.drain(lane)), { concurrency })
-    ).pipe(Effect.flatMap((results) => Effect.forEach(results, (result) => result, { discard: true })))
+    const flush = Effect.suspend(() => {
+      const open = Array.from(lanes.values()).filter((lane) => lane.isStale || lane.isReading || !Lane.isEmpty(lane))
+      return Effect.flatMap(
+        Effect.forEach(open, (lane) => Effect.either(drain(lane)), { concurrency: flushing }),
+        (results) => unwritten(Arr.getLefts(results), results.length)
+      )
+    })
 
     const everywhere = Effect.flatMap(store.tenants, Effect.forEach((tenant) => Kept.all(store, tenant))).pipe(
       Effect.map((all) => all.flat())
@@ -199,7 +262,7 @@ export const make = (
     )
     yield* Effect.flatMap(everywhere, (all) => {
       const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // sessions that ended well are many
-      return Effect.forEach(left, takeUp, { discard: true })
+      return Effect.forEach(left, (kept) => Effect.zipRight(breathing.step, takeUp(kept)), { discard: true })
     })
 
     return {
@@ -207,9 +270,10 @@ export const make = (
       sessionEnd: (viewer, session) => using({ viewer, session }, ({ tell }) => tell({ _tag: "SessionEnd" })),
       flush: Effect.withSpan(flush, "Outbox.flush"),
       status: Effect.sync(() => {
-        const waiting = Array.from(lanes.values()).flatMap(({ kept }) => Kept.waiting(kept))
+        let waiting = 0
+        for (const { kept } of lanes.values()) for (const { from, to } of Kept.waiting(kept)) waiting += to - from
         return {
-          waiting: waiting.reduce((sum, { from, to }) => sum + to - from, 0),
+          waiting,
           parked: Array.from(ledger.parked.values()).reduce((sum, count) => sum + count, 0),
           failuresInARow: draining.failuresInARow(),
           durable: store.capabilities.durable
@@ -240,6 +304,23 @@ export const layer = (
       ([store, pipeline]) => make(store, pipeline, options)
     )
   )
+
+/** Fails with how many lines failed for which reasons, and with nothing that any of their errors says. */
+const unwritten = (
+  errors: ReadonlyArray<MemoryError.MemoryError>,
+  tried: number
+): Effect.Effect<void, MemoryError.MemoryError> => {
+  if (errors.length === 0) return Effect.void
+  const counts = new Map<MemoryError.Reason, number>()
+  for (const { reason } of errors) counts.set(reason, (counts.get(reason) ?? 0) + 1)
+  const reasons = Array.from(counts).sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1))
+  return MemoryError.make(counts.size === 1 && counts.has("model") ? "model" : "unavailable", {
+    op: "flush",
+    message: `${errors.length} of ${tried} conversations could not be written: ${
+      reasons.map(([reason, count]) => `${reason} ${count}`).join(", ")
+    }`
+  })
+}
 
 const left = ({ capabilities, name }: MemoryStore.Service): string =>
   capabilities.durable

@@ -12,6 +12,7 @@ import type * as MemoryId from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { type Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import { isExpired, type MemoryRecord, Origin, Trust } from "../domain/MemoryRecord.ts"
+import { isInternal } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Analyzer from "../ranking/Analyzer.ts"
 import { hashOf } from "../ranking/Embeddings.ts"
@@ -161,12 +162,18 @@ export const make = (options: {
         return taken && Option.isSome(taken) ? yield* mint(tenant) : id
       })
 
-    const commit = (tenant: string, writes: ReadonlyArray<Write>, events: ReadonlyArray<Changes.Event>) =>
+    const commit = (
+      tenant: string,
+      writes: ReadonlyArray<Write>,
+      events: ReadonlyArray<Changes.Event>,
+      /** Whether a text was erased that may have a vector. */
+      litters = writes.some(({ next }) => next === undefined)
+    ) =>
       Effect.gen(function*() {
         yield* primitives.commit(tenant, writes)
         const catalog = catalogs.get(tenant)
         for (const { id, next } of writes) catalog?.set(id, next)
-        if (writes.some(({ next }) => next === undefined)) unswept.add(tenant)
+        if (litters) unswept.add(tenant)
         yield* sweep(tenant)
         yield* publish(tenant, events)
       }).pipe(Effect.uninterruptible)
@@ -209,7 +216,11 @@ export const make = (options: {
             kept.get(id)?.find((row) => row.record.revision === revision && !row.forgotten)?.record
         })
         if (plan.writes.length === 0) return Option.some(plan.applied)
-        return yield* commit(tenant, plan.writes, plan.changes).pipe(
+        const litters = plan.writes.some(({ id, next }) => {
+          const scope = rows.get(id)?.record.scope
+          return next === undefined && !(scope && isInternal(scope)) // the library's own rows are not embedded
+        })
+        return yield* commit(tenant, plan.writes, plan.changes, litters).pipe(
           Effect.as(Option.some(plan.applied)),
           MemoryError.catchReason("conflict", () => Effect.succeedNone)
         )

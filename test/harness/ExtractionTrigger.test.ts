@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
@@ -107,6 +109,44 @@ describe("ExtractionTrigger", () => {
       assert.strictEqual(fired(), 3)
       assert.strictEqual(trigger.name, "interval(2) | sessionEnd | idle(1m)")
     }))
+
+  const triggers = [
+    Trigger.invocation,
+    Trigger.interval(3),
+    Trigger.idle("40 seconds"),
+    Trigger.standard,
+    Trigger.any(Trigger.idle("15 seconds"), Trigger.any(Trigger.sessionEnd, Trigger.idle("55 seconds")))
+  ]
+  for (const trigger of triggers) {
+    it.scoped(`the state of ${trigger.name} fires as often as its stream, whatever happens`, () =>
+      Effect.gen(function*() {
+        const events = FastCheck.constantFrom<Trigger.Happening | number>(said, turnEnd, sessionEnd, 10, 30, 60)
+        for (const happened of FastCheck.sample(FastCheck.array(events, { maxLength: 30 }), { numRuns: 10, seed: 5 })) {
+          const { fired, tell } = yield* followed(trigger)
+          const watch = trigger.watch!()
+          let woken = 0
+          for (const event of happened) {
+            const now = yield* Clock.currentTimeMillis
+            if (typeof event !== "number") {
+              yield* tell(event)
+              if (watch.on(event, now)) woken++
+            } else {
+              const end = now + event * 1_000
+              yield* TestClock.adjust(event * 1_000)
+              for (let due = watch.due(); due !== undefined && due <= end; due = watch.due()) {
+                if (watch.wake(due)) woken++
+              }
+            }
+            assert.strictEqual(woken, fired())
+          }
+        }
+      }))
+  }
+
+  it("any with a trigger that is a stream only is one itself", () => {
+    const own = Trigger.make("own", (happenings) => Stream.as(happenings, undefined))
+    assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
+  })
 
   it("what can never fire as it is meant says so, also among others", () => {
     for (const turns of [0, -1, 1.5, NaN, Infinity]) {

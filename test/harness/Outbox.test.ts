@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
+import type * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
@@ -73,7 +74,7 @@ for (const [name, layer] of [["memory", stores.memory], ["markdown", stores.mark
         const outbox = yield* opened(fragile, { extract }, { trigger: never })
         yield* outbox.append(ada, "s", users("a"))
         for (let n = 0; n < 3; n++) {
-          assert.strictEqual((yield* Effect.flip(outbox.flush)).message, "down")
+          assert.strictEqual((yield* Effect.flip(outbox.flush)).reason, "unavailable")
           assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
         }
         yield* outbox.flush
@@ -239,6 +240,31 @@ describe("when it reads", () => {
       }).pipe(memory))
   const says = (outbox: Outbox.Service, text: string) => Effect.zipRight(outbox.append(ada, "s", users(text)), settled)
 
+  law(
+    "a visitor who says four things is read after two quiet minutes, if nothing else is said",
+    {},
+    (outbox, calls) =>
+      Effect.gen(function*() {
+        for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
+        yield* TestClock.adjust("119 seconds")
+        assert.lengthOf(calls, 0)
+        yield* TestClock.adjust("1 second")
+        assert.deepStrictEqual(calls, [["1", "2", "3", "4"]])
+      })
+  )
+
+  law(
+    "a visitor who says four things is read when the session ends, if nothing else is said",
+    {},
+    (outbox, calls) =>
+      Effect.gen(function*() {
+        for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
+        yield* outbox.sessionEnd(ada, "s")
+        yield* settled
+        assert.deepStrictEqual(calls, [["1", "2", "3", "4"]])
+      })
+  )
+
   law("every five turns, if nothing else is said", {}, (outbox, calls) =>
     Effect.gen(function*() {
       for (const text of ["1", "2", "3", "4"]) yield* says(outbox, text)
@@ -328,7 +354,7 @@ describe("when it reads", () => {
 })
 
 describe("what goes wrong", () => {
-  it.scoped("ten failures in a row, and then every third request; the oldest comes first when it is over", () =>
+  it.scoped("after ten failures in a row of a line only every third request of it is tried; its oldest batch comes first then", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -442,6 +468,50 @@ describe("what goes wrong", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
     }).pipe(memory))
 
+  it.scoped("flush fails with how many lines failed and why, and with nothing that anyone said or failed of", () =>
+    Effect.gen(function*() {
+      const { extract } = model((contents) =>
+        contents.includes("well") ? Effect.void : contents.includes("mute") ? mute : down
+      )
+      const outbox = yield* opened(yield* theStore, { extract }, { trigger: never })
+      for (const [n, text] of ["well", "secret", "mute", "well", "secret"].entries()) {
+        yield* outbox.append(Viewer.make({ tenant: `tenant ${n % 2}`, userId: `user ${n}` }), "s", users(text))
+      }
+      const error = yield* Effect.flip(outbox.flush)
+      const { cause, message, op, reason } = error
+      assert.deepStrictEqual({ cause, message, op, reason }, {
+        cause: undefined,
+        message: "3 of 5 conversations could not be written: unavailable 2, model 1",
+        op: "flush",
+        reason: "unavailable"
+      })
+    }).pipe(memory))
+
+  it.scoped("a layer with options that cannot be meant is refused with every violation", () =>
+    Effect.gen(function*() {
+      const { detail, reason } = yield* Effect.flip(opened(yield* theStore, model(), {
+        trigger: ExtractionTrigger.interval(0),
+        capacityPerTenant: 0,
+        capacityPerLine: 1.5,
+        concurrency: 1,
+        openLines: NaN,
+        turn: 0,
+        timeout: Infinity
+      }))
+      assert.strictEqual(reason, "invalid_draft")
+      assert.deepStrictEqual(detail, {
+        issues: [
+          "interval: expected a whole number of turns, 1 or more",
+          "capacityPerTenant: expected a whole number, 1 or more",
+          "capacityPerLine: expected a whole number, 1 or more",
+          "concurrency: expected a whole number, 2 or more",
+          "openLines: expected a whole number, 1 or more",
+          "turn: expected a finite time, longer than none",
+          "timeout: expected a finite time, longer than none"
+        ]
+      })
+    }).pipe(memory))
+
   it.scoped("a line that hangs holds up neither append, nor its siblings, nor four of them the rest, nor the end", () =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -536,30 +606,102 @@ describe("what goes wrong", () => {
     }).pipe(memory))
 })
 
+/** Opened as `opened` does; the end of the test's scope lets the time pass that its last flush takes. */
+const hanging = (...args: Parameters<typeof opened>) =>
+  Effect.gen(function*() {
+    const scope = yield* Scope.make()
+    const outbox = yield* Scope.extend(opened(...args), scope)
+    yield* Effect.addFinalizer(() =>
+      Effect.gen(function*() {
+        const end = yield* Effect.fork(Scope.close(scope, Exit.void))
+        yield* TestClock.adjust("30 seconds")
+        yield* Fiber.join(end)
+      }).pipe(Effect.interruptible)
+    )
+    return outbox
+  })
+
 describe("room", () => {
-  it.scoped("append waits where there is none, goes on when there is, and who gives up takes none", () =>
+  const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
+
+  it.scoped("reads a line at its own limit at once, whatever the trigger says, and appends then", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 2 })
+      for (const [n, text] of ["a", "b", "c", "d", "e"].entries()) {
+        assert.strictEqual(yield* outbox.append(ada, "s", users(text)), n)
+      }
+      yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "takes no room" })])
+      assert.deepStrictEqual(calls, [["a", "b"], ["c", "d"]])
+      yield* outbox.append(bob, "s", users("other"))
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"])
+    }).pipe(memory))
+
+  it.scoped("fails with rate_limited and the time of the next attempt where a full line cannot be read", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
-      const outbox = yield* opened(store, model(() => isDown ? mute : Effect.void), { trigger: never, capacity: 2 })
+      const { calls, extract } = model(() => isDown ? mute : Effect.void)
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 1 })
       yield* outbox.append(ada, "s", users("a"))
-      yield* outbox.append(bob, "s", users("b"))
-      yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "takes none" })])
-      const gone = yield* Effect.fork(outbox.append(ada, "s", users("gone")))
-      const waits = yield* Effect.fork(outbox.append(ada, "s", users("c")))
-      yield* settled
-      assert.isTrue(Option.isNone(yield* Fiber.poll(waits)))
-      yield* Fiber.interrupt(gone)
-      isDown = false
-      for (let n = 0; n < 2; n++) yield* Effect.zipRight(settled, outbox.flush)
-      assert.strictEqual(yield* Fiber.join(waits), 2)
-      yield* outbox.flush
-      for (let round = 0; round < 5; round++) {
-        yield* outbox.append(ada, "s", users(`x${round}`))
-        yield* outbox.append(ada, "s", users(`y${round}`))
-        yield* outbox.flush
+      for (const retryAfter of [1_000, 2_000, 4_000]) {
+        const error = yield* Effect.flip(outbox.append(ada, "s", users("refused")))
+        assert.deepStrictEqual(limited(error), { reason: "rate_limited", detail: { retryAfter } })
       }
-      assert.lengthOf(yield* remembered(store), 13)
+      assert.lengthOf(calls, 3)
+      yield* outbox.append(ada, "t", users("another line has room"))
+      isDown = false
+      yield* TestClock.adjust("4 seconds")
+      yield* outbox.append(ada, "s", users("b"))
+      yield* outbox.flush
+      assert.deepStrictEqual(yield* remembered(store), ["a", "another line has room", "b"])
+    }).pipe(memory))
+
+  it.scoped("fails with rate_limited after one turn where the reading of a full line hangs", () =>
+    Effect.gen(function*() {
+      const { extract } = model(() => Effect.never)
+      const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerLine: 1 })
+      yield* outbox.append(ada, "s", users("a"))
+      const refused = yield* Effect.fork(Effect.flip(outbox.append(ada, "s", users("refused"))))
+      yield* settled
+      yield* TestClock.adjust("10 seconds")
+      const { detail, reason } = yield* Fiber.join(refused)
+      assert.deepStrictEqual({ detail, reason }, { reason: "rate_limited", detail: { retryAfter: 10_000 } })
+      assert.strictEqual((yield* outbox.status).waiting, 1)
+    }).pipe(memory))
+
+  it.scoped("makes room in a full tenant by reading another of its lines, and leaves other tenants alone", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerTenant: 2 })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.append(ada, "t", users("b"))
+      yield* outbox.append(Viewer.make({ tenant: "other", userId: "ada" }), "s", users("elsewhere"))
+      assert.lengthOf(calls, 0)
+      yield* outbox.append(bob, "s", users("c"))
+      assert.deepStrictEqual(calls, [["a"]])
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+    }).pipe(memory))
+
+  it.scoped("a tenant at its limit whose model hangs delays neither appends nor readings of another tenant", () =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { extract } = model((contents) => contents.includes("hangs") ? Effect.never : Effect.void)
+      const outbox = yield* hanging(store, { extract }, { ...everySecond, capacityPerTenant: 40 })
+      const full = (n: number) => Viewer.make({ tenant: "full", userId: `user ${n}` })
+      for (let n = 0; n < 40; n++) yield* outbox.append(full(n), "s", users("hangs"))
+      const refused = yield* Effect.fork(Effect.flip(outbox.append(full(41), "s", users("refused"))))
+      yield* outbox.append(bob, "s", users("well"))
+      yield* TestClock.adjust("10 seconds")
+      assert.deepStrictEqual(yield* remembered(store), ["well"])
+      assert.strictEqual((yield* Fiber.join(refused)).reason, "rate_limited")
+      for (let n = 0; n < 10; n++) {
+        yield* outbox.append(bob, "s", users(`still well ${n}`))
+        yield* TestClock.adjust("20 seconds")
+        assert.lengthOf(yield* remembered(store), n + 2)
+      }
     }).pipe(memory))
 
   it.scoped("what is parked, refused or purged gives its room back", () =>
@@ -569,7 +711,7 @@ describe("room", () => {
       const { extract } = model((contents) => contents.includes("poison") ? refused : Effect.void)
       const outbox = yield* opened(refusing(store, () => refuse ? down : undefined), { extract }, {
         trigger: never,
-        capacity: 1
+        capacityPerLine: 1
       })
       for (let n = 0; n < 3; n++) {
         yield* outbox.append(ada, "s", users("poison"))

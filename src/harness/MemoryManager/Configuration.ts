@@ -12,10 +12,11 @@ import type * as Completion from "../../host/Completion.ts"
 import type { Named } from "../../storage/MemoryStore/Federated.ts"
 import type { InjectionConfig } from "../Injection.ts"
 import type { Config } from "../MemoryManager.ts"
-import type { ExtractionConfig } from "../Outbox.ts"
+import type { Options } from "../Outbox.ts"
+import { issuesOf } from "../Outbox/Issues.ts"
 
 /** Of the stores that extract. */
-export const extractions = ({ extraction = {} }: Config): ReadonlyArray<readonly [store: string, ExtractionConfig]> =>
+export const extractions = ({ extraction = {} }: Config): ReadonlyArray<readonly [store: string, Options]> =>
   Object.entries(extraction).flatMap(([name, config]) => config ? [[name, config === true ? {} : config] as const] : [])
 
 export const check = (
@@ -46,14 +47,15 @@ export const check = (
 }
 
 const ofExtraction = (
-  { about, extractor, options = {}, trigger }: ExtractionConfig,
+  extraction: Options,
   { store }: Named,
   completion: Completion.Service
 ): ReadonlyArray<string> => {
+  const { about, extractor, options = {} } = extraction
   const asks = (extractor ?? (store.capabilities.messages ? "ingest" : "pipeline")) === "pipeline" &&
     options.customExtract === undefined && options.infer !== false
   return [
-    ...(trigger?.issues ?? []),
+    ...issuesOf(extraction),
     ...(asks && completion.model === "none" ? ["there is no language model: provide a Completion"] : []),
     ...(about === undefined || about === "agent" ? [] : ["about: expected \"agent\", or nothing"]),
     ...(options.sharedWrites === undefined || isShared(options.sharedWrites)

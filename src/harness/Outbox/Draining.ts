@@ -1,63 +1,79 @@
 /**
- * Reads a line until nothing waits, and knows when to stop trying.
+ * Reads a conversation until nothing waits, and decides when to stop trying.
  *
  * ```text
- * ten failures in a row, of whatever line     every third request is tried, until one succeeds
- * a batch that can never be read              it is parked; of several at once, they are read one by one first
- * one that failed ten times while others      parked too; meanwhile whichever failed least is tried before it
- * went well
+ * ten failures in a row of a conversation     every third request is tried, until one succeeds
+ * a batch that can never be read              it is parked; several at once are read one by one first
+ * a batch that failed ten times while         it is parked too; meanwhile the batch that failed least is tried before it
+ * others went well
  * ```
+ *
+ * A failure counts against its own conversation only: no conversation is tried less often since another one fails.
  */
 import * as Effect from "effect/Effect"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { Listener } from "../Outbox.ts"
+import type { Breathing } from "./Breathing.ts"
 import * as Kept from "./Kept.ts"
 import type { Lane } from "./Lane.ts"
 import type { Ledger } from "./Ledger.ts"
 import type { Reading } from "./Reading.ts"
+import type { ReadingTurns } from "./ReadingTurns.ts"
 import type * as Rows from "./Rows.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 export interface Draining {
-  /** Until nothing waits; fails where something does. */
+  /** Reads until nothing waits; fails where something does. */
   readonly drain: (lane: Lane) => Io<void>
-  /** One request: tried as long as things go well, and every third one else. */
+  /** Serves one request: `drain` as long as readings of the conversation succeed, else every third time. */
   readonly attempt: (lane: Lane) => Io<void>
+  /** Failures of all conversations since the last success of any. */
   readonly failuresInARow: () => number
 }
 
 /** Failures after which a request is tried only every third time, or its batch may be the one at fault. */
 const patience = 10
-/** Messages that are read at once. */
-const most = 100
+/** Messages, and rows of up to 60,000 characters, that are read at once; a batch alone may exceed both. */
+const most = { messages: 100, rows: 16 }
 
-export const make = ({ ledger, listener, readers, reading: { read, resume } }: {
+export const make = ({ breathing, ledger, listener, reading: { read, resume }, turns }: {
   readonly ledger: Ledger
   readonly reading: Reading
   readonly listener: Listener
-  /** A permit for each line that is read. */
-  readonly readers: Effect.Semaphore
+  readonly turns: ReadingTurns
+  readonly breathing: Breathing
 }): Draining => {
   let failuresInARow = 0
   let successes = 0
-  let requests = 0
 
   const next = (lane: Lane): ReadonlyArray<Rows.Batch> => {
     const waiting = Kept.waiting(lane.kept)
-    const timesOf = ({ from }: Rows.Batch) => lane.refusals.get(from)?.times ?? 0
+    const group: Array<Rows.Batch> = []
     if (lane.isSingle) {
-      const least = Math.min(...waiting.map(timesOf))
-      return waiting.filter((batch) => timesOf(batch) === least).slice(0, 1)
+      const timesOf = ({ from }: Rows.Batch) => lane.refusals.get(from)?.times ?? 0
+      for (const batch of waiting) {
+        if (group[0] === undefined || timesOf(batch) < timesOf(group[0])) group[0] = batch
+      }
+      return group
     }
-    const first = waiting[0]?.from ?? 0
-    return waiting.filter(({ to }, i) => i === 0 || to - first <= most)
+    let rows = 0
+    for (const batch of waiting) {
+      rows += batch.rows.length
+      const first = group[0] ?? batch
+      if (group.length > 0 && (batch.to - first.from > most.messages || rows > most.rows)) break
+      group.push(batch)
+    }
+    return group
   }
 
   const failed = (lane: Lane, batches: ReadonlyArray<Rows.Batch>, error: MemoryError.MemoryError): Io<void> =>
     Effect.gen(function*() {
       const isFinal = !error.isRetryable && error.reason !== "not_found" // a neighbour may have gone
-      if (!isFinal) failuresInARow++
+      if (!isFinal) {
+        failuresInARow++
+        lane.failuresInARow++
+      }
       let least = Infinity
       for (const { from } of batches) {
         const { since, times } = lane.refusals.get(from) ?? { times: 0, since: successes }
@@ -71,7 +87,7 @@ export const make = ({ ledger, listener, readers, reading: { read, resume } }: {
         // it may have been written before it failed
         yield* Effect.catchIf(ledger.park(lane, batch, error), Kept.isTaken, () => Effect.void)
         lane.refusals.delete(batch.from)
-        if (!isFinal) failuresInARow = 0 // they were its own
+        if (!isFinal) failuresInARow = lane.failuresInARow = 0 // they were its own
         return
       }
       lane.isSingle = true
@@ -92,7 +108,7 @@ export const make = ({ ledger, listener, readers, reading: { read, resume } }: {
           onSuccess: (isWritten) =>
             Effect.sync(() => {
               if (!isWritten) return
-              failuresInARow = requests = 0
+              failuresInARow = lane.failuresInARow = lane.requests = 0
               successes++
               for (const { from } of batches) lane.refusals.delete(from)
             }),
@@ -107,13 +123,18 @@ export const make = ({ ledger, listener, readers, reading: { read, resume } }: {
 
   const steps = (lane: Lane): Io<void> =>
     Effect.flatMap(ledger.look(lane), (kept) => {
-      if (kept.plan || Kept.waiting(kept).length > 0) return Effect.zipRight(step(lane), steps(lane))
+      if (kept.plan || Kept.waiting(kept).length > 0) {
+        return Effect.zipRight(turns.take(lane, Effect.zipRight(breathing.step, step(lane))), steps(lane))
+      }
       lane.isSingle = false
       lane.refusals.clear()
       return Effect.void
     })
   const drain = (lane: Lane): Io<void> =>
-    lane.draining.withPermits(1)(readers.withPermits(1)(steps(lane))).pipe(
+    lane.draining.withPermits(1)(Effect.suspend(() => {
+      lane.isReading = true
+      return Effect.ensuring(steps(lane), Effect.sync(() => lane.isReading = false))
+    })).pipe(
       Effect.catchAllDefect((cause) =>
         MemoryError.make("unavailable", { op: "drain", message: "the outbox died", cause })
       ),
@@ -123,11 +144,13 @@ export const make = ({ ledger, listener, readers, reading: { read, resume } }: {
   return {
     drain,
     attempt: (lane) =>
-      Effect.suspend(() =>
-        failuresInARow < patience || ++requests % 3 === 0
+      Effect.suspend(() => {
+        const isTried = lane.isUrgent || lane.failuresInARow < patience || ++lane.requests % 3 === 0
+        lane.isUrgent = false
+        return isTried
           ? drain(lane)
           : MemoryError.make("unavailable", { op: "extract", message: "most attempts failed lately" })
-      ),
+      }),
     failuresInARow: () => failuresInARow
   }
 }

@@ -5,11 +5,13 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
-import { Internal, isInternal } from "../../domain/MemoryScope.ts"
+import { fields, Internal, isInternal } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import { breath } from "./Breathing.ts"
 import * as Rows from "./Rows.ts"
 
 /** A line as it was seen. */
@@ -55,14 +57,18 @@ export const same = (a: Kept, b: Kept): boolean =>
 const signature = ({ rows }: Pick<Rows.Batch, "rows">): string =>
   rows.map(({ id, revision }) => `${id}@${revision}`).join()
 
-/** What every line of the tenant has there. */
-export const all = (store: MemoryStore.Service, tenant: string): Io<ReadonlyArray<Kept>> =>
+/** Puts the rows of the tenant's lines together, or of those that `where` means. */
+export const all = (
+  store: MemoryStore.Service,
+  tenant: string,
+  where?: MemoryFilter["where"]
+): Io<ReadonlyArray<Kept>> =>
   Effect.gen(function*() {
     const lines = new Map<
       string,
       { readonly line: Rows.Line; readonly rows: Array<readonly [Rows.Data, MemoryRecord]> }
     >()
-    yield* Stream.runForEach(rows(store, tenant), ([data, record]) =>
+    yield* Stream.runForEach(rows(store, tenant, where), ([data, record]) =>
       Effect.sync(() => {
         if (record.source.origin === "file") return // what somebody put there by hand is nobody's message
         const key = Rows.keyOf(data)
@@ -73,23 +79,36 @@ export const all = (store: MemoryStore.Service, tenant: string): Io<ReadonlyArra
     return Array.from(lines.values(), ({ line, rows }) => together(line, rows))
   })
 
-/** Every row of the tenant. */
+/** Every row of the tenant, or those that `where` means, by pages. */
 export const rows = (
   store: MemoryStore.Service,
-  tenant: string
+  tenant: string,
+  where?: MemoryFilter["where"]
 ): Stream.Stream<readonly [Rows.Data, MemoryRecord], MemoryError.MemoryError> =>
-  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [Rows.kind], limit: 1_000 }).pipe(
+  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [Rows.kind], where, limit: page }).pipe(
+    Stream.mapChunksEffect((rows) => Effect.as(rows.length < page ? Effect.void : breath, rows)),
     Stream.filterMap((record) =>
       Option.map(Either.getRight(Rows.decode(record.data)), (data) => [data, record] as const)
     )
   )
 
-/** Looks through every row of the tenant. */
+/** Rows that are decoded in one turn of the event loop. */
+const page = 250
+
+/** Reads the line's rows, among those of its session and ids. */
 export const of = (store: MemoryStore.Service, line: Rows.Line): Io<Kept> =>
-  Effect.map(all(store, line.viewer.tenant), (lines) => {
+  Effect.map(all(store, line.viewer.tenant, near(line)), (lines) => {
     const key = Rows.keyOf(line)
     return lines.find((kept) => Rows.keyOf(kept) === key) ?? empty(line)
   })
+/** Means the line's rows and perhaps some more: an id that Unicode writes in several ways is not compared. */
+const near = ({ session, viewer }: Rows.Line): MemoryFilter["where"] => ({
+  "data.session": { eq: session },
+  ...Object.fromEntries(fields.flatMap((field) => {
+    const id = viewer[field]
+    return id !== undefined && /^[ -~]*$/.test(id) ? [[`data.viewer.${field}`, { eq: id }]] : []
+  }))
+})
 
 /** Whether nothing was ever kept of the line, under the id that its session row has now or had in earlier versions. */
 export const isNew = (store: MemoryStore.Service, line: Rows.Line): Io<boolean> =>
@@ -143,7 +162,9 @@ const together = ({ session, viewer }: Rows.Line, all: ReadonlyArray<readonly [R
       if (last === undefined || data.next > last[0].next) last = [data, record]
     } else if (data.row === "plan") planned.push([data, record])
     else {
-      groups.set(data.from, [...groups.get(data.from) ?? [], [data, record]])
+      const group = groups.get(data.from) ?? []
+      group.push([data, record])
+      groups.set(data.from, group)
       next = Math.max(next, data.to)
     }
   }

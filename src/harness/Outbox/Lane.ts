@@ -1,103 +1,242 @@
-/** One line of messages and those who work on it: a trigger that says when, and a worker that tries until it is empty. */
+/**
+ * One conversation: its trigger says when it is read, and its worker reads until nothing waits, again as the retry
+ * schedule says where that fails. Closing it loses nothing.
+ */
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
+import * as FiberId from "effect/FiberId"
 import * as Queue from "effect/Queue"
+import * as Runtime from "effect/Runtime"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../domain/MemoryError.ts"
-import type { ExtractionTrigger, Happening } from "../ExtractionTrigger.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type { ExtractionTrigger, Happening, Watch } from "../ExtractionTrigger.ts"
 import * as Kept from "./Kept.ts"
 import * as Rows from "./Rows.ts"
 
 export interface Lane extends Rows.Line {
   readonly key: string
-  /** One write to the line at a time. */
+  readonly tenant: string
+  /** Serialises writes to the conversation's rows. */
   readonly writing: Effect.Semaphore
-  /** One reading of it at a time. */
+  /** Serialises readings of the conversation. */
   readonly draining: Effect.Semaphore
+  /** Reports an event to the trigger. */
   readonly tell: (happening: Happening) => Effect.Effect<void>
-  /** Now, whatever the trigger says. */
+  /** Requests a reading, whatever the trigger says. */
   readonly ask: Effect.Effect<void>
-  /** Ends its trigger and its worker. */
+  /** Requests a reading that is tried however often others failed, and waits until one has ended. */
+  readonly readNow: Effect.Effect<void, MemoryError>
+  /** Ends the fibers of the trigger and the worker. */
   readonly close: Effect.Effect<void>
-  /** As it was last seen. */
+  /** The conversation's rows as last seen. */
   kept: Kept.Kept
-  /** Nobody has looked yet, or a write failed and may have been one. */
+  /** True until the first look, and after a write that failed and may have been one. */
   isStale: boolean
-  /** How many of the batches that the outbox has room for are held. */
-  held: number
-  /** Of each batch that was tried and is still there: how often, and how often the outbox had succeeded before the first. */
+  /** Batches that wait, and batches whose append has not ended. Both count against the capacity. */
+  waiting: number
+  reserved: number
+  /** Per batch that failed and still waits: how often, and how often the outbox had succeeded before the first failure. */
   readonly refusals: Map<number, { readonly times: number; readonly since: number }>
-  /** Batch by batch, since one of them is refused. */
+  /** True while batches are read one by one, since one of several was refused. */
   isSingle: boolean
-  /** Who has it in hand now: it must not be closed. */
+  /** Readings that failed since the last success, but for those that can never succeed. */
+  failuresInARow: number
+  /** Requests since the failures became too many. */
+  requests: number
+  /** True where `readNow` waits for the next attempt. */
+  isUrgent: boolean
+  /** When the worker tries again, in epoch milliseconds; `undefined` where it waits for a request only. */
+  retryAt: number | undefined
+  /** True where the last reading outlasted its turn. */
+  isSlow: boolean
+  isReading: boolean
+  /** Callers that hold the conversation; it is not closed while there are any. */
   users: number
 }
 
-/** Nothing is lost if it is closed. */
-export const isIdle = ({ held, kept, users }: Lane): boolean =>
-  users === 0 && held === 0 && kept.plan === undefined && Kept.waiting(kept).length === 0
+/** Whether nothing of the conversation waits, as far as it is known. */
+export const isEmpty = ({ kept, waiting }: Lane): boolean => waiting === 0 && kept.plan === undefined
+/** Whether the conversation can be closed: no callers, no reading, and nothing waits. */
+export const isIdle = (lane: Lane): boolean => lane.users === 0 && !lane.isReading && isEmpty(lane)
 
 export interface Options {
   readonly trigger: ExtractionTrigger
   readonly retry: Schedule.Schedule<unknown, MemoryError>
-  /** What is asked for: fails while something waits on. */
+  /** One attempt to read all that waits: fails while something waits on. */
   readonly attempt: (lane: Lane) => Effect.Effect<void, MemoryError>
 }
 
-/** Its fibers end with the scope. */
+/** Opens a conversation. It has fibers only while it is read or its trigger waits for a time; they end with the scope. */
 export const make = (
   line: Rows.Line,
   { attempt, retry, trigger }: Options
 ): Effect.Effect<Lane, never, Scope.Scope> =>
   Effect.gen(function*() {
     const scope = yield* Effect.flatMap(Effect.scope, (parent) => Scope.fork(parent, ExecutionStrategy.sequential))
-    const happenings = yield* Queue.unbounded<Happening>()
-    const asked = yield* Queue.sliding<void>(1)
-    const ask = Effect.asVoid(Queue.offer(asked, undefined))
+    // not the caller's: a fiber of one conversation may be asked for by another
+    const fork = yield* Effect.map(Effect.runtime(), (runtime) => (self: Effect.Effect<void>) =>
+      void Runtime.runFork(runtime)(Effect.interruptible(self), { scope, immediate: false }))
+    const attempts = attemptsOf()
     const lane: Lane = {
       ...line,
       key: Rows.keyOf(line),
+      tenant: Viewer.tenantOf(line.viewer),
       writing: yield* Effect.makeSemaphore(1),
       draining: yield* Effect.makeSemaphore(1),
-      tell: (happening) => Queue.offer(happenings, happening),
-      ask,
+      tell: (happening) =>
+        tell(happening),
+      ask: Effect.suspend(() =>
+        ask
+      ),
+      readNow: Effect.suspend(() => {
+        lane.isUrgent = true
+        const next = attempts.next()
+        return Effect.zipRight(ask, Deferred.await(next))
+      }),
       close: Effect.suspend(() => Scope.close(scope, Exit.void)),
       kept: Kept.empty(line),
       isStale: true,
-      held: 0,
+      waiting: 0,
+      reserved: 0,
       refusals: new Map(),
       isSingle: false,
+      failuresInARow: 0,
+      requests: 0,
+      isUrgent: false,
+      retryAt: undefined,
+      isSlow: false,
+      isReading: false,
       users: 0
     }
-    yield* Stream.suspend(() => trigger.fires(Stream.fromQueue(happenings))).pipe(
-      Stream.runForEach(() => ask),
-      Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${trigger.name} died`, defect)),
-      Effect.interruptible, // whoever opened it was not
-      Effect.forkIn(scope)
-    )
     const disconnected = Effect.disconnect(attempt(lane)) // the end of the scope waits for no store that never answers
-    yield* work(disconnected, asked, retry).pipe(Effect.interruptible, Effect.forkIn(scope))
+    const ask = yield* worker(lane, disconnected, retry, attempts, fork)
+    const tell = trigger.watch
+      ? watched(trigger.name, trigger.watch, ask, fork)
+      : yield* Effect.map(streamed(trigger, ask), ([tell, run]) => {
+        fork(run)
+        return tell
+      })
     return lane
   })
 
-/** Each time it is asked, until it succeeds: as the schedule says, or sooner if it is asked again. */
-const work = (
+type Fork = (self: Effect.Effect<void>) => void
+
+/** Follows a trigger that is a state: one fiber at most, while it waits for a time. */
+const watched = (name: string, start: () => Watch, ask: Effect.Effect<void>, fork: Fork): Lane["tell"] => {
+  let watch: Watch | undefined
+  let isWaiting = false
+  const waits = (watch: Watch): Effect.Effect<void> =>
+    Effect.gen(function*() {
+      for (let due = watch.due(); due !== undefined; due = watch.due()) {
+        yield* Effect.sleep(Math.max(1, due - (yield* Clock.currentTimeMillis)))
+        if (watch.wake(yield* Clock.currentTimeMillis)) yield* ask
+      }
+    }).pipe(Effect.ensuring(Effect.sync(() => isWaiting = false)))
+  const safe = Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${name} died`, defect))
+  return (happening) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      watch ??= start()
+      const fires = watch.on(happening, now)
+      if (!isWaiting && watch.due() !== undefined) {
+        isWaiting = true
+        fork(safe(waits(watch)))
+      }
+      return fires ? ask : Effect.void
+    }).pipe(safe)
+}
+
+/** Follows a trigger that is a stream only. */
+const streamed = (trigger: ExtractionTrigger, ask: Effect.Effect<void>) =>
+  Effect.map(Queue.unbounded<Happening>(), (happenings): readonly [Lane["tell"], Effect.Effect<void>] => [
+    (happening) => Queue.offer(happenings, happening),
+    Stream.suspend(() => trigger.fires(Stream.fromQueue(happenings))).pipe(
+      Stream.runForEach(() => ask),
+      Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${trigger.name} died`, defect))
+    )
+  ])
+
+interface Attempts {
+  /** Done with the result of the next attempt that ends. */
+  readonly next: () => Deferred.Deferred<void, MemoryError>
+  readonly ended: (result: Effect.Effect<void, MemoryError>) => void
+}
+const attemptsOf = (): Attempts => {
+  let next: Deferred.Deferred<void, MemoryError> | undefined
+  return {
+    next: () => next ??= Deferred.unsafeMake(FiberId.none),
+    ended: (result) => {
+      if (next) Deferred.unsafeDone(next, result)
+      next = undefined
+    }
+  }
+}
+
+/**
+ * Returns the request for a reading. The worker's fiber tries until an attempt succeeds: again as the schedule says, or
+ * sooner if it is asked again. It ends when nothing is asked any more.
+ */
+const worker = (
+  lane: Lane,
   attempt: Effect.Effect<void, MemoryError>,
-  asked: Queue.Dequeue<void>,
-  retry: Schedule.Schedule<unknown, MemoryError>
-): Effect.Effect<never> =>
+  retry: Schedule.Schedule<unknown, MemoryError>,
+  { ended }: Attempts,
+  fork: Fork
+): Effect.Effect<Effect.Effect<void>> =>
   Effect.gen(function*() {
-    const delays = yield* Schedule.driver(retry)
-    const tried: Effect.Effect<void> = Effect.matchEffect(attempt, {
-      onSuccess: () => delays.reset,
-      onFailure: (error) =>
-        Effect.raceFirst(
-          Effect.orElse(delays.next(error), () => Effect.never), // it has had enough; whoever asks may try
-          Queue.take(asked)
-        ).pipe(Effect.zipRight(Effect.suspend(() => tried)))
+    let isAsked = false
+    let isWorking = false
+    let asked: Deferred.Deferred<void> | undefined // where the worker waits
+    let failure: MemoryError | undefined
+    const failed = (retryAt: number | undefined) => {
+      lane.retryAt = retryAt
+      if (failure) ended(failure)
+      failure = undefined
+    }
+    const delays = yield* Schedule.driver(Schedule.modifyDelayEffect(retry, (_, delay) =>
+      Effect.map(Clock.currentTimeMillis, (now) => {
+        failed(now + Duration.toMillis(delay)) // before it is waited for
+        return delay
+      })))
+    const exhausted = Effect.zipRight(
+      Effect.sync(() =>
+        failed(undefined)
+      ),
+      Effect.never
+    )
+    const waits = (error: MemoryError) =>
+      Effect.suspend(() => {
+        failure = error
+        const request = asked = Deferred.unsafeMake(FiberId.none)
+        return Effect.raceFirst(Effect.orElse(delays.next(error), () => exhausted), Deferred.await(request))
+      })
+    const works = Effect.gen(function*() {
+      while (isAsked) {
+        isAsked = false
+        const result = yield* Effect.either(attempt)
+        if (result._tag === "Left") {
+          if (!isAsked) yield* waits(result.left)
+          else failed(undefined)
+          asked = undefined
+          isAsked = true
+        } else {
+          lane.retryAt = undefined
+          ended(Effect.void)
+          yield* delays.reset
+        }
+      }
+    }).pipe(Effect.ensuring(Effect.sync(() => isWorking = false)))
+    return Effect.sync(() => {
+      isAsked = true
+      if (asked) Deferred.unsafeDone(asked, Effect.void)
+      if (isWorking) return
+      isWorking = true
+      fork(works)
     })
-    return yield* Effect.forever(Effect.zipRight(Queue.take(asked), tried))
   })

@@ -12,6 +12,8 @@ import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type { Message } from "../../domain/Message.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import type { Breathing } from "./Breathing.ts"
+import type { Capacity, Place } from "./Capacity.ts"
 import * as Kept from "./Kept.ts"
 import type { Lane } from "./Lane.ts"
 import * as Rows from "./Rows.ts"
@@ -24,7 +26,7 @@ export interface Ledger {
   readonly look: (lane: Lane) => Io<Kept.Kept>
   /** What the store was just seen to hold, where nobody has looked yet. */
   readonly known: (lane: Lane, kept: Kept.Kept) => Effect.Effect<void>
-  /** Keeps those that `meant` means; the place of the first of all. Waits for room. */
+  /** Keeps the messages that `meant` accepts; returns the place of the first of all. Waits for room: see `Capacity`. */
   readonly append: (lane: Lane, messages: ReadonlyArray<Message>, meant: (message: Message) => boolean) => Io<number>
   /** Keeps what the model made of them, instead of what it made before; `taken` where there is another plan. */
   readonly plan: (
@@ -59,27 +61,25 @@ interface Move {
   readonly mutations: ReadonlyArray<MemoryMutation>
   readonly after: (applied: ReadonlyArray<Applied>) => Partial<Pick<Kept.Kept, "next" | "batches" | "plan">>
   readonly next?: number
-  /** Of the room. */
-  readonly takes?: number
+  /** The place that the written batch was promised, and now has. */
+  readonly place?: Place
 }
 
 export const make = (
   store: MemoryStore.Service,
-  /** A permit for each batch that was appended here and waits. */
-  room: Effect.Semaphore
+  capacity: Capacity,
+  breathing: Breathing
 ): Ledger => {
   const parked = new Map<string, number>()
 
   const see = (lane: Lane, kept: Kept.Kept): Effect.Effect<void> =>
-    Effect.suspend(() => {
+    Effect.sync(() => {
       lane.kept = { ...kept, next: Math.max(kept.next, lane.kept.next) } // a purge takes the session row too
       lane.isStale = false
       const given = Kept.parked(kept).length
       if (given > 0) parked.set(lane.key, given)
       else parked.delete(lane.key)
-      const free = Math.max(0, lane.held - Kept.waiting(kept).length)
-      lane.held -= free
-      return free > 0 ? Effect.asVoid(room.release(free)) : Effect.void
+      capacity.record(lane, Kept.waiting(kept).length)
     })
   const lookAgain = (lane: Lane): Io<Kept.Kept> => Effect.tap(Kept.of(store, lane), (kept) => see(lane, kept))
   const current = (lane: Lane): Io<Kept.Kept> =>
@@ -99,7 +99,7 @@ export const make = (
     Effect.gen(function*() {
       const kept = yield* current(lane)
       const idOf = yield* Rows.ids(store, lane)
-      const { mutations, next = kept.next, takes = 0, after } = yield* decide(kept, idOf)
+      const { mutations, next = kept.next, place, after } = yield* decide(kept, idOf)
       const written = yield* store.apply(
         Viewer.system(lane.viewer.tenant),
         [...mutations, Rows.session(lane, kept.sessionRow ?? idOf("session"), next, kept.revision)],
@@ -114,7 +114,7 @@ export const make = (
       )
       if (Either.isRight(written)) {
         const { id: sessionRow, revision } = written.right.at(-1)!.record! // the session's, which was put
-        lane.held += takes
+        place?.()
         yield* see(lane, { ...kept, ...after(written.right), next, sessionRow, revision })
         return written.right.slice(0, mutations.length)
       }
@@ -129,6 +129,9 @@ export const make = (
     provenance: MemoryStore.Provenance = ours
   ): Io<ReadonlyArray<Applied>> =>
     lane.writing.withPermits(1)(Effect.uninterruptible(attempt(lane, decide, provenance, attempts)))
+
+  /** A write of the outbox's own work, which waits for its turn of the event loop; an append does not. */
+  const later: typeof move = (...args) => Effect.zipRight(breathing.step, move(...args))
 
   const without = (kept: Kept.Kept, batches: Batches): Batches => {
     const gone = new Set(batches.map(({ from }) => from))
@@ -158,38 +161,37 @@ export const make = (
     look: (lane) => lane.writing.withPermits(1)(current(lane)),
     known: (lane, kept) => Effect.suspend(() => lane.isStale ? see(lane, kept) : Effect.void),
 
-    append: (lane, messages, meant) =>
-      Effect.uninterruptibleMask((restore) =>
-        Effect.gen(function*() {
-          const takes = messages.some(meant) ? 1 : 0
+    append: (lane, messages, meant) => {
+      const isMeant = messages.map(meant)
+      const isKept = isMeant.includes(true)
+      const written = (place?: Place) =>
+        Effect.suspend(() => {
           let from = 0
-          yield* restore(room.take(takes))
-          const written = move(lane, (kept, idOf) =>
+          return move(lane, (kept, idOf) =>
             Effect.sync(() => {
               from = kept.next
               const to = from + messages.length
-              const entries = messages.flatMap((message, i) => meant(message) ? [{ sequence: from + i, message }] : [])
-              const drafts = takes > 0 ? Rows.messages(lane, idOf, { from, to }, entries) : []
+              const entries = messages.flatMap((message, i) => isMeant[i] ? [{ sequence: from + i, message }] : [])
+              const drafts = isKept ? Rows.messages(lane, idOf, { from, to }, entries) : []
               return {
                 mutations: put(drafts, 0),
                 next: to,
-                takes,
+                ...(place && { place }),
                 after: (applied) => {
                   const rows = rowsOf(applied.slice(0, drafts.length))
-                  return takes > 0 ? { batches: [...kept.batches, { from, to, rows, parked: undefined }] } : {}
+                  return isKept ? { batches: [...kept.batches, { from, to, rows, parked: undefined }] } : {}
                 }
               }
-            }))
-          yield* Effect.onError(written, () => room.release(takes))
-          return from
+            })).pipe(Effect.map(() => from))
         })
-      ),
+      return isKept ? capacity.reserve(lane, written) : written()
+    },
 
     plan: (lane, batches, { mutations, provenance }, old) =>
       Effect.gen(function*() {
         const of = batches.flatMap(({ rows }) => rows.map(({ id }) => id))
         let plan: Rows.Plan = { rows: [], mutations, provenance, of }
-        yield* move(lane, (kept, idOf) =>
+        yield* later(lane, (kept, idOf) =>
           Effect.suspend(() => {
             const drafts = Rows.plan(lane, idOf, plan, old?.rows)
             return Effect.as(standing(kept, batches, old), {
@@ -205,7 +207,7 @@ export const make = (
 
     finish: (lane, batches, plan, mutations, provenance) =>
       Effect.map(
-        move(lane, (kept) =>
+        later(lane, (kept) =>
           Effect.as(standing(kept, batches, plan), {
             mutations: [...mutations, ...Rows.erase([...batches, ...plan ? [plan] : []].flatMap(({ rows }) => rows))],
             after: () => ({ batches: without(kept, batches), plan: undefined })
@@ -214,14 +216,14 @@ export const make = (
       ),
 
     drop: (lane, plan) =>
-      Effect.asVoid(move(lane, (kept) =>
+      Effect.asVoid(later(lane, (kept) =>
         Effect.as(standing(kept, [], plan), {
           mutations: Rows.erase(plan.rows),
           after: () => ({ plan: undefined })
         }))),
 
     park: (lane, batch, { message, reason }) =>
-      Effect.asVoid(move(lane, (kept) =>
+      Effect.asVoid(later(lane, (kept) =>
         Effect.gen(function*() {
           yield* standing(kept, [batch], kept.plan)
           const { after, mutations } = yield* marked(lane, kept, [batch], `${reason}: ${message}`)
@@ -234,14 +236,25 @@ export const make = (
     release: (lane) =>
       Effect.gen(function*() {
         let count = 0
-        yield* move(lane, (kept) => {
-          count = Kept.parked(kept).length
-          return marked(lane, kept, Kept.parked(kept), undefined)
-        })
+        let left = Infinity
+        while (left > 0) {
+          let group: Batches = []
+          yield* later(lane, (kept) => {
+            const parked = Kept.parked(kept)
+            left = Math.min(left, parked.length) // what is parked meanwhile stays parked
+            group = parked.slice(0, Math.min(left, releasedAtOnce))
+            return marked(lane, kept, group, undefined)
+          })
+          count += group.length
+          left -= group.length
+        }
         return count
       })
   }
 }
+
+/** Parked batches that are released in one write. */
+const releasedAtOnce = 20
 
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 

@@ -32,7 +32,9 @@ export const purge = (
         const whose = Viewer.scopeOf(data.viewer)
         if (!isWithin(viewer, whose) || !(scope === undefined || matchesScope(whose, scope))) return
         const key = Rows.keyOf(data)
-        lines.set(key, [...lines.get(key) ?? [], row])
+        const known = lines.get(key) ?? []
+        known.push(row)
+        lines.set(key, known)
       }))
     if (lines.size === 0 || left <= 0) return
     const conflicts = yield* Effect.forEach(lines.values(), (rows) =>

@@ -36,14 +36,16 @@ export const make = ({ ledger, listener, options, pipeline, store, timeout }: {
   const { extractor = store.capabilities.messages ? "ingest" : "pipeline" } = options
   const infer = options.options?.infer ?? extractor === "pipeline"
 
-  const inTime = Effect.timeoutFail({
-    duration: timeout,
-    onTimeout: () =>
-      MemoryError.make("unavailable", {
-        op: "extract",
-        message: `no answer within ${Duration.format(Duration.decode(timeout))}`
-      })
-  })
+  /** Waits for no answer that ignores interruption either: a write that comes after all finds its rows gone. */
+  const inTime = <A>(self: Io<A>): Io<A> =>
+    Effect.timeoutFail(Effect.disconnect(self), {
+      duration: timeout,
+      onTimeout: () =>
+        MemoryError.make("unavailable", {
+          op: "extract",
+          message: `no answer within ${Duration.format(Duration.decode(timeout))}`
+        })
+    })
   const finish = (
     lane: Lane,
     batches: ReadonlyArray<Rows.Batch>,

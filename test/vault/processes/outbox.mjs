@@ -30,7 +30,8 @@ await run(root, (store) =>
       extractor,
       trigger: ExtractionTrigger.interval(1 + Number(seed) % 3),
       retry: Schedule.spaced("20 millis"),
-      capacity: 20,
+      capacityPerLine: 5,
+      capacityPerTenant: 20,
       options: {
         kind: "episodic",
         customExtract: (messages) =>

@@ -1,32 +1,57 @@
-// Turns of many users through an outbox over a store in memory, from which nothing is worth remembering. Says how much of the
-// heap is alive once it is drained; run with --expose-gc.
+// Turns of many users of several tenants through an outbox over a store in memory, from which nothing is worth remembering.
+// Three more users say some things that hang the model, make it die or make it answer garbage, until they are parked.
+// Says how much of the heap is alive once all else is drained; run with --expose-gc.
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import { Completion, Embedder, ExtractionTrigger, MemoryPipeline, MemoryStore, Message, Outbox, Viewer } from "../../../dist/index.js"
+import * as Schedule from "effect/Schedule"
+import { Completion, Embedder, MemoryPipeline, MemoryStore, Message, Outbox, Viewer } from "../../../dist/index.js"
 import { say } from "./vault.mjs"
 
 const [users, ...counts] = process.argv.slice(2).map(Number)
 
 const turn = (outbox, n) =>
-  outbox.append(Viewer.make({ userId: `user ${n % users}` }), "s", [
+  outbox.append(Viewer.make({ tenant: `tenant ${n % 5}`, userId: `user ${n % users}` }), "s", [
     Message.user(`turn ${n} ${"x".repeat(500)}`),
     Message.assistant(`noted ${n}`)
   ])
+
+const bad = [["hangs", 3], ["dies", 20], ["garbles", 20]]
+const misbehave = (outbox) =>
+  Effect.forEach(bad, ([mood, turns], i) =>
+    Effect.forEach(Array.from({ length: turns }, (_, n) => n), (n) =>
+      outbox.append(Viewer.make({ tenant: `tenant ${i}`, userId: mood }), "s", [Message.user(`this ${mood}, turn ${n}`)]),
+      { discard: true }), { discard: true })
+const model = Completion.make({
+  model: "moody",
+  complete: ({ user }) => {
+    if (user.includes("this hangs")) return Effect.never
+    if (user.includes("this dies")) return Effect.die("a bug")
+    return Effect.succeed(user.includes("this garbles") ? "Sorry, I am overloaded." : "{\"facts\": []}")
+  }
+})
 
 const alive = (turns) =>
   Effect.scoped(Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     const context = Context.make(MemoryStore.MemoryStore, store).pipe(
-      Context.add(Completion.Completion, Completion.make({ model: "none", complete: () => Effect.succeed("{\"facts\": []}") })),
+      Context.add(Completion.Completion, model),
       Context.add(Embedder.Embedder, yield* Effect.provide(Embedder.Embedder, Embedder.layerNone))
     )
     const pipeline = yield* Effect.provide(MemoryPipeline.make, context)
-    const outbox = yield* Outbox.make(store, pipeline, { trigger: ExtractionTrigger.interval(5), openLines: users / 2 })
+    const outbox = yield* Outbox.make(store, pipeline, {
+      openLines: users / 2,
+      retry: Schedule.spaced("10 millis"),
+      timeout: "200 millis",
+      turn: "5 millis",
+      flushTimeout: "1 millis"
+    }, { applied: () => Effect.void, degraded: () => () => Effect.void })
+    yield* misbehave(outbox)
     yield* Effect.forEach(Array.from({ length: users }, (_, n) => n), (user) =>
       Effect.gen(function*() {
         for (let n = user; n < turns; n += users) yield* turn(outbox, n)
       }), { concurrency: users, discard: true })
-    yield* outbox.flush
+    // nothing but what is parked is left
+    yield* outbox.flush.pipe(Effect.retry({ times: 1_000 }))
     const { waiting } = yield* outbox.status
     yield* Effect.promise(async () => {
       for (let n = 0; n < 5; n++) {
