@@ -4,6 +4,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as FormatVersion from "../../domain/FormatVersion.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
@@ -71,12 +72,17 @@ export const all = (store: MemoryStore.Service, tenant: string): Io<ReadonlyArra
     return Array.from(lines.values(), ({ line, rows }) => together(line, rows))
   })
 
-/** Every row of the tenant. */
+/** Every row of the tenant. A row that a newer release wrote is `unsupported`; a file that a hand put there is not one. */
 export const rows = (
   store: MemoryStore.Service,
   tenant: string
 ): Stream.Stream<readonly [Rows.Data, MemoryRecord], MemoryError.MemoryError> =>
   store.stream(Viewer.system(tenant), { scope: Internal, kinds: [Rows.kind], limit: 1_000 }).pipe(
+    Stream.tap(({ data, source }) =>
+      source.origin === "file"
+        ? Effect.void
+        : FormatVersion.refuseNewer(data, { op: "outbox", what: "a row of the outbox" })
+    ),
     Stream.filterMap((record) =>
       Option.map(Either.getRight(Rows.decode(record.data)), (data) => [data, record] as const)
     )
