@@ -266,7 +266,7 @@ const measure = async (count) => {
   // by turns: each engine gets as many questions as it answers in about as long as the others
   for (const row of rows) {
     const ms = await timed(() => row.engine.ask(questions.slice(0, 10)))
-    row.share = Math.max(20, Math.min(questions.length, Math.round(10_000 / Math.max(ms, 1))))
+    row.share = Math.max(20, Math.min(questions.length, Math.round(5_000 / Math.max(ms, 1))))
   }
   const turns = 5
   for (let turn = 0; turn < turns; turn++) {
