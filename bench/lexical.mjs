@@ -1,16 +1,30 @@
 /**
- * `MemoryIndex` against MiniSearch and SQLite FTS5: build, query, query with 1/50 of the notes in scope, add one, remove
- * one, memory. CPU time of the process, engines by turns, so that what else the machine does falls on all. Absolute
- * figures are the machine's; the ratios are the result. Queries are "any of these words" for all three.
+ * Search by words: `MemoryIndex` and the store around it against MiniSearch, FlexSearch and SQLite FTS5.
+ *
+ * Every engine is given the same tokens. The stores' analyzer makes them, once for each note and each question; joined by
+ * blanks they are what all index and are asked, and each engine's tokenizer splits at the blanks and does nothing else. So
+ * no engine stems, drops or scores a word that another does not, and to each question as many notes match in all that
+ * rank by BM25, which is checked. What the analyzer costs is printed beside the table.
+ *
+ * CPU time of the process, engines by turns, so that what else the machine does falls on all. Absolute figures are the
+ * machine's; the ratios are the result. Questions are "any of these words" for all.
+ *
+ *   node --expose-gc lexical.mjs [notes…]      default 10000 100000
  */
 import Database from "better-sqlite3"
+import { Context, Effect, Exit, Layer, Scope } from "effect"
+import FlexSearch from "flexsearch"
 import MiniSearch from "minisearch"
-import { Analyzer, MemoryId, MemoryIndex, MemoryRecord, Viewer } from "../dist/index.js"
+import { Analyzer, MemoryId, MemoryIndex, MemoryRecord, MemoryStore, Viewer } from "../dist/index.js"
 import { facts, notes, queries } from "./corpus.mjs"
 
+const counts = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [10_000, 100_000]
 const places = 50
+/** Turns of a session, where records have one. */
+const turnsOfSession = 20
 const now = 1_700_000_000_000
 const limit = 10
+const more = 200
 const place = (n) => `user${n % places}`
 
 const cpu = () => {
@@ -18,9 +32,9 @@ const cpu = () => {
   return (system + user) / 1_000
 }
 /** CPU milliseconds. */
-const timed = (run) => {
+const timed = async (run) => {
   const start = cpu()
-  run()
+  await run()
   return cpu() - start
 }
 const memory = () => {
@@ -29,131 +43,261 @@ const memory = () => {
   return (heapUsed + arrayBuffers) / 2 ** 20
 }
 
-const toRecord = (note) =>
-  new MemoryRecord.MemoryRecord({
-    id: MemoryId.stableId(`note ${note.id}`),
-    scope: { userId: place(note.id) },
-    kind: "note",
-    summary: note.summary,
-    body: note.body,
-    tags: note.tags,
-    importance: 0.5,
-    links: [],
-    data: {},
-    metadata: {},
-    source: { origin: "user", trust: 1 },
-    createdAt: now - note.id,
-    validAt: 0,
-    revision: 1
-  }, { disableValidation: true })
+const analyzer = Analyzer.make()
+const split = (text) => text === "" ? [] : text.split(" ")
+const given = { index: split, query: split }
 
-const ours = (index) => {
-  const everyone = Viewer.everyone()
-  const viewers = Array.from({ length: places }, (_, n) => Viewer.make({ userId: place(n) }))
+/** One text a note; a copy that keeps nothing else alive. */
+const tokens = ({ body, id, summary, tags }) => ({
+  id,
+  text: Buffer.from([summary, body, ...tags].flatMap((text) => analyzer.index(text)).join(" ")).toString()
+})
+/** A word that a question repeats counts once in ours, so it is asked for once. */
+const asked = (text) => Array.from(new Set(analyzer.query(text))).join(" ")
+
+const idOf = (n) => MemoryId.stableId(`note ${n}`)
+const everyone = Viewer.everyone()
+const viewers = Array.from({ length: places }, (_, n) => Viewer.make({ userId: place(n) }))
+const session = (n) => ({
+  session: `${place(n)} ${Math.floor(n / places / turnsOfSession)}`,
+  sequence: Math.floor(n / places) % turnsOfSession
+})
+
+/** In order, with the place of each. */
+const each = (items, f) => {
+  for (const [n, item] of items.entries()) f(item, n)
+}
+
+const ours = (hasSessions) => () => {
+  const index = MemoryIndex.make({ analyzer: given })
+  const numbers = new Map()
+  const hits = (viewer, text) =>
+    index.search(viewer, { text, limit }, now).hits.map(({ record }) => numbers.get(record.id))
   return {
-    prepare: toRecord,
-    add: (record) => index.add(record),
-    remove: (record) => index.remove(record.id),
-    search: (text) => index.search(everyone, { text, limit }, now).hits.length,
-    scoped: (text, n) => index.search(viewers[n % places], { text, limit }, now).hits.length
+    prepare: ({ id, text }) => {
+      numbers.set(idOf(id), id)
+      return new MemoryRecord.MemoryRecord({
+        id: idOf(id),
+        scope: { userId: place(id) },
+        kind: "note",
+        summary: "note",
+        summaryDerived: true, // it is no text of its own
+        body: text,
+        tags: [],
+        importance: 0.5,
+        links: [],
+        data: {},
+        metadata: {},
+        source: { origin: "user", trust: 1, ...(hasSessions && session(id)) },
+        createdAt: now - id,
+        validAt: 0,
+        revision: 1
+      }, { disableValidation: true })
+    },
+    load: (records) => each(records, (record) => index.add(record)),
+    add: (records) => each(records, (record) => index.add(record)),
+    remove: (records) => each(records, (record) => index.remove(record.id)),
+    search: (text) => hits(everyone, text),
+    matches: (text) => {
+      const { hits, leftOut } = index.search(everyone, { text, limit }, now)
+      return hits.length + leftOut.limit + leftOut.folded
+    },
+    ask: (texts) => each(texts, (text) => index.search(everyone, { text, limit }, now)),
+    askScoped: (texts) => each(texts, (text, n) => index.search(viewers[n % places], { text, limit }, now))
   }
 }
 
-/** The plain tokenizer, as the others have; and the analyzer that stores rank with. */
+/** The whole of it: checks, revisions, spans, the index. What it holds are the records as well. */
+const store = (hasSessions) => async () => {
+  const layer = Layer.provide(Layer.fresh(MemoryStore.layerInMemory), Layer.succeed(Analyzer.Analyzer, given))
+  const scope = await Effect.runPromise(Scope.make())
+  const memory = Context.get(await Effect.runPromise(Layer.buildWithScope(layer, scope)), MemoryStore.MemoryStore)
+  const numbers = new Map()
+  const run = Effect.runPromise
+  return {
+    prepare: ({ id, text }) => {
+      numbers.set(idOf(id), id)
+      return {
+        id: idOf(id),
+        scope: { userId: place(id) },
+        kind: "reference",
+        body: text,
+        summary: "note",
+        ...(hasSessions && { source: session(id) })
+      }
+    },
+    load: (drafts) =>
+      run(
+        Effect.forEach(
+          Array.from({ length: Math.ceil(drafts.length / 500) }, (_, n) => drafts.slice(n * 500, (n + 1) * 500)),
+          (some) => memory.put(everyone, some),
+          { discard: true }
+        ).pipe(Effect.zipRight(memory.search(everyone, { text: "x", limit })))
+      ), // which builds the index
+    add: (drafts) => run(Effect.forEach(drafts, (draft) => memory.put(everyone, [draft]), { discard: true })),
+    remove: (drafts) => run(Effect.forEach(drafts, ({ id }) => memory.forget(everyone, [id]), { discard: true })),
+    search: (text) =>
+      run(Effect.map(
+        memory.search(everyone, { text, limit }),
+        ({ hits }) => hits.map(({ record }) => numbers.get(record.id))
+      )),
+    ask: (texts) => run(Effect.forEach(texts, (text) => memory.search(everyone, { text, limit }), { discard: true })),
+    askScoped: (texts) =>
+      run(Effect.forEach(texts, (text, n) => memory.search(viewers[n % places], { text, limit }), { discard: true })),
+    close: () => run(Scope.close(scope, Exit.void)) // its hourly maintenance would keep the process alive
+  }
+}
+
+const miniSearch = () => {
+  const index = new MiniSearch({
+    fields: ["text"],
+    storeFields: ["userId"],
+    tokenize: split,
+    processTerm: (term) => term
+  })
+  return {
+    prepare: (note) => ({ ...note, userId: place(note.id) }),
+    load: (items) => index.addAll(items),
+    add: (items) => each(items, (item) => index.add(item)),
+    remove: (items) => each(items, (item) => index.remove(item)),
+    search: (text) => index.search(text).slice(0, limit).map(({ id }) => id),
+    matches: (text) => index.search(text).length,
+    ask: (texts) => each(texts, (text) => index.search(text).slice(0, limit)),
+    askScoped: (texts) =>
+      each(texts, (text, n) => index.search(text, { filter: (hit) => hit.userId === place(n) }).slice(0, limit))
+  }
+}
+
+/** Ranks by where a word stands, not by BM25; `suggest` makes its "all of these words" into "any". */
+const flexSearch = () => {
+  const index = new FlexSearch.Index({ tokenize: "strict", encode: split })
+  return {
+    changes: 10, // to remove one it looks through all words
+    prepare: (note) => note,
+    load: (items) => each(items, ({ id, text }) => index.add(id, text)),
+    add: (items) => each(items, ({ id, text }) => index.add(id, text)),
+    remove: (items) => each(items, ({ id }) => index.remove(id)),
+    search: (text) => index.search(text, { limit, suggest: true }),
+    ask: (texts) => each(texts, (text) => index.search(text, { limit, suggest: true }))
+  }
+}
+
+/** Its `ascii` tokenizer splits at what is neither a letter nor a digit of ASCII, nor beyond ASCII: here at the blanks. */
+const fts5 = () => {
+  const db = new Database(":memory:")
+  db.exec("CREATE VIRTUAL TABLE note USING fts5(text, userId UNINDEXED, tokenize = 'ascii')")
+  const insert = db.prepare("INSERT INTO note (rowid, text, userId) VALUES (?, ?, ?)")
+  const erase = db.prepare("DELETE FROM note WHERE rowid = ?")
+  const search = db.prepare("SELECT rowid FROM note WHERE note MATCH ? ORDER BY bm25(note) LIMIT ?")
+  const scoped = db.prepare("SELECT rowid FROM note WHERE note MATCH ? AND userId = ? ORDER BY bm25(note) LIMIT ?")
+  const count = db.prepare("SELECT count(*) AS matches FROM note WHERE note MATCH ?")
+  const any = (text) => split(text).map((word) => `"${word}"`).join(" OR ")
+  return {
+    prepare: ({ id, text }) => [id, text, place(id)],
+    load: (rows) => db.transaction(() => each(rows, (row) => insert.run(...row)))(),
+    add: (rows) => each(rows, (row) => insert.run(...row)),
+    remove: (rows) => each(rows, ([id]) => erase.run(id)),
+    search: (text) => search.all(any(text), limit).map(({ rowid }) => rowid),
+    matches: (text) => count.get(any(text)).matches,
+    ask: (texts) => each(texts, (text) => search.all(any(text), limit)),
+    askScoped: (texts) => each(texts, (text, n) => scoped.all(any(text), place(n), limit))
+  }
+}
+
 const engines = {
-  "effect-memory": () => ours(MemoryIndex.make()),
-  "effect-memory, stems": () => ours(MemoryIndex.make({ analyzer: Analyzer.make() })),
-  MiniSearch: () => {
-    const index = new MiniSearch({ fields: ["summary", "body", "tags"], storeFields: ["userId"] })
-    return {
-      prepare: (note) => ({ ...note, tags: note.tags.join(" "), userId: place(note.id) }),
-      add: (note) => index.add(note),
-      remove: (note) => index.remove(note),
-      search: (text) => index.search(text).slice(0, limit).length,
-      scoped: (text, n) => index.search(text, { filter: (hit) => hit.userId === place(n) }).slice(0, limit).length
-    }
-  },
-  FTS5: () => {
-    const db = new Database(":memory:")
-    db.exec("CREATE VIRTUAL TABLE note USING fts5(summary, body, tags, userId UNINDEXED, tokenize = 'unicode61')")
-    const insert = db.prepare("INSERT INTO note (rowid, summary, body, tags, userId) VALUES (?, ?, ?, ?, ?)")
-    const remove = db.prepare("DELETE FROM note WHERE rowid = ?")
-    const search = db.prepare("SELECT rowid FROM note WHERE note MATCH ? ORDER BY bm25(note) LIMIT ?")
-    const scoped = db.prepare("SELECT rowid FROM note WHERE note MATCH ? AND userId = ? ORDER BY bm25(note) LIMIT ?")
-    const any = (text) => text.split(" ").map((word) => `"${word}"`).join(" OR ")
-    return {
-      prepare: (note) => [note.id, note.summary, note.body, note.tags.join(" "), place(note.id)],
-      bulk: (load) => db.transaction(load)(),
-      add: (row) => insert.run(...row),
-      remove: (row) => remove.run(row[0]),
-      search: (text) => search.all(any(text), limit).length,
-      scoped: (text, n) => scoped.all(any(text), place(n), limit).length
-    }
-  }
+  "index": ours(false),
+  "index, sessions": ours(true),
+  "store": store(false),
+  "store, sessions": store(true),
+  "MiniSearch": miniSearch,
+  "FlexSearch": flexSearch,
+  "FTS5": fts5
+}
+/** The engines that everything is compared with. */
+const peers = ["MiniSearch", "FlexSearch", "FTS5"]
+
+/** How much of the index's ten best the engine has among its own, over the questions to which there are ten. */
+const overlap = (best, answers) => {
+  const shares = answers.flatMap((answer, n) =>
+    best[n].length < limit ? [] : [answer.filter((id) => best[n].includes(id)).length / limit]
+  )
+  return shares.reduce((sum, share) => sum + share, 0) / shares.length
 }
 
-const mean = (total, count) => total / count
-
-const measure = (count, asked) => {
-  const all = notes(count + 200)
-  const questions = queries(500)
-  const rows = Object.entries(engines).map(([name, make]) => {
-    const before = memory()
-    const engine = make()
+const measure = async (count) => {
+  const texts = notes(count + more)
+  let all
+  let questions
+  const tokenising = await timed(() => {
+    all = texts.map(tokens)
+    questions = queries(500).map(asked).filter((text) => text !== "")
+  })
+  const rows = []
+  for (const [name, make] of Object.entries(engines)) {
+    const engine = await make()
     const items = all.map(engine.prepare)
-    const loaded = memory()
-    const load = () => {
-      for (let n = 0; n < count; n++) engine.add(items[n])
-    }
-    const build = timed(() => engine.bulk ? engine.bulk(load) : load())
-    return {
+    const before = memory()
+    const build = await timed(() => engine.load(items.slice(0, count)))
+    rows.push({
       name,
       engine,
       items,
       build,
-      held: memory() - loaded,
-      before,
-      query: 0,
-      queries: 0,
-      scoped: 0,
+      held: memory() - before,
+      asked: 0,
       scopes: 0,
+      query: 0,
+      scoped: 0,
       add: 0,
-      remove: 0
-    }
-  })
-  for (const row of rows) for (const text of questions.slice(0, 20)) row.engine.search(text)
-  // by turns: a slow engine gets its share of questions, a fast one all of them in every turn
-  for (let turn = 0; turn < 5; turn++) {
+      remove: 0,
+      changed: 0
+    })
+  }
+  for (const text of questions.slice(0, 20)) {
+    const found = new Set(rows.flatMap(({ engine }) => engine.matches === undefined ? [] : [engine.matches(text)]))
+    if (found.size !== 1) throw new Error(`${text}: not the same tokens, ${[...found].join(", ")} notes match`)
+  }
+  const answers = []
+  for (const { engine } of rows) {
+    const some = []
+    for (const text of questions.slice(0, 100)) some.push(await engine.search(text)) // and warms it up
+    answers.push(some)
+  }
+  // by turns: each engine gets as many questions as it answers in about as long as the others
+  for (const row of rows) {
+    const ms = await timed(() => row.engine.ask(questions.slice(0, 10)))
+    row.share = Math.max(20, Math.min(questions.length, Math.round(5_000 / Math.max(ms, 1))))
+  }
+  const turns = 5
+  for (let turn = 0; turn < turns; turn++) {
     for (const row of rows) {
-      const share = row.name.startsWith("effect-memory") ? questions.length : asked
-      const some = Array.from({ length: share }, (_, n) => questions[(turn * asked + n) % questions.length])
-      row.query += timed(() => {
-        for (const text of some) row.engine.search(text)
-      })
-      row.queries += share
-      const repeat = row.name.startsWith("effect-memory") ? 10 : 1
-      row.scoped += timed(() => {
-        for (let r = 0; r < repeat; r++) some.forEach((text, n) => row.engine.scoped(text, n))
-      })
-      row.scopes += share * repeat
-      const more = row.items.slice(count)
-      row.add += timed(() => {
-        for (const item of more) row.engine.add(item)
-      })
-      row.remove += timed(() => {
-        for (const item of more) row.engine.remove(item)
-      })
+      const some = Array.from({ length: row.share }, (_, n) => questions[(turn * row.share + n) % questions.length])
+      row.query += await timed(() => row.engine.ask(some))
+      row.asked += some.length
+      if (row.engine.askScoped) {
+        row.scoped += await timed(() => row.engine.askScoped(some))
+        row.scopes += some.length
+      }
+      const extra = row.items.slice(count, count + (row.engine.changes ?? more))
+      row.add += await timed(() => row.engine.add(extra))
+      row.remove += await timed(() => row.engine.remove(extra))
+      row.changed += extra.length
     }
   }
-  return rows.map((row) => ({
-    engine: row.name,
-    "build s": row.build / 1_000,
-    "query ms": mean(row.query, row.queries),
-    "1/50 ms": mean(row.scoped, row.scopes),
-    "add ms": row.add / 1_000,
-    "remove ms": row.remove / 1_000,
-    "heap MB": row.name === "FTS5" ? Number.NaN : row.held
-  }))
+  for (const { engine } of rows) await engine.close?.()
+  return {
+    tokenising,
+    rows: rows.map((row, n) => ({
+      engine: row.name,
+      "build s": row.build / 1_000,
+      "query ms": row.query / row.asked,
+      "1/50 ms": row.scopes > 0 ? row.scoped / row.scopes : Number.NaN,
+      "add ms": row.add / row.changed,
+      "remove ms": row.remove / row.changed,
+      "heap MB": row.name === "FTS5" ? Number.NaN : row.held,
+      "top 10 as index": overlap(answers[0], answers[n])
+    }))
+  }
 }
 
 const shown = (number) =>
@@ -162,16 +306,26 @@ const table = (rows) =>
   console.table(rows.map((row) => Object.fromEntries(Object.entries(row).map(([key, value]) => [key, shown(value)]))))
 
 console.log(
-  `Node ${process.version}; ${facts.sentences} sentences; CPU time, ${limit} hits wanted; another machine has other figures, ratios travel better`
+  `Node ${process.version}; ${facts.sentences} sentences; the same tokens for all; CPU time, ${limit} hits wanted; another machine has other figures, ratios travel better`
 )
-for (const count of [10_000, 100_000]) {
-  const rows = measure(count, count > 50_000 ? 20 : 100)
-  const [ours, ...peers] = rows
-  console.log(`\n${count} notes`)
+for (const count of counts) {
+  const { rows, tokenising } = await measure(count)
+  const of = (name) => rows.find(({ engine }) => engine === name)
+  console.log(`\n${count} notes, made into tokens in ${shown(tokenising / 1_000)} s, which is in no row`)
   table(rows)
-  table(peers.map((peer) => ({
-    engine: `${peer.engine} ÷ effect-memory`,
-    ...Object.fromEntries(Object.keys(ours).slice(1).map((key) => [key.replace(/ \w+$/, ""), peer[key] / ours[key]]))
-  })))
-  console.log(`unscoped ÷ scoped: ${shown(ours["query ms"] / ours["1/50 ms"])}`)
+  console.log("how many times as fast as the peer; below 1 it is slower")
+  table(
+    rows.filter(({ engine }) => !peers.includes(engine)).flatMap((row) =>
+      peers.map((name) => ({
+        "of ours": row.engine,
+        against: name,
+        ...Object.fromEntries(
+          ["build s", "query ms", "1/50 ms", "add ms", "remove ms", "heap MB"].map((key) => [
+            key.replace(/ \w+$/, ""),
+            of(name)[key] / row[key]
+          ])
+        )
+      }))
+    )
+  )
 }

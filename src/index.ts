@@ -35,6 +35,8 @@ export * as SchemaIssues from "./domain/SchemaIssues.ts"
 export * as PromptText from "./domain/PromptText.ts"
 /** JSON in what a model wrote. */
 export * as JsonText from "./domain/JsonText.ts"
+/** The version of a stored format. */
+export * as FormatVersion from "./domain/FormatVersion.ts"
 /** Fingerprints. */
 export * as Digest from "./domain/Digest.ts"
 

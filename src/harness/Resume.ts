@@ -14,6 +14,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
+import * as FormatVersion from "../domain/FormatVersion.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { ScopeId } from "../domain/MemoryScope.ts"
 import { type Json, JsonObject } from "../domain/Payload.ts"
@@ -53,12 +54,15 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/Resume
 }
 
 export interface Service {
-  /** `None` for a run never saved; `ResumeError` where the spec is another; `corrupt` where the file is not a checkpoint. */
+  /**
+   * `None` for a run never saved; `ResumeError` where the spec is another; `corrupt` where the file is not a checkpoint,
+   * `unsupported` where a newer release saved it.
+   */
   readonly resume: (
     runId: string,
     spec: object
   ) => Effect.Effect<Option.Option<Checkpoint>, ResumeError | MemoryError.MemoryError>
-  /** Atomic: after a crash it is this one or the one before. */
+  /** Atomic: after a crash it is this one or the one before. One that a newer release saved is `unsupported`, and stays. */
   readonly save: (
     runId: string,
     spec: object,
@@ -81,6 +85,7 @@ const make = (shelf: Shelf): Service => ({
       const current = yield* plain("resume", spec)
       const text = yield* shelf.read(run)
       if (Option.isNone(text)) return Option.none()
+      yield* refuseNewer("resume", run, text.value)
       const checkpoint = yield* parse(run, text.value)
       const [first, ...rest] = drift(checkpoint.spec, current)
       if (first === undefined) return Option.some(checkpoint)
@@ -97,6 +102,8 @@ const make = (shelf: Shelf): Service => ({
         turn: at.turn,
         cursor: at.cursor
       }).pipe(Effect.mapError(({ message }) => invalid("save", message)))
+      const old = yield* shelf.read(run)
+      if (Option.isSome(old)) yield* refuseNewer("save", run, old.value)
       yield* shelf.write(run, JSON.stringify(checkpoint, null, 2))
       return checkpoint
     }).pipe(Effect.withSpan("Resume.save", { attributes: { runId } }))
@@ -207,6 +214,9 @@ const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.
     try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),
     catch: (cause) => invalid(op, SchemaIssues.linesOf(cause, "spec: expected JSON", "spec").join("; "))
   })
+
+const refuseNewer = (op: string, runId: string, text: string) =>
+  FormatVersion.refuseNewerJson(text, { op, what: `the checkpoint of ${JSON.stringify(runId)}` })
 
 const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryError.MemoryError> =>
   Schema.decode(Schema.parseJson(Checkpoint))(text).pipe(

@@ -3,6 +3,7 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as FormatVersion from "../domain/FormatVersion.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 
 export const Entry = Schema.Struct({
@@ -13,7 +14,10 @@ export const Entry = Schema.Struct({
 })
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
-/** Appends, one write a line and one at a time. The folder is made where it is missing; an unfinished line is cut off. */
+/**
+ * Appends, one write a line and one at a time. The folder is made where it is missing; an unfinished line is cut off. A
+ * cassette of a newer release is `unsupported` and stays as it is.
+ */
 export const recorder = (file: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
@@ -21,6 +25,7 @@ export const recorder = (file: string) =>
     yield* fs.makeDirectory(path.dirname(file), { recursive: true })
     if (yield* fs.exists(file)) {
       const text = yield* fs.readFileString(file)
+      yield* Effect.forEach(linesOf(text), (line, n) => refuseNewer("Cassette.append", line, n), { discard: true })
       if (text !== finished(text)) yield* fs.writeFileString(file, finished(text))
     }
     const one = yield* Effect.makeSemaphore(1)
@@ -31,9 +36,9 @@ export const recorder = (file: string) =>
         Effect.mapError((cause) => unwritable(cause)),
         Effect.withSpan("Cassette.append")
       )
-  }).pipe(Effect.mapError((cause) => unwritable(cause)))
+  }).pipe(Effect.mapError((cause) => cause instanceof MemoryError.MemoryError ? cause : unwritable(cause)))
 
-/** In the order of their recording. */
+/** In the order of their recording. `unsupported` where a newer release recorded one of them. */
 export const read = (file: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
@@ -45,23 +50,30 @@ export const read = (file: string) =>
           cause
         })
         : MemoryError.make("io", { op, message: "the cassette could not be read", cause }))
-    const lines = finished(text).split("\n").slice(0, -1)
-    return yield* Effect.forEach(lines, (line, n) =>
-      Effect.mapError(decode(line), (cause) => {
-        const location = `line ${n + 1}`
-        return MemoryError.make("corrupt", {
-          op,
-          message: `the cassette's ${location} is no answer`,
-          detail: { location },
-          cause
+    return yield* Effect.forEach(linesOf(text), (line, n) =>
+      Effect.zipRight(
+        refuseNewer(op, line, n),
+        Effect.mapError(decode(line), (cause) => {
+          const location = `line ${n + 1}`
+          return MemoryError.make("corrupt", {
+            op,
+            message: `the cassette's ${location} is no answer`,
+            detail: { location },
+            cause
+          })
         })
-      }))
+      ))
   }).pipe(Effect.withSpan("Cassette.read"))
 
 const op = "Cassette.read"
 const json = Schema.parseJson(Entry)
 const encode = Schema.encode(json)
 const decode = Schema.decode(json)
+
+const linesOf = (text: string): ReadonlyArray<string> => finished(text).split("\n").slice(0, -1)
+
+const refuseNewer = (op: string, line: string, n: number) =>
+  FormatVersion.refuseNewerJson(line, { op, what: `the cassette's line ${n + 1}` })
 
 const finished = (text: string): string => text.slice(0, text.lastIndexOf("\n") + 1)
 

@@ -1,13 +1,21 @@
 /** What the README says is there, is there. */
 import { assert, describe, it } from "@effect/vitest"
-import { existsSync, readFileSync } from "node:fs"
+import { execFileSync } from "node:child_process"
+import { readFileSync } from "node:fs"
 import { join } from "node:path"
 import { MemoryError } from "../../src/index.ts"
 import { root } from "./programs.ts"
 
 const text = (file: string) => readFileSync(join(root, file), "utf8")
 const readme = text("README.md")
-const { scripts } = JSON.parse(text("package.json"))
+const { devDependencies, peerDependencies, scripts } = JSON.parse(text("package.json"))
+
+/** What `.ci/run` reads out of the README and does. */
+const said = (...args: ReadonlyArray<string>) =>
+  execFileSync(process.execPath, [join(root, ".ci/readme.mjs"), ...args], { encoding: "utf8" }).trimEnd()
+const installed = said("install").split("\n").flatMap((line) =>
+  line.split(/\s+/).slice(2).filter((word) => !word.startsWith("-") && word !== "effect-memory")
+)
 
 /** What drover's memory package exports, and the types of its harness that its signatures name. */
 const drover = [
@@ -124,12 +132,23 @@ describe("the README", () => {
     assert.deepStrictEqual(told, [...MemoryError.Reason.literals])
   })
 
-  it.each([...new Set(readme.match(/(?<=`)(?:test|src|examples|bench|\.ci)\/[\w./-]+(?=`)/g))])(
-    "%s, which it names, is there",
-    (path) => {
-      assert.isTrue(existsSync(join(root, path)))
-    }
-  )
+  it("installs every peer, and each package by the major that it is tested with", () => {
+    const majors = new Map(
+      installed.map((word) => /^(.+)@(\d+)$/.exec(word)?.slice(1) ?? [word, "none"]) as Array<[string, string]>
+    )
+    for (const [name, major] of majors) assert.strictEqual(major, devDependencies[name]?.split(".")[0], name)
+    assert.includeMembers(Array.from(majors.keys()), Object.keys(peerDependencies))
+  })
+
+  it("has its first program and its install lines read by .ci/run, with the tarball in place of the name alone", () => {
+    assert.strictEqual(said("program"), readme.split("```ts\n")[1]!.split("\n```")[0])
+    const [first] = said("install").split("\n")
+    assert.include(readme, `\n${first}\n`)
+    assert.strictEqual(
+      said("install", "./packed.tgz").split("\n")[0],
+      first!.replace(/ effect-memory /, " ./packed.tgz ")
+    )
+  })
 
   it.each([...new Set(readme.match(/(?<=npm run )\w+/g))])("npm run %s, which it names, is a command", (name) => {
     assert.property(scripts, name)

@@ -22,14 +22,50 @@ execFileSync("tar", ["-xzf", join(path, packed.filename), "-C", installed, "--st
 
 const files: ReadonlyArray<string> = packed.files.map((file: { readonly path: string }) => file.path)
 const manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"))
+const text = (file: string) => readFileSync(join(installed, file), "utf8")
+const pages = files.filter((file) => file.endsWith(".md") && file !== "CHANGELOG.md").toSorted() // which tells of files that are gone
+const unfenced = (page: string) => text(page).replace(/^```[^]*?^```$/gm, "")
+/** The fragments by which the headings of a page are linked to. */
+const headingsOf = (page: string) =>
+  Array.from(
+    unfenced(page).matchAll(/^#+ (.+)$/gm),
+    ([, title]) => title!.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-")
+  )
 const example = (name: string) => readFileSync(join(root, "examples", name), "utf8")
 
 describe("the tarball", () => {
-  it("holds the library and what belongs to it, and nothing else", () => {
-    const strays = files.filter((file) => !/^(?:assets\/word-vectors|dist|src)\//.test(file))
+  it("holds the library and what its pages name, and nothing else", () => {
+    const strays = files.filter((file) =>
+      !/^(?:\.ci|assets\/word-vectors|bench|dist|docs|examples|src|test)\//.test(file)
+    )
     assert.deepStrictEqual(strays.toSorted(), ["CHANGELOG.md", "LICENSE", "README.md", "package.json"])
     const modules = files.filter((file) => file.startsWith("src/")).map((file) => file.slice(4, -3))
     for (const module of modules) assert.includeMembers([...files], [`dist/${module}.js`, `dist/${module}.d.ts`])
+    assert.deepStrictEqual(files.filter((file) => /(?:^|\/)(?:node_modules|\.(?!ci\/)[^/]*)\//.test(file)), [])
+  })
+
+  it("has README.md and the pages of docs and bench", () => {
+    assert.includeMembers(pages, ["README.md", "docs/kinds.md", "docs/retrieval.md", "bench/README.md"])
+  })
+
+  it.each(pages)(
+    "%s: each link without a scheme leads to a file of the tarball, and to a heading that it has",
+    (page) => {
+      for (const [, link] of unfenced(page).matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g)) {
+        const [target = "", heading] = link!.split("#")
+        const file = target === "" ? page : join(page, "..", target)
+        assert.include(files, file, link)
+        if (heading !== undefined) assert.include(headingsOf(file), heading, link)
+      }
+    }
+  )
+
+  it.each(pages)("%s: each path in backticks that begins like one of the repository is in the tarball", (page) => {
+    for (
+      const [, path] of unfenced(page).matchAll(/`((?:\.ci|assets|bench|dist|docs|examples|src|test)\/[\w./-]+)`/g)
+    ) {
+      assert.isTrue(files.some((file) => file === path || file.startsWith(`${path!.replace(/\/$/, "")}/`)), path)
+    }
   })
 
   it("exports what is there, and every import of it is a file or a package it declares", () => {

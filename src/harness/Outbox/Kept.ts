@@ -4,6 +4,7 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as FormatVersion from "../../domain/FormatVersion.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -79,7 +80,10 @@ export const all = (
     return Array.from(lines.values(), ({ line, rows }) => together(line, rows))
   })
 
-/** Every row of the tenant, or those that `where` means, by pages. */
+/**
+ * Every row of the tenant, or those that `where` means, by pages. A row that a newer release wrote is `unsupported`; a file
+ * that a hand put there is not one.
+ */
 export const rows = (
   store: MemoryStore.Service,
   tenant: string,
@@ -87,6 +91,11 @@ export const rows = (
 ): Stream.Stream<readonly [Rows.Data, MemoryRecord], MemoryError.MemoryError> =>
   store.stream(Viewer.system(tenant), { scope: Internal, kinds: [Rows.kind], where, limit: page }).pipe(
     Stream.mapChunksEffect((rows) => Effect.as(rows.length < page ? Effect.void : breath, rows)),
+    Stream.tap(({ data, source }) =>
+      source.origin === "file"
+        ? Effect.void
+        : FormatVersion.refuseNewer(data, { op: "outbox", what: "a row of the outbox" })
+    ),
     Stream.filterMap((record) =>
       Option.map(Either.getRight(Rows.decode(record.data)), (data) => [data, record] as const)
     )

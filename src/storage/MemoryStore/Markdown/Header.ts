@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as FormatVersion from "../../../domain/FormatVersion.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as SecureRandom from "../../../host/SecureRandom.ts"
 import type { Disk } from "./Disk.ts"
@@ -33,13 +34,11 @@ export const open = (disk: Disk, lock: Lock): Effect.Effect<Header, MemoryError.
 
 const decoded = (text: string) =>
   Effect.gen(function*() {
-    const { version: found } = yield* Schema.decode(Version)(text)
-    if (found !== version) {
-      return yield* MemoryError.make("unsupported", {
-        op: "open",
-        message: `the vault has format ${found}, this is ${version}`
-      })
-    }
+    yield* FormatVersion.refuseNewer(yield* Schema.decode(Version)(text), {
+      op: "open",
+      what: "the vault",
+      known: version
+    })
     return yield* Schema.decode(Header)(text)
   }).pipe(Effect.catchTag("ParseError", (cause) =>
     MemoryError.make("corrupt", { op: "open", message: `${file} cannot be read`, detail: { location: file }, cause })))

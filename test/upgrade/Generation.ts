@@ -1,0 +1,129 @@
+/**
+ * A generation is a folder below `test/fixtures/upgrade` with what one release wrote to disk, and what it meant.
+ *
+ * ```text
+ * files.json      every file by its path: a text as it is; bytes, and what is long, deflated and in base64
+ * expected.json   what the release that wrote them made of them; see `Expected`
+ * ```
+ *
+ * The files are kept in JSON because a vault's hidden folder has a `.gitignore` that keeps them out of git.
+ */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { deflateRawSync, inflateRawSync } from "node:zlib"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { place } from "../vault/Place.ts"
+
+export const home = path.join(import.meta.dirname, "../fixtures/upgrade")
+
+/** The names of all generations, oldest first. */
+export const all = (): ReadonlyArray<string> =>
+  fs.readdirSync(home, { withFileTypes: true }).flatMap((entry) => entry.isDirectory() ? [entry.name] : []).sort()
+
+const Files = Schema.parseJson(
+  Schema.Record({ key: Schema.String, value: Schema.Union(Schema.String, Schema.Struct({ deflated: Schema.String })) })
+)
+
+/** A viewer as a generation names it: by its ids, or as one who sees a whole tenant, or as the library itself. */
+export const Named = Schema.Union(
+  Schema.Struct({ system: Schema.String }),
+  Schema.Struct({ everyone: Schema.String }),
+  Schema.Struct({ ids: Schema.Record({ key: Schema.String, value: Schema.String }), within: Schema.Boolean })
+)
+export type Named = typeof Named.Type
+
+/** Sees all records of the tenant and, unlike the library, none of its internal rows. */
+export const everyone = (tenant: string): Viewer.Viewer => Viewer.make({ tenant, reach: "within" })
+
+export const viewerOf = (named: Named): Viewer.Any => {
+  if ("system" in named) return Viewer.system(named.system)
+  if ("everyone" in named) return everyone(named.everyone)
+  return Viewer.make({ ...named.ids, reach: named.within ? "within" : "exact" })
+}
+
+const Outbox = Schema.Struct({
+  /** The vault that the rows lie in. */
+  folder: Schema.String,
+  /** The scope that the outbox writes to; absent: the default of each viewer. */
+  scope: Schema.optional(Schema.Struct({ userId: Schema.String })),
+  /** By tenant, the messages that wait, among them those whose plan is kept. */
+  waiting: Schema.Record({ key: Schema.String, value: Schema.Array(Schema.String) }),
+  /** The messages whose plan is kept: no model is asked for them again. */
+  planned: Schema.Array(Schema.String),
+  /** The messages that were given up on, all in the default tenant. */
+  parked: Schema.Array(Schema.String),
+  /** The lines that have a next place, each with the place of its next message. */
+  lines: Schema.Array(Schema.Struct({ viewer: Named, session: Schema.String, next: Schema.Int }))
+})
+
+const Answer = Schema.Struct({ system: Schema.String, user: Schema.String, answer: Schema.String })
+
+/** What a generation's files mean. `vault` is what `Observed.observe` answers, as JSON. */
+export const Expected = Schema.Struct({
+  /** Epoch ms: when the release looked at the files. */
+  now: Schema.Int,
+  vault: Schema.Unknown,
+  outboxes: Schema.Array(Outbox),
+  runs: Schema.Array(Schema.Struct({
+    runId: Schema.String,
+    /** As its author wrote it: the defaults are the code's. */
+    memory: Schema.Record({ key: Schema.String, value: Schema.Unknown }),
+    instructionFiles: Schema.Record({ key: Schema.String, value: Schema.Unknown }),
+    hash: Schema.String,
+    turn: Schema.Int,
+    cursor: Schema.Int
+  })),
+  /** In the order in which they were recorded. */
+  cassette: Schema.Array(Answer)
+})
+export type Expected = typeof Expected.Type
+const Text = Schema.parseJson(Expected)
+
+export const expectedOf = (name: string): Expected =>
+  Schema.decodeSync(Text)(fs.readFileSync(path.join(home, name, "expected.json"), "utf8"))
+
+/** The bytes of every file below a folder, by path with `/`. A lock is no data. */
+export const read = (root: string): Readonly<Record<string, Buffer>> =>
+  Object.fromEntries(
+    fs.readdirSync(root, { recursive: true, encoding: "utf8" }).sort()
+      .filter((name) => fs.statSync(path.join(root, name)).isFile() && path.basename(name) !== "lock")
+      .map((name) => [name.split(path.sep).join("/"), fs.readFileSync(path.join(root, name))])
+  )
+
+/** Bytes; longer texts are deflated. */
+const long = 4_096
+
+const encode = (bytes: Buffer): typeof Files.Type[string] => {
+  const text = bytes.toString("utf8")
+  return bytes.length < long && Buffer.from(text).equals(bytes)
+    ? text
+    : { deflated: deflateRawSync(bytes, { level: 9 }).toString("base64") }
+}
+
+const decode = (content: typeof Files.Type[string]): Buffer =>
+  typeof content === "string" ? Buffer.from(content) : inflateRawSync(Buffer.from(content.deflated, "base64"))
+
+/** A copy of the generation's files in a folder of its own, last changed at `now`; gone with the scope. */
+export const copy = (name: string, now: number) =>
+  Effect.tap(place, (root) =>
+    Effect.sync(() => {
+      const files = Schema.decodeSync(Files)(fs.readFileSync(path.join(home, name, "files.json"), "utf8"))
+      for (const [file, content] of Object.entries(files)) {
+        const target = path.join(root, file)
+        fs.mkdirSync(path.dirname(target), { recursive: true })
+        fs.writeFileSync(target, decode(content))
+        fs.utimesSync(target, now / 1_000, now / 1_000)
+      }
+    }))
+
+/** Keeps a folder as a generation's files. */
+export const writeFiles = (name: string, root: string): void => {
+  fs.mkdirSync(path.join(home, name), { recursive: true })
+  const files = Object.fromEntries(Object.entries(read(root)).map(([file, bytes]) => [file, encode(bytes)]))
+  fs.writeFileSync(path.join(home, name, "files.json"), `${JSON.stringify(files, null, 1)}\n`)
+}
+
+export const writeExpected = (name: string, expected: Expected): void =>
+  fs.writeFileSync(path.join(home, name, "expected.json"), `${Schema.encodeSync(Text)(expected)}\n`)

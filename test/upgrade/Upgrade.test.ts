@@ -1,0 +1,134 @@
+/** What an earlier release wrote to disk opens under this one, and means the same. */
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import * as TestClock from "effect/TestClock"
+import * as path from "node:path"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemorySpec from "../../src/harness/MemorySpec.ts"
+import type * as Outbox from "../../src/harness/Outbox.ts"
+import * as Resume from "../../src/harness/Resume.ts"
+import * as Completion from "../../src/host/Completion.ts"
+import * as Boxes from "../harness/Outboxes.ts"
+import { opened } from "../vault/Place.ts"
+import { all, copy, type Expected, expectedOf, viewerOf } from "./Generation.ts"
+import { observe } from "./Observed.ts"
+
+/** A law about each generation, on a copy of its files at the time at which they were written. */
+const law = (
+  title: string,
+  check: (root: string, expected: Expected) => Effect.Effect<void, unknown, Scope.Scope>
+) => {
+  for (const name of all()) {
+    it.scoped(`${title} (${name})`, () =>
+      Effect.gen(function*() {
+        const expected = expectedOf(name)
+        yield* TestClock.setTime(expected.now)
+        yield* check(yield* copy(name, expected.now), expected)
+      }))
+  }
+}
+
+/** How often each text is remembered in a tenant. */
+const counts = (remembered: ReadonlyArray<string>, texts: ReadonlyArray<string>) =>
+  texts.map((text) => [text, remembered.filter((body) => body === text.slice(0, 50)).length])
+const once = (texts: ReadonlyArray<string>) => texts.map((text) => [text, 1])
+
+describe("an upgrade", () => {
+  it("is tested with at least one generation", () => assert.isNotEmpty(all()))
+
+  law(
+    "leaves every answer of a vault as it was, at the first opening and at the second",
+    (root, { vault: before }) =>
+      Effect.gen(function*() {
+        for (let opening = 0; opening < 2; opening++) {
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { store, vault } = yield* opened(path.join(root, "vault"))
+            assert.deepStrictEqual(yield* observe(store, vault), before)
+          }))
+        }
+      })
+  )
+
+  law(
+    "drains each message of an outbox once, and what was given up on when it is released",
+    (root, { outboxes }) =>
+      Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
+        Effect.gen(function*() {
+          const model = Boxes.model()
+          const session = (
+            use: (outbox: Outbox.Service) => Effect.Effect<void, unknown>,
+            drained: ReadonlyArray<string>
+          ) =>
+            Effect.scoped(Effect.gen(function*() {
+              const { store } = yield* opened(path.join(root, folder))
+              const outbox = yield* Boxes.opened(store, model, {
+                trigger: Boxes.never,
+                ...(scope && { options: { scope } })
+              })
+              yield* outbox.flush
+              yield* use(outbox)
+              for (const [tenant, texts] of Object.entries(waiting)) {
+                const expected = tenant === "default" ? [...texts, ...drained] : texts
+                assert.deepStrictEqual(counts(yield* Boxes.remembered(store, tenant), expected), once(expected))
+              }
+            }))
+
+          for (let opening = 0; opening < 2; opening++) {
+            yield* session((outbox) =>
+              Effect.gen(function*() {
+                assert.deepInclude(yield* outbox.status, { waiting: 0, parked: parked.length })
+              }), [])
+          }
+          yield* session((outbox) =>
+            Effect.gen(function*() {
+              assert.strictEqual(yield* outbox.release, parked.length)
+              yield* outbox.flush
+              assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 0 })
+            }), parked)
+          const asked = model.calls.flat().map((text) => text.slice(0, 50))
+          const unplanned = [...Object.values(waiting).flat(), ...parked].filter((text) => !planned.includes(text))
+          assert.deepStrictEqual(asked.toSorted(), unplanned.toSorted())
+          yield* session((outbox) =>
+            Effect.forEach(lines, ({ next, session, viewer }) =>
+              Effect.gen(function*() {
+                const line = viewerOf(viewer)
+                if (Viewer.isSystem(line)) return assert.fail("the library has no lines")
+                assert.strictEqual(yield* outbox.append(line, session, [Message.user("One more.")]), next)
+              }), { discard: true }), parked)
+        }), { discard: true })
+  )
+
+  law(
+    "resumes a checkpoint under the spec it was saved with, whose hash is what it was",
+    (root, { runs }) =>
+      Effect.gen(function*() {
+        const { resume } = yield* Resume.Resume
+        assert.isNotEmpty(runs)
+        for (const { cursor, hash, instructionFiles, memory, runId, turn } of runs) {
+          const spec = {
+            memory: new MemorySpec.MemorySpec(memory as MemorySpec.Input), // as its author wrote it
+            instructionFiles: new MemorySpec.InstructionFilesConfig(instructionFiles)
+          }
+          assert.strictEqual(MemorySpec.hashSpec(spec), hash)
+          const checkpoint = Option.getOrUndefined(yield* resume(runId, spec))
+          assert.deepInclude(checkpoint, { runId, hash, turn, cursor })
+        }
+      }).pipe(
+        Effect.provide(Resume.layer({ directory: path.join(root, "runs") }).pipe(Layer.provide(NodeContext.layer)))
+      )
+  )
+
+  law("replays a cassette, answer by answer", (root, { cassette }) =>
+    Effect.gen(function*() {
+      const { complete } = yield* Completion.Completion
+      assert.isNotEmpty(cassette)
+      for (const { answer, ...prompt } of cassette) assert.strictEqual(yield* complete(prompt), answer)
+    }).pipe(
+      Effect.provide(Completion.layerReplay(path.join(root, "cassette.jsonl")).pipe(Layer.provide(NodeContext.layer)))
+    ))
+})
