@@ -35,9 +35,19 @@ interface Issue {
 
 const validate = <A, I>(schema: Schema.Schema<A, I>, input: A) =>
   Either.mapLeft(
-    Schema.validateEither(schema, { errors: "all" })(input),
+    validatorOf(schema)(input),
     (error): ReadonlyArray<Issue> => ParseResult.ArrayFormatter.formatErrorSync(error)
   )
+
+type Validator = (input: unknown) => Either.Either<unknown, ParseResult.ParseError>
+/** Making a validator takes four times as long as using it. */
+const validators = new WeakMap<object, Validator>()
+const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
+  const known = validators.get(schema)
+  const validator = known ?? Schema.validateEither(schema, { errors: "all" })
+  if (known === undefined) validators.set(schema, validator)
+  return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // made from this very schema
+}
 
 const refuse = (op: string, input: unknown, issues: ReadonlyArray<Issue>): MemoryError.MemoryError => {
   const [first = "not valid", ...rest] = issues.map(({ message, path }) =>

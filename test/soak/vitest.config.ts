@@ -3,7 +3,11 @@ import { defineConfig } from "vitest/config"
 
 export default defineConfig({
   test: {
-    include: ["test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap}.test.ts", "test/contract/Federated.test.ts"],
+    include: [
+      "test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap}.test.ts",
+      "test/contract/{MemoryStore,Federated,naughty}.test.ts",
+      "test/{domain/JsonText,ranking/Tokenizer}.test.ts"
+    ],
     env: { SOAK: "1" },
     maxWorkers: 2, // the longest two beside each other
     minWorkers: 1,

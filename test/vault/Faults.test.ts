@@ -182,8 +182,7 @@ describe("a disk that fails", () => {
               assert.deepStrictEqual(left, [])
               fs.rmSync(root, { recursive: true })
             }
-          }),
-        60_000
+          })
       )
     }
 
@@ -274,8 +273,7 @@ describe("vectors on a disk that fails", () => {
               }
             }))
           }
-        }),
-      60_000
+        })
     )
   }
 })

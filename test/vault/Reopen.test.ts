@@ -177,8 +177,7 @@ describe("a vault reopened", () => {
         fs.writeFileSync(sidecar(root, "snapshot"), whole)
         assert.strictEqual(yield* state(root), before)
         assert.isTrue(whole.equals(fs.readFileSync(sidecar(root, "snapshot"))), "ours")
-      }),
-    60_000
+      })
   )
 
   it.scopedLive("what is a double is asked of the kinds that are, not of those of the snapshot", () =>
@@ -231,7 +230,7 @@ describe("a vault reopened", () => {
           assert.strictEqual(yield* state(root), before)
           assert.isFalse(fs.existsSync(path.join(root, "../escaped.md")))
         }
-      }), 60_000)
+      }))
   }
 
   it.scopedLive("of a newer format is unsupported, and nothing of it is touched", () =>
