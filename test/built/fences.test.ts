@@ -59,12 +59,12 @@ next()
 `
 const programs = fences.filter(({ isTest }) => !isTest).map(({ name }) => compiled(name))
 writeFileSync(join(path, "runner.mjs"), runner)
-const together = problems.length > 0 ? "" : run(
+const together = problems.length > 0 ? { output: "" } : await run(
   join(path, "runner.mjs"),
   elsewhere(),
   ...programs.flatMap((program) => [elsewhere(), program])
-).output
-const ran = new Set(Array.from(together.matchAll(/^ran (.+)$/gm), ([, program]) => program))
+)
+const ran = new Set(Array.from(together.output.matchAll(/^ran (.+)$/gm), ([, program]) => program))
 
 describe("fences", () => {
   it("are there, and compile", () => {
@@ -72,9 +72,9 @@ describe("fences", () => {
     assert.deepStrictEqual(problems, [])
   })
 
-  it.each(fences.filter(({ isTest }) => !isTest))("$title runs, and says the truth", ({ name }) => {
+  it.each(fences.filter(({ isTest }) => !isTest))("$title runs, and says the truth", async ({ name }) => {
     if (ran.has(compiled(name))) return
-    const { code, output } = run(compiled(name), elsewhere()) // by itself: what did not run together says why
+    const { code, output } = await run(compiled(name), elsewhere()) // by itself: what did not run together says why
     assert.strictEqual(code, 0, output)
   })
 
