@@ -1,17 +1,36 @@
 import { availableParallelism } from "node:os"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+import { BaseSequencer, type TestSpecification } from "vitest/node"
 
 const src = (path: string) => fileURLToPath(new URL(`./src/${path}`, import.meta.url))
 
 /** `src` sees the sources. `built` sees what is published: `effect-memory` is `dist`, by the package's own exports. */
+/** The small files with the long runs. Vitest begins with the largest file, and would end with one of these by itself. */
+const long = /\/test\/(?:contract|vault\/(?:Kill|Crowd|Outbox|Faults|Reopen))/
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: Array<TestSpecification>): Promise<Array<TestSpecification>> {
+    const sorted = await super.sort(files)
+    return [
+      ...sorted.filter(({ moduleId }) => long.test(moduleId)),
+      ...sorted.filter(({ moduleId }) => !long.test(moduleId))
+    ]
+  }
+}
+
+/** Ends a test that hangs. No law is about time: a machine at load 20 takes twenty times as long, and passes. */
+const hangs = 600_000
+
 export default defineConfig({
   test: {
-    testTimeout: 30_000,
-    maxWorkers: Math.max(2, availableParallelism() - 1), // the default leaves one of two cores idle
+    testTimeout: hangs,
+    hookTimeout: hangs,
+    maxWorkers: availableParallelism() + 1, // some worker always waits, for a timer, a disk or a child
     minWorkers: 1,
     // no module of ours keeps a state, and loading all of them for each file took a third of the time
     isolate: false,
+    sequence: { sequencer: LongestFirst },
     projects: [
       {
         resolve: {
@@ -25,15 +44,16 @@ export default defineConfig({
           name: "src",
           include: ["test/**/*.test.ts"],
           exclude: ["test/.fences/**", "test/built/**"],
-          testTimeout: 30_000
+          testTimeout: hangs,
+          hookTimeout: hangs
         }
       },
       {
         test: {
           name: "built",
           include: ["test/built/*.test.ts", "examples/c-test.ts", "examples/e-own-store.ts"],
-          testTimeout: 120_000,
-          hookTimeout: 120_000
+          testTimeout: hangs,
+          hookTimeout: hangs
         }
       }
     ]

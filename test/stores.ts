@@ -12,6 +12,7 @@ import * as Faulty from "../src/storage/MemoryStore/Faulty.ts"
 import * as Federated from "../src/storage/MemoryStore/Federated.ts"
 import * as Markdown from "../src/storage/MemoryStore/Markdown.ts"
 import * as Overlay from "../src/storage/MemoryStore/Overlay.ts"
+import { times } from "./vault/Program.ts"
 
 /** Somebody's own: no more than a store must have. */
 const shelf = Layer.effect(
@@ -59,6 +60,13 @@ export const stores = {
     main: { layer: MemoryStore.layerInMemory, writable: true }
   })
 } satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>
+
+/**
+ * The sorts that ask other stores for each answer. Here they are held to fewer random courses than the rest; the soak
+ * tries them all.
+ */
+export const composed: ReadonlySet<string> = new Set(["overlay on memory", "overlay on shelf", "federated"])
+export const coursesOfComposed = times(12, 40)
 
 /** Another of a sort, or what only hands on: for the contract alone. */
 export const others = {

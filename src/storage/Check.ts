@@ -1,6 +1,7 @@
 /** What comes in, held against its Schema: a `MemoryError` that says what is wrong with it, and nothing else happens. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import type * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { JsonObject } from "../domain/Payload.ts"
@@ -26,7 +27,17 @@ export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: Jso
   })
 
 const validate = <A, I>(schema: Schema.Schema<A, I>, input: A) =>
-  Either.mapLeft(Schema.validateEither(schema, { errors: "all" })(input), SchemaIssues.of)
+  Either.mapLeft(validatorOf(schema)(input), SchemaIssues.of)
+
+type Validator = (input: unknown) => Either.Either<unknown, ParseResult.ParseError>
+/** Validators by schema: making one takes four times as long as using it. */
+const validators = new WeakMap<object, Validator>()
+const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
+  const known = validators.get(schema)
+  const validator = known ?? Schema.validateEither(schema, { errors: "all" })
+  if (known === undefined) validators.set(schema, validator)
+  return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // made from this very schema
+}
 
 const refuse = (
   op: string,

@@ -1,5 +1,6 @@
 /** A law of stores: a title that says it, and the check that holds a store to it. Knows nothing of any one store. */
 import { assert } from "@effect/vitest"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type * as MemoryError from "../domain/MemoryError.ts"
@@ -16,6 +17,14 @@ export interface Law {
   /** Of an empty store, under a `TestClock`; fails or dies where the law is broken. */
   readonly check: Check
 }
+
+/**
+ * The number of random courses of events that a property tries. Default: 40, and 6 on a durable store, which takes its
+ * time.
+ */
+export class Courses extends Context.Reference<Courses>()("@memory/testing/Courses", {
+  defaultValue: (): number | undefined => undefined
+}) {}
 
 export const law = (title: string, check: Check): Law => ({ title, check })
 

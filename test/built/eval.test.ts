@@ -39,8 +39,8 @@ const broken = (file: string, content: string): string => {
 }
 
 describe("npm run eval", () => {
-  it("measures what was worked out by hand: by conversation, by grade, without what nobody can find", () => {
-    const { code, output } = evaluate(collection, "--exclude-category", "5", "--json")
+  it("measures what was worked out by hand: by conversation, by grade, without what nobody can find", async () => {
+    const { code, output } = await evaluate(collection, "--exclude-category", "5", "--json")
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(result(output), expected)
     assert.match(output, /^category +recall@5 +recall@10 +recall@20 +ndcg@10 +mrr +queries$/m)
@@ -49,17 +49,17 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no person looks on
   })
 
-  it("a category that is not excluded counts", () => {
-    const { output } = evaluate(collection, "--json")
+  it("a category that is not excluded counts", async () => {
+    const { output } = await evaluate(collection, "--json")
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((5.5 / 8).toFixed(9)) })
   })
 
-  it("a vault answers the same", () => {
-    const { output } = evaluate(collection, "--exclude-category", "5", "--store", "vault", "--json")
+  it("a vault answers the same", async () => {
+    const { output } = await evaluate(collection, "--exclude-category", "5", "--store", "vault", "--json")
     assert.deepStrictEqual(result(output), expected)
   })
 
-  it("hybrid finds by vector what shares no word with the question", () => {
+  it("hybrid finds by vector what shares no word with the question", async () => {
     const folder = elsewhere()
     writeFileSync(
       join(folder, "docs.jsonl"),
@@ -67,10 +67,10 @@ describe("npm run eval", () => {
     )
     writeFileSync(join(folder, "queries.jsonl"), "{\"id\": \"q\", \"text\": \"cats\"}")
     writeFileSync(join(folder, "qrels.tsv"), "q\tdog\t1")
-    const mrr = (...args: ReadonlyArray<string>) => result(evaluate(folder, "--json", ...args).output)
-    assert.deepInclude(mrr(), { mrr: 0 })
-    assert.deepInclude(mrr("--embedder", "words"), { mrr: 1 })
-    assert.deepInclude(mrr("--embedder", "words", "--store", "vault"), { mrr: 1 })
+    const mrr = async (...args: ReadonlyArray<string>) => result((await evaluate(folder, "--json", ...args)).output)
+    assert.deepInclude(await mrr(), { mrr: 0 })
+    assert.deepInclude(await mrr("--embedder", "words"), { mrr: 1 })
+    assert.deepInclude(await mrr("--embedder", "words", "--store", "vault"), { mrr: 1 })
   })
 
   it.each<readonly [saying: string, args: ReadonlyArray<string>]>([
@@ -90,15 +90,15 @@ describe("npm run eval", () => {
     ["no document of conversation c", [
       broken("queries.jsonl", "{\"id\": \"first\", \"conv\": \"c\", \"text\": \"x\"}")
     ]]
-  ])("what is wrong is said, with exit code 2: %s", (saying, args) => {
-    const { code, output } = evaluate(...args)
+  ])("what is wrong is said, with exit code 2: %s", async (saying, args) => {
+    const { code, output } = await evaluate(...args)
     assert.strictEqual(code, 2, output)
     assert.include(output, saying)
     assert.notMatch(output, /^ +at /m)
   })
 
-  it("--help says how", () => {
-    const { code, output } = evaluate("--help")
+  it("--help says how", async () => {
+    const { code, output } = await evaluate("--help")
     assert.strictEqual(code, 0)
     assert.include(output, "npm run eval -- DIR")
   })

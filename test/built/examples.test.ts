@@ -54,56 +54,56 @@ const problems = compile(path, {
 describe("examples", () => {
   it("compile, and code that forgets for whom it acts does not", () => assert.deepStrictEqual(problems, []))
 
-  it("a: what was put is found, with a score, and found again by the next process", () => {
+  it("a: what was put is found, with a score, and found again by the next process", async () => {
     const cwd = elsewhere()
-    const first = run(join(path, "a-first.js"), cwd)
+    const first = await run(join(path, "a-first.js"), cwd)
     assert.deepStrictEqual(first, { code: 0, output: "1.00 Drinks tea, never coffee.\n" })
-    assert.deepStrictEqual(run(join(path, "a-first.js"), cwd), first)
+    assert.deepStrictEqual(await run(join(path, "a-first.js"), cwd), first)
   })
 
-  it("b: a harness remembers, and the next process goes on with the next turn", () => {
+  it("b: a harness remembers, and the next process goes on with the next turn", async () => {
     const cwd = elsewhere()
     const checkpoint = () => JSON.parse(readFileSync(join(cwd, ".memory/runs/run-run-7.json"), "utf8"))
-    const first = run(join(path, "b-harness.js"), cwd)
+    const first = await run(join(path, "b-harness.js"), cwd)
     assert.strictEqual(first.code, 0, first.output)
     assert.include(first.output, "memory_written")
     assert.notInclude(first.output, "Deploys are frozen on Fridays.") // events carry no texts
     assert.deepInclude(checkpoint(), { runId: "run-7", turn: 0, cursor: 1 })
-    const second = run(join(path, "b-harness.js"), cwd)
+    const second = await run(join(path, "b-harness.js"), cwd)
     assert.strictEqual(second.code, 0, second.output)
     assert.deepInclude(checkpoint(), { runId: "run-7", turn: 1, cursor: 1 })
   })
 
   it.each(["b-secret.js", "b-secret-elsewhere.js"])(
     "%s: a plugin denies a key, whatever fibre the tool is called from",
-    (program) => {
-      const { code, output } = run(join(path, program), elsewhere())
+    async (program) => {
+      const { code, output } = await run(join(path, program), elsewhere())
       assert.notStrictEqual(code, 0)
       assert.include(output, "that looks like a key")
       assert.notInclude(output, "memory_written")
     }
   )
 
-  it("d: a conversation is planned, remembered and recalled, offline", () => {
-    const { code, output } = run(join(path, "d-pipeline.js"), elsewhere())
+  it("d: a conversation is planned, remembered and recalled, offline", async () => {
+    const { code, output } = await run(join(path, "d-pipeline.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     const [plan, open, ...block] = output.trim().split("\n")
     assert.deepStrictEqual([plan, open, block.at(-1)], ["would change 1", "<memory>", "</memory>"])
     assert.include(block, "Ada moved to Lisbon")
   })
 
-  it("f: three users ask at once, nothing waits on, and an idle trigger of ten minutes holds nobody", () => {
+  it("f: three users ask at once, nothing waits on, and an idle trigger of ten minutes holds nobody", async () => {
     const cwd = elsewhere()
     const asked = "2 tools, 0 left out\nWhat did I plan for Friday?\n\n\n"
     for (let again = 0; again < 2; again++) {
-      assert.deepStrictEqual(run(join(path, "f-automatic.js"), cwd), { code: 0, output: asked.repeat(3) })
+      assert.deepStrictEqual(await run(join(path, "f-automatic.js"), cwd), { code: 0, output: asked.repeat(3) })
     }
     assert.notInclude(read(join(cwd, "notes")), "Friday")
   })
 
-  it("automatic: a week of memory, one day of which ends with a crash, in sixty lines at most", () => {
+  it("automatic: a week of memory, one day of which ends with a crash, in sixty lines at most", async () => {
     assert.isAtMost(source("automatic.ts").split("\n").length, 60)
-    const { code, output } = run(join(path, "automatic.js"), elsewhere())
+    const { code, output } = await run(join(path, "automatic.js"), elsewhere())
     assert.strictEqual(code, 0)
     assert.include(output, "(dead)\n\ntuesday, with 4 messages left over from before\n")
     assert.include(output, "What should I not bake for Mia?\n  agent  My daughter Mia is allergic to peanuts.\n")
@@ -112,10 +112,13 @@ describe("examples", () => {
     assert.match(output.split("in Porto?")[1]!, /I moved to Porto in May\./)
   })
 
-  it("g: a persona's second turn remembers the first", () => {
+  it("g: a persona's second turn remembers the first", async () => {
     const replies = ["Back already! How was the lake?", "You swam across? Ada!"]
-    assert.deepStrictEqual(run(join(path, "g-persona.js"), elsewhere()), { code: 0, output: `${replies.join("\n")}\n` })
-    const { code, output } = run(join(path, "g-blocks.js"), elsewhere())
+    assert.deepStrictEqual(await run(join(path, "g-persona.js"), elsewhere()), {
+      code: 0,
+      output: `${replies.join("\n")}\n`
+    })
+    const { code, output } = await run(join(path, "g-blocks.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     const [before, after] = output.split(replies[0]!, 2).length === 2 ? output.split(/^Back already.*\n/m) : []
     assert.strictEqual(before?.trim(), "")
@@ -125,12 +128,12 @@ describe("examples", () => {
     )
   })
 
-  it("i: a kind of one's own is stored, queried by its data and changed", () => {
-    assert.deepStrictEqual(run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
+  it("i: a kind of one's own is stored, queried by its data and changed", async () => {
+    assert.deepStrictEqual(await run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
   })
 
-  it("j: what one customer's conversation writes no other customer sees, and a missing id opens nothing", () => {
-    const { code, output } = run(join(path, "j-customers.js"), elsewhere())
+  it("j: what one customer's conversation writes no other customer sees, and a missing id opens nothing", async () => {
+    const { code, output } = await run(join(path, "j-customers.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [
       "alice may write to \"enum\":[\"user\"]",

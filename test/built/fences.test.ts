@@ -3,7 +3,7 @@
  * and runs, and each `expression // => value` in it holds. One that imports the testing library is a test.
  */
 import { assert, describe, it } from "@effect/vitest"
-import { readdirSync, readFileSync } from "node:fs"
+import { readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { basename, join } from "node:path"
 import { compile, elsewhere, folder, root, run } from "./programs.ts"
 
@@ -37,14 +37,44 @@ const path = folder("fences")
 const problems = compile(path, Object.fromEntries(fences.map(({ code, name }) => [name, code])))
 const compiled = (name: string) => join(path, name.replace(/\.ts$/, ".js"))
 
+/**
+ * Runs programs one after the other in one process, since loading the library takes longer than any of them: each in a
+ * folder of its own, to the end of all it started. Prints one line for each, and ends at the first that fails.
+ */
+const runner = `import { pathToFileURL } from "node:url"
+const programs = process.argv.slice(2)
+const next = async () => {
+  if (process.exitCode) return
+  const [folder, program] = programs.splice(0, 2)
+  if (program === undefined) return
+  process.chdir(folder)
+  await import(pathToFileURL(program).href)
+  process.once("beforeExit", () => {
+    if (process.exitCode) return
+    console.log("\\nran " + program)
+    next()
+  })
+}
+next()
+`
+const programs = fences.filter(({ isTest }) => !isTest).map(({ name }) => compiled(name))
+writeFileSync(join(path, "runner.mjs"), runner)
+const together = problems.length > 0 ? { output: "" } : await run(
+  join(path, "runner.mjs"),
+  elsewhere(),
+  ...programs.flatMap((program) => [elsewhere(), program])
+)
+const ran = new Set(Array.from(together.output.matchAll(/^ran (.+)$/gm), ([, program]) => program))
+
 describe("fences", () => {
   it("are there, and compile", () => {
     assert.isAbove(fences.length, 3)
     assert.deepStrictEqual(problems, [])
   })
 
-  it.each(fences.filter(({ isTest }) => !isTest))("$title runs, and says the truth", ({ name }) => {
-    const { code, output } = run(compiled(name), elsewhere())
+  it.each(fences.filter(({ isTest }) => !isTest))("$title runs, and says the truth", async ({ name }) => {
+    if (ran.has(compiled(name))) return
+    const { code, output } = await run(compiled(name), elsewhere()) // by itself: what did not run together says why
     assert.strictEqual(code, 0, output)
   })
 

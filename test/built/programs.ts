@@ -1,8 +1,10 @@
 /** Programs written to a folder within the package, where `effect-memory` is the package itself: compiled and run. */
-import { spawnSync } from "node:child_process"
+import { spawn, spawnSync } from "node:child_process"
+import { once } from "node:events"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { dirname, join, relative } from "node:path"
+import { text } from "node:stream/consumers"
 
 export const root = join(import.meta.dirname, "../..")
 
@@ -40,12 +42,13 @@ export interface Ran {
   readonly output: string
 }
 
-/** In a process of its own. */
-export const run = (program: string, cwd: string, ...args: ReadonlyArray<string>): Ran => {
-  const { status, stderr, stdout } = spawnSync(process.execPath, [program, ...args], {
+/** Runs a program in a process of its own. Not synchronously: a worker that answers nobody for a minute fails its run. */
+export const run = async (program: string, cwd: string, ...args: ReadonlyArray<string>): Promise<Ran> => {
+  const child = spawn(process.execPath, [program, ...args], {
     cwd,
-    encoding: "utf8",
+    stdio: ["ignore", "pipe", "pipe"],
     env: { PATH: process.env["PATH"], HOME: process.env["HOME"] }
   })
-  return { code: status, output: stdout + stderr }
+  const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")])
+  return { code, output: stdout + stderr }
 }

@@ -9,11 +9,12 @@ cpSync(join(root, "dist-examples"), join(place, "dist-examples"), { recursive: t
 cpSync(join(root, "examples/AGENTS.md"), join(place, "examples/AGENTS.md"))
 cpSync(join(root, "AGENTS.md"), join(place, "AGENTS.md"))
 
-const start = (...args: ReadonlyArray<string>): Ran => run(join(place, "dist-examples/main.js"), place, ...args)
+const start = (...args: ReadonlyArray<string>): Promise<Ran> =>
+  run(join(place, "dist-examples/main.js"), place, ...args)
 
 describe("npm start", () => {
-  it("tells the whole story: seeded, remembered, limited, forgotten, resumed, recalled, refused", () => {
-    const { code, output } = start()
+  it("tells the whole story: seeded, remembered, limited, forgotten, resumed, recalled, refused", async () => {
+    const { code, output } = await start()
     assert.strictEqual(code, 0, output)
     for (
       const part of [
@@ -37,12 +38,12 @@ describe("npm start", () => {
     assert.notInclude(output, "\u001b[") // no person looks on
   })
 
-  it("again and again: says what was there already, and adds nothing", () => {
+  it("again and again: says what was there already, and adds nothing", async () => {
     const records = () =>
       readdirSync(join(place, ".memory"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".md"))
         .filter((file) => !file.startsWith(".")).sort()
     const before = records()
-    const { code, output } = start()
+    const { code, output } = await start()
     assert.strictEqual(code, 0, output)
     assert.match(output, /goes on after turn 4/)
     assert.match(output, /resumed after turn 8/)
@@ -51,22 +52,22 @@ describe("npm start", () => {
     assert.deepStrictEqual(records(), before)
   })
 
-  it("takes a folder: the chain of its tree, and nothing from outside", () => {
+  it("takes a folder: the chain of its tree, and nothing from outside", async () => {
     const tree = elsewhere()
     mkdirSync(join(tree, ".git"))
     mkdirSync(join(tree, "deep/er"), { recursive: true })
     writeFileSync(join(tree, "AGENTS.md"), "Be kind.")
     writeFileSync(join(tree, "deep/er/CLAUDE.md"), "Be thorough.")
     symlinkSync("/etc/hostname", join(tree, "deep/AGENTS.md"))
-    const { code, output } = start(join(tree, "deep/er"))
+    const { code, output } = await start(join(tree, "deep/er"))
     assert.strictEqual(code, 0, output)
     assert.match(output, /\(repo root\) +AGENTS\.md .*created[^]*deep\/er +CLAUDE\.md .*created/)
     assert.match(output, /deep\/AGENTS\.md leads out of the root/)
     assert.match(output, /resumed after turn 4/)
   })
 
-  it("says so where there is no such folder", () => {
-    const { code, output } = start(join(place, "nowhere"))
+  it("says so where there is no such folder", async () => {
+    const { code, output } = await start(join(place, "nowhere"))
     assert.strictEqual(code, 1)
     assert.match(output, /there is no folder .*nowhere/)
   })

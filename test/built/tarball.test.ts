@@ -92,7 +92,7 @@ describe("the tarball", () => {
     }
   })
 
-  it("type-checks what uses it, to the last declaration, and runs", () => {
+  it("type-checks what uses it, to the last declaration, and runs", async () => {
     // the errors that h-viewer expects are there only where every type resolves
     assert.deepStrictEqual(
       compile(path, {
@@ -102,13 +102,13 @@ describe("the tarball", () => {
       }),
       []
     )
-    assert.deepStrictEqual(run(join(path, "a.js"), elsewhere()), {
+    assert.deepStrictEqual(await run(join(path, "a.js"), elsewhere()), {
       code: 0,
       output: "1.00 Drinks tea, never coffee.\n"
     })
   })
 
-  it("brings its word vectors, and its models and tools come by a subpath", () => {
+  it("brings its word vectors, and its models and tools come by a subpath", async () => {
     const program = `import { EmbeddingModel, LanguageModel } from "@effect/ai"
 import { NodeContext } from "@effect/platform-node"
 import { Console, Effect, Layer, Stream } from "effect"
@@ -144,7 +144,7 @@ const Host = Layer.mergeAll(MemoryToolkit.layerCompletion, Embedder.layerWordVec
 program.pipe(Effect.provide(Host), Effect.provide(Layer.merge(Model, NodeContext.layer)), Effect.runPromise)
 `
     assert.deepStrictEqual(compile(path, { "ai.ts": program }), [])
-    assert.deepStrictEqual(run(join(path, "ai.js"), elsewhere()), {
+    assert.deepStrictEqual(await run(join(path, "ai.js"), elsewhere()), {
       code: 0,
       output: "[\"tea\"] glove-100d-20k-1 true\n[\"tea\"]\n"
     })

@@ -2,7 +2,7 @@
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
-import { stores } from "../stores.ts"
+import { coursesOfComposed, stores } from "../stores.ts"
 import { times } from "../vault/Program.ts"
 
 const memory = { layer: MemoryStore.layerInMemory, writable: true }
@@ -12,7 +12,7 @@ const spread = Federated.layer({ a: memory, b: memory, c: memory }, {
   route: ({ kind }) => kind === "user" ? "b" : kind === "reference" ? "c" : "a"
 })
 
-MemoryStoreContract.suite("spread by kind", spread)
+MemoryStoreContract.suite("spread by kind", spread, { courses: coursesOfComposed })
 
 const mirrored = Federated.layer({
   copies: { layer: MemoryStore.layerInMemory, mirror: () => true },

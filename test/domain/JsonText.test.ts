@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { values } from "../../src/domain/JsonText.ts"
+import { times } from "../vault/Program.ts"
 
 const finds = (title: string, text: string, ...expected: ReadonlyArray<unknown>) =>
   it(title, () => assert.deepStrictEqual(values(text), expected))
@@ -69,7 +70,27 @@ describe("JsonText.values", () => {
     )
   })
 
-  // with time that grows with the square, one of these alone takes minutes
+  /** The number of characters that are looked at one by one; `values` looks through these two methods. */
+  const looks = (text: string): number => {
+    const { charAt, charCodeAt } = String.prototype
+    let count = 0
+    String.prototype.charAt = function(at) {
+      count++
+      return charAt.call(this, at)
+    }
+    String.prototype.charCodeAt = function(at) {
+      count++
+      return charCodeAt.call(this, at)
+    }
+    try {
+      values(text)
+      return count
+    } finally {
+      Object.assign(String.prototype, { charAt, charCodeAt })
+    }
+  }
+
+  const long = times(250_000, 1_000_000)
   it.each([
     "[",
     "{",
@@ -87,8 +108,11 @@ describe("JsonText.values", () => {
     "[x",
     "{\"a\":1}x[",
     "[[]"
-  ])("a megabyte of %j is read in linear time", (piece) => {
-    values(piece.repeat(1_000_000 / piece.length))
-    values(`${piece.repeat(1_000_000 / piece.length)} x ]}`)
+  ])(`${long} characters of %j are survived, and each is looked at a bounded number of times`, (piece) => {
+    for (const end of ["", " x ]}"]) {
+      values(piece.repeat(long / piece.length) + end)
+      const text = piece.repeat(20_000 / piece.length) + end
+      assert.isAtMost(looks(text), 12 * text.length)
+    }
   })
 })

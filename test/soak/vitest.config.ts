@@ -5,7 +5,8 @@ export default defineConfig({
   test: {
     include: [
       "test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap}.test.ts",
-      "test/contract/Federated.test.ts",
+      "test/contract/{MemoryStore,Federated,naughty}.test.ts",
+      "test/{domain/JsonText,ranking/Tokenizer}.test.ts",
       "test/scenarios/crowd.test.ts"
     ],
     env: { SOAK: "1" },

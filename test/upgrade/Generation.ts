@@ -35,7 +35,7 @@ export const Named = Schema.Union(
 export type Named = typeof Named.Type
 
 /** Sees all records of the tenant and, unlike the library, none of its internal rows. */
-export const everyone = (tenant: string): Viewer.Viewer => Viewer.make({ tenant, reach: "within" })
+export const everyone = (tenant: string): Viewer.Viewer => Viewer.everyone(tenant)
 
 export const viewerOf = (named: Named): Viewer.Any => {
   if ("system" in named) return Viewer.system(named.system)

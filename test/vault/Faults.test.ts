@@ -23,6 +23,8 @@ const codes = { ENOSPC: "Unknown", EIO: "Unknown", EACCES: "PermissionDenied" } 
 >
 type Code = keyof typeof codes
 const all = ["ENOSPC", "EIO", "EACCES"] as const
+/** Every so many calls of the disk, one fails; each of them, and with each code, in the soak. */
+const step = times(4, 1)
 
 /** As Node's own are made. */
 const failure = (code: Code, method: string, at: string): PlatformError =>
@@ -144,7 +146,7 @@ describe("a disk that fails", () => {
         () =>
           Effect.gen(function*() {
             const template = yield* filled
-            for (let at = 1, failed = true; failed; at += times(2, 1)) {
+            for (let at = 1, failed = true; failed; at += step) {
               const root = yield* place
               const code = only ?? all[at % 3]!
               fs.cpSync(template, root, { recursive: true })
@@ -182,15 +184,14 @@ describe("a disk that fails", () => {
               assert.deepStrictEqual(left, [])
               fs.rmSync(root, { recursive: true })
             }
-          }),
-        60_000
+          })
       )
     }
 
     it.scopedLive(`${only ?? "an error"} at every call of opening: a typed error and nothing harmed, or open`, () =>
       Effect.gen(function*() {
         const template = yield* filled
-        for (let at = 1, failed = true; failed; at += times(2, 1)) {
+        for (let at = 1, failed = true; failed; at += step) {
           const root = yield* place
           const code = only ?? all[at % 3]!
           fs.cpSync(template, root, { recursive: true })
@@ -208,7 +209,7 @@ describe("a disk that fails", () => {
 
     it.scopedLive(`${only ?? "an error"} at every call of making one: a typed error, and the next one makes it`, () =>
       Effect.gen(function*() {
-        for (let at = 1, failed = true; failed; at += times(2, 1)) {
+        for (let at = 1, failed = true; failed; at += step) {
           const root = path.join(yield* place, "vault")
           const code = only ?? all[at % 3]!
           const plan: Plan = { at, code, calls: 0 }
@@ -252,7 +253,7 @@ describe("vectors on a disk that fails", () => {
             yield* put(vault.store, draft("c", { id: c }))
             yield* attach(vault, hash)
           }))
-          for (let at = 1, failed = true; failed; at += times(2, 1)) {
+          for (let at = 1, failed = true; failed; at += step) {
             const root = yield* place
             const code = all[at % 3]!
             fs.cpSync(template, root, { recursive: true })
@@ -274,8 +275,7 @@ describe("vectors on a disk that fails", () => {
               }
             }))
           }
-        }),
-      60_000
+        })
     )
   }
 })

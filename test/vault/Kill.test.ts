@@ -86,8 +86,7 @@ describe("a writer killed at any moment", () => {
             else expected.set(name, version)
           }
         }
-      }).pipe(Effect.withRandom(Random.make("kill"))),
-    times(120_000, 1_800_000)
+      }).pipe(Effect.withRandom(Random.make("kill")))
   )
 })
 
@@ -126,8 +125,7 @@ describe("one who attaches vectors, killed at any moment", () => {
           }))
         }
         assert.isAbove(kept.size, 100)
-      }).pipe(Effect.withRandom(Random.make("embed"))),
-    times(120_000, 1_800_000)
+      }).pipe(Effect.withRandom(Random.make("embed")))
   )
 })
 

@@ -15,7 +15,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as Lock from "../../src/storage/MemoryStore/Markdown/Lock.ts"
-import { eventually, place } from "./Place.ts"
+import { place } from "./Place.ts"
 
 const timeout = Duration.millis(300)
 const file = (root: string) => path.join(root, ".effect-memory/lock")
@@ -32,6 +32,9 @@ const lockOf = (
   )
 
 const folder = Effect.tap(place, (root) => Effect.sync(() => fs.mkdirSync(path.join(root, ".effect-memory"))))
+
+/** One turn of the event loop, in which files are read and written. */
+const turn = Effect.promise(() => new Promise((done) => setImmediate(done)))
 
 /** A holder whose process stands still: its clock does not move, so its heart does not beat. */
 const paused = (lock: Lock.Lock) =>
@@ -57,7 +60,6 @@ describe("the lock of a vault", () => {
       fs.writeFileSync(file(root), "12345 0")
       const lock = yield* lockOf(root, "a")
       const mine = yield* Effect.fork(lock.withLock(lock.isOurs))
-      const turn = Effect.promise(() => new Promise((done) => setImmediate(done)))
       for (let millis = 0; millis < 295; millis += 5) {
         for (let turns = 0; turns < 5; turns++) yield* turn
         yield* TestClock.adjust("5 millis")
@@ -81,7 +83,7 @@ describe("the lock of a vault", () => {
       const theft = yield* thief.withLock(
         Deferred.succeed(stole, undefined).pipe(Effect.zipRight(Deferred.await(done)), Effect.zipRight(thief.isOurs))
       ).pipe(TestServices.provideLive, Effect.fork)
-      yield* TestServices.provideLive(Effect.timeout(Deferred.await(stole), "20 seconds"))
+      yield* Deferred.await(stole)
       assert.isFalse(yield* wakes)
       assert.isTrue(fs.existsSync(file(root)), "the thief's is still there")
       yield* Deferred.succeed(done, undefined)
@@ -89,17 +91,51 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scopedLive("is held by a heart that beats, however long the work takes", () =>
+  it.scoped("is held by a heart that beats, however long the work takes", () =>
     Effect.gen(function*() {
       const root = yield* folder
-      const [holder, other] = [yield* lockOf(root, "a"), yield* lockOf(root, "b")]
-      const beats = yield* holder.withLock(Effect.gen(function*() {
+      let looks = 0 // a look ends with a stat of the lock
+      const counting = Layer.effect(
+        FileSystem.FileSystem,
+        Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => ({
+          ...real,
+          stat: (name) => Effect.ensuring(real.stat(name), Effect.sync(() => name === file(root) && looks++))
+        }))
+      ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
+      const [holder, other] = [yield* lockOf(root, "a"), yield* lockOf(root, "b", counting)]
+      /** The clock moves on once the heart has beaten and the other has looked, so that no slow disk decides. */
+      const until = (done: () => boolean) => Effect.repeat(turn, { until: done })
+      const beats = () => Number(fs.readFileSync(file(root), "utf8").split(" ")[1])
+      const waiting = yield* holder.withLock(Effect.gen(function*() {
         const waiting = yield* Effect.fork(other.withLock(Effect.void))
-        yield* eventually("beats", Effect.sync(() => Number(fs.readFileSync(file(root), "utf8").split(" ")[1]) > 8))
+        yield* until(() => looks > 0)
+        for (let beat = 1; beat <= 9; beat++) {
+          const looked = looks
+          yield* TestClock.adjust("100 millis")
+          yield* until(() => beats() === beat && looks > looked)
+        }
         assert.isTrue(yield* holder.isOurs)
         return waiting
       }))
-      yield* Fiber.join(beats)
+      while ((yield* Fiber.poll(waiting))._tag === "None") {
+        yield* TestClock.adjust("5 millis")
+        yield* turn
+      }
+      yield* Fiber.join(waiting)
+    }))
+
+  it.scoped("left behind is taken, not given up on, by one that looks at it again long after its patience", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      fs.writeFileSync(file(root), "12345 0")
+      const lock = yield* lockOf(root, "a")
+      const mine = yield* Effect.fork(Effect.either(lock.withLock(lock.isOurs)))
+      for (let turns = 0; turns < 100; turns++) yield* turn // it has looked, and sleeps
+      while ((yield* Fiber.poll(mine))._tag === "None") {
+        yield* TestClock.adjust("1 minute")
+        yield* turn
+      }
+      assert.deepStrictEqual(yield* Fiber.join(mine), Either.right(true))
     }))
 
   it.scopedLive("that two find stale is stolen by one; the other puts back what it took by mistake", () =>
@@ -136,13 +172,13 @@ describe("the lock of a vault", () => {
           inside--
         }))
       const late = yield* Effect.fork(alone(slow, Effect.void))
-      yield* Effect.timeout(Deferred.await(looked), "20 seconds")
+      yield* Deferred.await(looked)
       yield* alone(
         quick,
         Effect.gen(function*() {
           const mine = fs.statSync(file(root)).ino
           yield* Deferred.succeed(goes, undefined)
-          yield* Effect.orDie(Effect.timeout(Deferred.await(gave), "20 seconds"))
+          yield* Deferred.await(gave)
           assert.strictEqual(fs.statSync(file(root)).ino, mine)
         })
       )

@@ -79,8 +79,7 @@ describe("an outbox killed at any moment", () => {
         const count = yield* onceEach(store, acknowledged)
         assert.isAbove(acknowledged.length, rounds * 3)
         yield* Effect.logInfo(`${rounds} kills, ${acknowledged.length} acknowledged, ${count} extracted, each once`)
-      }).pipe(Effect.withRandom(Random.make("outbox"))),
-    times(120_000, 1_800_000)
+      }).pipe(Effect.withRandom(Random.make("outbox")))
   )
 })
 
@@ -104,8 +103,7 @@ describe("two outboxes in two processes, one vault, the same lines", () => {
           assert.deepStrictEqual(yield* vault.issues, [])
           assert.strictEqual(yield* onceEach(store, acknowledged), acknowledged.length)
           assert.isAtLeast(acknowledged.length, 2 * 6 * turns)
-        }),
-      times(120_000, 1_800_000)
+        })
     )
   }
 })

@@ -177,8 +177,7 @@ describe("a vault reopened", () => {
         fs.writeFileSync(sidecar(root, "snapshot"), whole)
         assert.strictEqual(yield* state(root), before)
         assert.isTrue(whole.equals(fs.readFileSync(sidecar(root, "snapshot"))), "ours")
-      }),
-    60_000
+      })
   )
 
   it.scopedLive("what is a double is asked of the kinds that are, not of those of the snapshot", () =>
@@ -227,11 +226,11 @@ describe("a vault reopened", () => {
             assert.deepStrictEqual(yield* vault.issues, [])
             yield* store.forget(system, [id], { purge: true })
           }))
-          fs.writeFileSync(sidecar(root, name), new Uint8Array([0xff, 0xfe, 0x00]))
-          assert.strictEqual(yield* state(root), before)
           assert.isFalse(fs.existsSync(path.join(root, "../escaped.md")))
         }
-      }), 60_000)
+        fs.writeFileSync(sidecar(root, name), new Uint8Array([0xff, 0xfe, 0x00]))
+        assert.strictEqual(yield* state(root), before)
+      }))
   }
 
   it.scopedLive("of a newer format is unsupported, and nothing of it is touched", () =>

@@ -146,8 +146,7 @@ describe("the vectors of a vault", () => {
           assert.strictEqual(yield* right(store, texts), 3, `${name}, reopened`)
           assert.deepStrictEqual(yield* pending(store), [], name)
         }
-      }),
-    60_000
+      })
   )
 
   it.scopedLive("of names that look alike are two models', and no name leads out of the folder", () =>

@@ -2,14 +2,17 @@
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
+import * as Random from "effect/Random"
+import type * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
+import * as TestContext from "effect/TestContext"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import type { MemoryMutation } from "../../domain/MemoryMutation.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type { Service } from "../../storage/MemoryStore.ts"
 import { anyDraft } from "../Drafts.ts"
-import { type Law, law } from "../Law.ts"
+import { Courses, type Law, law } from "../Law.ts"
 import { listen } from "../Listener.ts"
 import * as Model from "../Model.ts"
 import * as Nearness from "../Nearness.ts"
@@ -34,13 +37,12 @@ export const laws: ReadonlyArray<Law> = [
   law(
     "whatever is done, by whomever, in whatever order: the answers are those of a plain model",
     (store, another) =>
-      Effect.forEach(sample(course(anything), runs(store)), (questions) =>
+      each(store, course(anything), (questions) =>
         Effect.gen(function*() {
           const store = yield* another
           const model = Model.make({ kinds: yield* MemoryKind.Kinds, history: store.capabilities.history })
           const { learn, resolve } = Question.minting()
           const past: Array<string> = []
-          yield* TestClock.setTime(0)
           for (const [tick, question] of questions) {
             if (tick > 0) yield* TestClock.adjust(tick) // each takes a turn of the event loop
             past.push(`+${tick} ${JSON.stringify(question.viewer)} ${question.text}`)
@@ -52,20 +54,19 @@ export const laws: ReadonlyArray<Law> = [
             )
             learn(answer)
           }
-        }).pipe(Effect.scoped), { discard: true })
+        }))
   ),
 
   law(
     "what a viewer does not see leaves no trace: all it is answered and told is that of a store that never held it",
     (store, another) =>
-      Effect.forEach(sample(isolated, runs(store)), ({ foreign, questions, viewer }) =>
+      each(store, isolated, ({ foreign, questions, viewer }) =>
         Effect.gen(function*() {
           const scope = Viewer.sees(viewer, "global") ? "global" : MemoryScope.normalise(viewer)
           const [crowded, alone] = [yield* another, yield* another]
           const [toldHere, toldThere] = [yield* listen(crowded, viewer, scope), yield* listen(alone, viewer, scope)]
           const [here, there] = [Question.minting(), Question.minting()]
           const past: Array<string> = []
-          yield* TestClock.setTime(0)
           for (const [n, [tick, question]] of questions.entries()) {
             if (tick > 0) yield* TestClock.adjust(tick) // each takes a turn of the event loop
             const stranger = foreign[n]
@@ -84,12 +85,28 @@ export const laws: ReadonlyArray<Law> = [
             )
           }
           assert.strictEqual(here.anonymous(yield* toldHere), there.anonymous(yield* toldThere))
-        }).pipe(Effect.scoped), { discard: true })
+        }))
   )
 ]
 
-/** A store on a disk takes its time. */
-const runs = ({ capabilities }: Service) => capabilities.durable ? 6 : 40
+/**
+ * Tries sampled courses of events, each with its own clock, randomness and scope. Several run beside each other, since a
+ * test clock waits for a real timer whenever it is moved.
+ */
+const each = <A>(
+  { capabilities }: Service,
+  arbitrary: FastCheck.Arbitrary<A>,
+  check: (course: A) => Effect.Effect<void, unknown, Scope.Scope>
+) =>
+  Effect.gen(function*() {
+    const courses = (yield* Courses) ?? (capabilities.durable ? 6 : 40)
+    yield* Effect.forEach(sample(arbitrary, courses).entries(), ([n, course]) =>
+      check(course).pipe(
+        Effect.scoped,
+        Effect.provide(TestContext.TestContext),
+        Effect.withRandom(Random.make(`effect-memory/testing ${n}`))
+      ), { concurrency: capabilities.durable ? 2 : 8, discard: true })
+  })
 
 const sample = <A>(arbitrary: FastCheck.Arbitrary<A>, numRuns: number) =>
   FastCheck.sample(arbitrary, { numRuns, seed: 2 })

@@ -10,7 +10,10 @@ await run(root, (store) =>
     for (let n = 0;; n++) {
       yield* say({ will: n })
       const draft = (word) => ({ scope, kind: "semantic", summary: `${name} ${n} ${word}`, body: `${name} ${n} ${word}` })
-      const [first] = yield* store.put(viewer, [draft("first"), draft("second")])
+      const [first] = yield* store.put(viewer, [draft("first"), draft("second")]).pipe(
+        // on a busy machine it may wait for the lock longer than a store does
+        Effect.retry({ while: ({ reason }) => reason === "unavailable" })
+      )
       yield* say({ did: n, outcome: first.outcome })
     }
   }))

@@ -1,4 +1,4 @@
-// One of several writers to one vault. Starts when it is told to; told that all are done, it has 20 s to see what they wrote.
+// One of several writers to one vault. Starts when it is told to; told that all are done, it waits until it sees what they wrote.
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
@@ -46,10 +46,9 @@ await run(root, (store) =>
       const [found] = yield* store.get(viewer, [counter])
       return own.length === all && found.value.body === String(all)
     }).pipe(
-      Effect.repeat({ until: (seen) => seen, schedule: Schedule.spaced("25 millis") }),
-      Effect.timeoutFail({ duration: "20 seconds", onTimeout: () => new Error("the others' writes were not seen") })
+      Effect.repeat({ until: (seen) => seen, schedule: Schedule.spaced("25 millis") })
     )
     latencies.sort((a, b) => a - b)
     yield* say({ seen: all, median: latencies[latencies.length >> 1], worst: latencies.at(-1) })
-  }), { lockTimeout: 3_000 })
+  }), { lockTimeout: 60_000 }) // all of them live, so none is ever to be taken for dead, however slow
 process.exit(0)

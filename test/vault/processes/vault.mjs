@@ -1,5 +1,5 @@
 // A vault in a process of its own. Lines go out before the next step is taken.
-import { NodeContext } from "@effect/platform-node"
+import * as NodeContext from "@effect/platform-node/NodeContext" // not the index, which takes as long to load as the rest
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { writeSync } from "node:fs"

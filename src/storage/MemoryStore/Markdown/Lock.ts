@@ -60,13 +60,15 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
           if (Option.isSome(claim)) return claim.value
           const now = yield* Clock.currentTimeMillis
           const other = yield* look(file)
+          const isStale = seen !== undefined && other === seen && now - since >= Duration.toMillis(timeout)
           if (other !== seen) {
             seen = other
             since = now
-          } else if (seen !== undefined && now - since >= Duration.toMillis(timeout)) {
+          } else if (isStale && seen !== undefined) {
             yield* steal(seen)
           }
-          if (now - start >= patience * Duration.toMillis(timeout)) {
+          // a stale lock was just taken away, however late a busy machine looked at it: only a living holder is given up on
+          if (!isStale && now - start >= patience * Duration.toMillis(timeout)) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",
               message: "the vault is locked by another process"
