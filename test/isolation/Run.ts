@@ -1,0 +1,277 @@
+/**
+ * Runs a world on two stores in lockstep, one with and one without the foreign operations, and compares every answer to
+ * the group. A world that fails is cut down to the steps that it needs to fail.
+ */
+import * as Cause from "effect/Cause"
+import type * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { MemoryError } from "../../src/domain/MemoryError.ts"
+import { stableId } from "../../src/domain/MemoryId.ts"
+import type { StoreChange } from "../../src/domain/StoreChange.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { Comparison, type Difference } from "./Compare.ts"
+import { ask, claimed, type Foreign, idOf, isWrite, type Operation, type Side, written } from "./Operation.ts"
+import * as World from "./World.ts"
+
+export type Store = Layer.Layer<MemoryStore.MemoryStore, unknown>
+
+export interface Failure extends Difference {
+  /** The step that was answered differently. */
+  readonly at: number
+}
+export interface Counts {
+  /** Operations of the group, answered by both stores alike. */
+  readonly compared: number
+  /** Operations of foreign viewers beside them. */
+  readonly foreign: number
+  readonly known: Readonly<Record<World.KnownDifference, number>>
+}
+export interface Outcome extends Counts {
+  readonly failure: Failure | undefined
+}
+
+/** Where the two stores are, as a run goes on. */
+interface Pair {
+  readonly alone: Side
+  readonly crowded: Side
+  readonly foreign: Foreign
+  readonly comparison: Comparison
+}
+
+export const run = (world: World.World, store: Store): Effect.Effect<Outcome, unknown> =>
+  Effect.gen(function*() {
+    const clock = yield* Effect.clock
+    const time = ticking(1_750_000_000_000)
+    const counts = { compared: 0, foreign: 0, known: { "claimed id": 0 } }
+    const failure = yield* Effect.gen(function*() {
+      const build = Effect.map(Layer.build(Layer.fresh(store)), Context.get(MemoryStore.MemoryStore)).pipe(
+        Effect.withRandom(Random.make(world.seed))
+      )
+      const pair: Pair = {
+        alone: { store: yield* build, minted: [], cursors: [] },
+        crowded: { store: yield* build, minted: [], cursors: [] },
+        foreign: { minted: [], cursors: [] },
+        comparison: new Comparison()
+      }
+      const told = yield* listening(world.group, pair)
+      for (const [at, step] of world.steps.entries()) {
+        const seeded = Effect.withRandom(Random.make(`${world.seed}/${at}`))
+        const difference = yield* seeded(take(world, pair, step, counts, time))
+        if (difference) return { at, ...difference }
+        if (at % 20 === 19 || at === world.steps.length - 1) {
+          const difference = (yield* told) ?? pair.comparison.order()
+          if (difference) return { at, ...difference }
+        }
+      }
+      return undefined
+    }).pipe(Effect.scoped, Effect.withClock(time.clock(clock)))
+    return { ...counts, failure }
+  })
+
+const take = (
+  world: World.World,
+  pair: Pair,
+  step: World.Step,
+  counts: { compared: number; foreign: number; known: Record<World.KnownDifference, number> },
+  time: Time
+): Effect.Effect<Difference | undefined, MemoryError> =>
+  Effect.gen(function*() {
+    const { alone, comparison, crowded, foreign } = pair
+    switch (step.step) {
+      case "wait":
+        time.pass(step.millis)
+        return undefined
+      case "foreign": {
+        time.pass(1) // ids are minted from time: in a millisecond of their own, they are none of the group's ids
+        if (yield* isTheGroups(world, pair, step.viewer, step.operation)) return undefined
+        const side: Side = { store: crowded.store, ...foreign }
+        const random = yield* Random.nextInt
+        yield* Effect.exit(ask(side, foreign, step.viewer, step.operation)).pipe(
+          Effect.withRandom(Random.make(`foreign ${random}`))
+        )
+        counts.foreign++
+        time.pass(1)
+        return undefined
+      }
+      case "compact": {
+        if (world.vectors) yield* Effect.zipRight(sweep(alone, world), sweep(crowded, world))
+        const random = yield* Random.nextInt
+        const compact = ({ store }: Side) => Effect.withRandom(store.compact, Random.make(random))
+        yield* Effect.zipRight(compact(alone), compact(crowded)) // how many it erased is the whole store's, not a viewer's
+        return undefined
+      }
+      case "embed":
+        yield* Effect.zipRight(embed(alone.store, step.share), embed(crowded.store, step.share))
+        return undefined
+      case "ask": {
+        const random = yield* Random.nextInt
+        const answer = (side: Side) =>
+          ask(side, foreign, step.viewer, step.operation).pipe(Effect.withRandom(Random.make(random)), Effect.exit)
+        const busy = yield* answer(crowded)
+        if (yield* isClaimed(pair, step.viewer, step.operation, busy)) {
+          counts.known["claimed id"]++
+          return undefined
+        }
+        const quiet = yield* answer(alone)
+        const difference = comparison.answers(plain(quiet), plain(busy))
+        counts.compared++
+        if (world.vectors && isWrite(step.operation)) {
+          yield* Effect.zipRight(sweep(alone, world), sweep(crowded, world))
+        }
+        return difference
+      }
+    }
+  })
+
+/** Whether a foreign operation would change what the group sees: such a one is not foreign. */
+const isTheGroups = (
+  { group }: World.World,
+  { crowded, foreign }: Pair,
+  viewer: Viewer.Any,
+  operation: Operation
+) =>
+  Effect.gen(function*() {
+    const ids = written(operation).map((name) => idOf({ ...crowded, ...foreign }, foreign, name))
+    const tenant = Viewer.tenantOf(viewer)
+    const held = yield* crowded.store.get(Viewer.system(tenant), ids)
+    return held.some((record) => Option.isSome(record) && World.isSeenBy(group, tenant, record.value.scope))
+  })
+
+/** Whether the crowded store refused an id that a foreign record of the same tenant holds. */
+const isClaimed = (
+  { crowded, foreign }: Pair,
+  viewer: Viewer.Any,
+  operation: Operation,
+  answer: Exit.Exit<unknown, MemoryError>
+) =>
+  Effect.gen(function*() {
+    const error = Exit.isFailure(answer) ? Option.getOrUndefined(Cause.failureOption(answer.cause)) : undefined
+    if (error?.reason !== "invalid_id" || error.id === undefined) return false
+    if (!claimed(operation).some((name) => idOf(crowded, foreign, name) === error.id)) return false
+    const [held] = yield* crowded.store.get(Viewer.system(Viewer.tenantOf(viewer)), [error.id])
+    return Option.isSome(held!) && !Viewer.sees(viewer, held.value.scope) && saysNothingMore(error)
+  })
+const saysNothingMore = ({ detail, message }: MemoryError) =>
+  detail === undefined && message === "this id cannot be used"
+
+/** What each viewer of the group is told of changes; an effect that compares all of it since the last time. */
+const listening = (group: World.World["group"], { alone, comparison, crowded }: Pair): Effect.Effect<
+  Effect.Effect<Difference | undefined>,
+  never,
+  Scope.Scope
+> =>
+  Effect.gen(function*() {
+    const heard = (side: Side, viewer: Viewer.Any) =>
+      Effect.gen(function*() {
+        const changes: Array<StoreChange> = []
+        yield* Effect.forkScoped(
+          Stream.runForEach(side.store.changes(viewer), (change) => Effect.sync(() => changes.push(change))).pipe(
+            Effect.catchAll((error) => Effect.sync(() => changes.push({ _tag: "Issue", error }))) // it ended
+          )
+        )
+        return () => changes.splice(0)
+      })
+    const all = yield* Effect.forEach(group, (viewer) => Effect.all([heard(alone, viewer), heard(crowded, viewer)]))
+    yield* settled
+    return Effect.gen(function*() {
+      yield* settled
+      for (const [quiet, busy] of all) {
+        const difference = comparison.answers(plain(Exit.succeed(quiet())), plain(Exit.succeed(busy())))
+        if (difference) return { ...difference, path: `changes.${difference.path}` }
+      }
+      return undefined
+    })
+  })
+/** Until every fiber has gone as far as it can. */
+const settled = Effect.repeatN(Effect.yieldNow(), 100)
+
+/** Erases vectors of texts that no record has any more, as any purge does. */
+const sweep = ({ store }: Side, { tenant }: World.World) =>
+  Effect.gen(function*() {
+    const system = Viewer.system(tenant)
+    const id = stableId("swept")
+    yield* store.put(system, [{ id, scope: { userId: "sweeper" }, kind: "reference", body: "swept" }])
+    yield* store.forget(system, [id], { purge: true })
+  })
+
+const embed = ({ vectors }: MemoryStore.Service, share: number) =>
+  Effect.gen(function*() {
+    if (Option.isNone(vectors)) return
+    for (const model of World.models) {
+      const pending = yield* vectors.value.pending(model)
+      yield* vectors.value.attach(
+        model,
+        pending.filter(({ hash }) => Number.parseInt(hash.slice(0, 2), 16) < share * 256)
+          .map(({ hash, text }) => [hash, vectorOf(model, text)] as const)
+      )
+    }
+  })
+
+/** Made of the words in the text, so that like texts lie near each other. */
+const vectorOf = (model: string, text: string): Float32Array =>
+  Float32Array.from(["tea", "coffee", "water", "sea"], (word) =>
+    text.toLowerCase().split(word).length - 1 + (model === "n" && word === "sea" ? 0.5 : 0.1))
+
+/** An answer, a failure or a defect as JSON. */
+const plain = (answer: Exit.Exit<unknown, unknown>): unknown =>
+  Exit.match(answer, {
+    onSuccess: (value) => ({ answer: value }),
+    onFailure: (cause) =>
+      Option.match(Cause.failureOption(cause), {
+        onSome: (error) =>
+          error instanceof MemoryError
+            ? { op: error.op, reason: error.reason, message: error.message, id: error.id, detail: error.detail }
+            : { error: String(error) },
+        onNone: () => ({ died: Cause.pretty(cause).split("\n")[0] })
+      })
+  })
+
+interface Time {
+  readonly pass: (millis: number) => void
+  /** Its sleepers never wake: what the library does by the hour is a step of the world. */
+  readonly clock: (clock: Clock.Clock) => Clock.Clock
+}
+const ticking = (from: number): Time => {
+  let now = from
+  return {
+    pass: (millis) => void (now += millis),
+    clock: (clock) =>
+      Object.assign<Clock.Clock, Partial<Clock.Clock>>(Object.create(clock), {
+        unsafeCurrentTimeMillis: () => now,
+        unsafeCurrentTimeNanos: () => BigInt(now) * 1_000_000n,
+        currentTimeMillis: Effect.sync(() => now),
+        currentTimeNanos: Effect.sync(() => BigInt(now) * 1_000_000n),
+        sleep: () => Effect.never
+      })
+  }
+}
+
+/** The fewest steps found that still fail, within so many more runs. */
+export const shrunk = (
+  world: World.World,
+  failure: Failure,
+  store: Store,
+  runs: number
+): Effect.Effect<{ readonly world: World.World; readonly failure: Failure }, unknown> =>
+  Effect.gen(function*() {
+    let left = runs
+    let best = { world: { ...world, steps: world.steps.slice(0, failure.at + 1) }, failure }
+    for (let size = best.world.steps.length >> 1; size > 0 && left > 0; size >>= 1) {
+      for (let from = best.world.steps.length - 1 - size; left > 0 && from > -size; from -= size) {
+        const steps = best.world.steps.filter((_, n) => n < from || n >= from + size)
+        const without = { ...world, steps }
+        left--
+        const { failure } = yield* run(without, store)
+        if (failure) best = { world: { ...without, steps: steps.slice(0, failure.at + 1) }, failure }
+      }
+    }
+    return best
+  })
