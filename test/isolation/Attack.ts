@@ -1,9 +1,9 @@
 /** An attack by comparison: as many random worlds as a number of operations takes, logged, and a failure cut down to its last steps. */
-import * as assert from "node:assert"
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import * as LogLevel from "effect/LogLevel"
+import * as assert from "node:assert"
 import type { Counts } from "./Run.ts"
 import * as Run from "./Run.ts"
 import * as World from "./World.ts"
@@ -36,7 +36,9 @@ export const attack = (name: string, store: Run.Store, options: Options): Effect
     let [compared, foreign, claimed, worlds] = [0, 0, 0, 0]
     const said = () =>
       Console.log(
-        `isolation, ${name}: ${compared.toLocaleString("en")} of ${operations.toLocaleString("en")} operations compared, ` +
+        `isolation, ${name}: ${compared.toLocaleString("en")} of ${
+          operations.toLocaleString("en")
+        } operations compared, ` +
           `${foreign.toLocaleString("en")} foreign ones beside them, ${claimed} refused for a claimed id, ` +
           `seeds ${seed} to ${seed + worlds - 1}`
       )
@@ -47,7 +49,9 @@ export const attack = (name: string, store: Run.Store, options: Options): Effect
       foreign += outcome.foreign
       claimed += outcome.known["claimed id"]
       if (outcome.failure) {
-        const found = shrinks > 0 ? yield* Run.shrunk(world, outcome.failure, store, shrinks) : { world, failure: outcome.failure }
+        const found = shrinks > 0
+          ? yield* Run.shrunk(world, outcome.failure, store, shrinks)
+          : { world, failure: outcome.failure }
         return { compared, foreign, known: { "claimed id": claimed }, worlds: worlds + 1, found }
       }
       if (compared >= next || compared >= operations && logEvery < Infinity) {
@@ -63,10 +67,14 @@ export const attack = (name: string, store: Run.Store, options: Options): Effect
 /** What a failing attack says: the difference, and the world that shows it. */
 export const report = (name: string, { failure, world }: Found): string =>
   [
-    `${name}: foreign records changed an answer at ${failure.path || "the top"} (world of seed ${world.seed}; replay it with ISOLATION_SEED=${world.seed})`,
+    `${name}: foreign records changed an answer at ${
+      failure.path || "the top"
+    } (world of seed ${world.seed}; replay it with ISOLATION_SEED=${world.seed})`,
     `  without them: ${JSON.stringify(failure.alone)}`,
     `  with them:    ${JSON.stringify(failure.crowded)}`,
-    `  compared viewers: ${JSON.stringify(world.group)}, vectors: ${world.vectors}; ${world.steps.length} steps are left, the last ones:`,
+    `  compared viewers: ${
+      JSON.stringify(world.group)
+    }, vectors: ${world.vectors}; ${world.steps.length} steps are left, the last ones:`,
     ...world.steps.slice(-25).map((step) => `  ${JSON.stringify(step)}`)
   ].join("\n")
 

@@ -1,15 +1,37 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
 import { stores } from "../stores.ts"
 import * as Attack from "./Attack.ts"
+import { seed, sizes } from "./Sizes.ts"
 
-const n = Number(process.env["N"] ?? 500)
+const mirrored = Federated.layer({
+  copies: { layer: MemoryStore.layerInMemory, mirror: () => true },
+  vault: { layer: stores.markdown, writable: true }
+})
+const spread = Federated.layer({
+  a: { layer: MemoryStore.layerInMemory, writable: true },
+  b: { layer: MemoryStore.layerInMemory, writable: true }
+}, { route: ({ kind }) => kind === "user" ? "b" : "a" })
+
+const attacked = {
+  memory: [stores.memory, sizes.memory],
+  markdown: [stores.markdown, sizes.durable],
+  "markdown, mirrored in memory": [mirrored, sizes.durable],
+  shelf: [stores.shelf, sizes.others],
+  "overlay on memory": [stores["overlay on memory"], sizes.others],
+  federated: [stores.federated, sizes.others],
+  "federated, spread by kind": [spread, sizes.others]
+} as const
+
 describe("isolation by comparison", () => {
-  for (const [name, store] of Object.entries(stores)) {
-    it.effect(`${name}: foreign records change no answer, count, error, cursor or change of a viewer`, () =>
+  for (const [name, [store, size]] of Object.entries(attacked)) {
+    it.effect(`${name}: foreign records change no answer, score, count, error, cursor or change that a viewer is given`, () =>
       Effect.gen(function*() {
-        const { compared } = yield* Attack.holds(name, store, { operations: n, logEvery: n, shrinks: name === "markdown" ? 30 : 200, seed: Number(process.env["SEED"] ?? 1) })
-        assert.isAtLeast(compared, n)
-      }), 500000)
+        const { compared, foreign } = yield* Attack.holds(name, store, { ...size, seed })
+        assert.isAtLeast(compared, size.operations)
+        assert.isAbove(foreign, compared / 5)
+      }))
   }
 })

@@ -16,8 +16,8 @@ import type * as Viewer from "../../src/domain/Viewer.ts"
 import type { Provenance, Service } from "../../src/storage/MemoryStore.ts"
 
 /**
- * An id that its author chose, the nth id that the store minted for the compared viewers, or the nth of a foreign
- * record. A number counts modulo those there are, so that a name stays valid when operations are left out.
+ * An id that its author chose, one that the store minted for the compared viewers, or one of a foreign record. A number
+ * counts from the latest, modulo those there are, so that a name stays valid when operations are left out.
  */
 export type Name = { readonly own: string } | { readonly minted: number } | { readonly foreign: number }
 
@@ -43,14 +43,24 @@ export interface QueryPlan extends Omit<MemoryQuery, "ids">, Meant {}
 
 export type MutationPlan =
   | { readonly _tag: "Put"; readonly draft: DraftPlan; readonly ifRevision?: number | undefined }
-  | { readonly _tag: "Update"; readonly name: Name; readonly patch: PatchPlan; readonly ifRevision?: number | undefined }
+  | {
+    readonly _tag: "Update"
+    readonly name: Name
+    readonly patch: PatchPlan
+    readonly ifRevision?: number | undefined
+  }
   | {
     readonly _tag: "Forget"
     readonly name: Name
     readonly purge?: boolean | undefined
     readonly ifRevision?: number | undefined
   }
-  | { readonly _tag: "Restore"; readonly name: Name; readonly revision: number; readonly ifRevision?: number | undefined }
+  | {
+    readonly _tag: "Restore"
+    readonly name: Name
+    readonly revision: number
+    readonly ifRevision?: number | undefined
+  }
 
 export type Operation =
   | {
@@ -64,9 +74,9 @@ export type Operation =
   | { readonly op: "get"; readonly names: ReadonlyArray<Name> }
   | { readonly op: "search"; readonly query: QueryPlan }
   | { readonly op: "list"; readonly filter: FilterPlan }
-  /** The page after the nth cursor that this side was given, by the viewer and filter it was given for. */
+  /** The page after the nth latest cursor that this side was given, by the viewer and filter it was given for. */
   | { readonly op: "next"; readonly cursor: number }
-  /** Any viewer with the nth cursor that was given to somebody, foreign viewers included. */
+  /** Any viewer with the nth latest cursor that was given to somebody, foreign viewers included. */
   | { readonly op: "stolen"; readonly cursor: number; readonly filter: FilterPlan }
   | { readonly op: "stream"; readonly filter: FilterPlan }
   | { readonly op: "history"; readonly name: Name; readonly limit?: number | undefined }
@@ -98,8 +108,10 @@ export const idOf = (side: Side, foreign: Foreign, name: Name): MemoryId =>
   "own" in name
     ? stableId(name.own)
     : "minted" in name
-    ? side.minted[name.minted % Math.max(1, side.minted.length)] ?? absent
-    : foreign.minted[name.foreign % Math.max(1, foreign.minted.length)] ?? absent
+    ? latest(side.minted, name.minted) ?? absent
+    : latest(foreign.minted, name.foreign) ?? absent
+
+const latest = <A>(all: ReadonlyArray<A>, n: number): A | undefined => all[all.length - 1 - n % Math.max(1, all.length)]
 
 /** The names that an operation would write to. */
 export const written = (operation: Operation): ReadonlyArray<Name> => {
@@ -142,6 +154,7 @@ export const ask = (
   operation: Operation
 ): Effect.Effect<unknown, MemoryError> =>
   Effect.gen(function*() {
+    const isForeign = side.minted === foreign.minted
     const now = yield* Clock.currentTimeMillis
     const { store } = side
     const id = (name: Name) => idOf(side, foreign, name)
@@ -181,7 +194,7 @@ export const ask = (
     const minted = (names: ReadonlyArray<Name | undefined>, all: ReadonlyArray<Pick<Applied, "id" | "outcome">>) =>
       names.forEach((name, n) => {
         const { id, outcome } = all[n]! // one answer for each mutation
-        if (name === undefined && outcome === "created") side.minted.push(id)
+        if (outcome === "created" && (name === undefined || isForeign)) side.minted.push(id)
       })
     const page = (viewer: Viewer.Any, asked: MemoryFilter) =>
       Effect.tap(store.list(viewer, asked), ({ next }) =>
@@ -205,7 +218,9 @@ export const ask = (
         return yield* Effect.tap(store.put(viewer, operation.drafts.map(draft), operation.provenance), (all) =>
           Effect.sync(() =>
             minted(
-              operation.drafts.map(({ name }) => name),
+              operation.drafts.map(({ name }) =>
+                name
+              ),
               all.map(({ outcome, record }) => ({ id: record.id, outcome }))
             )
           ))
@@ -222,12 +237,12 @@ export const ask = (
       case "list":
         return yield* page(viewer, filter(operation.filter))
       case "next": {
-        const given = side.cursors[operation.cursor % Math.max(1, side.cursors.length)]
+        const given = latest(side.cursors, operation.cursor)
         return given && (yield* page(given.viewer, { ...given.filter, after: given.cursor }))
       }
       case "stolen": {
         const all = operation.cursor % 2 === 0 && foreign.cursors.length > 0 ? foreign.cursors : side.cursors
-        const given = all[operation.cursor % Math.max(1, all.length)]
+        const given = latest(all, operation.cursor)
         return given && (yield* store.list(viewer, { ...filter(operation.filter), after: given.cursor }))
       }
       case "stream":
@@ -239,7 +254,10 @@ export const ask = (
       case "links":
         return yield* store.links(viewer, id(operation.name))
       case "touch":
-        return yield* store.touch(viewer, operation.names.map(id))
+        return yield* Effect.zipRight(
+          store.touch(viewer, operation.names.map(id)),
+          store.uses(viewer, operation.names.map(id))
+        )
       case "uses":
         return yield* store.uses(viewer, operation.names.map(id))
     }

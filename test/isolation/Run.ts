@@ -66,6 +66,7 @@ export const run = (world: World.World, store: Store): Effect.Effect<Outcome, un
         const seeded = Effect.withRandom(Random.make(`${world.seed}/${at}`))
         const difference = yield* seeded(take(world, pair, step, counts, time))
         if (difference) return { at, ...difference }
+        if (step.step !== "wait") yield* heard // before it is later: what has expired is not told of
         if (at % 20 === 19 || at === world.steps.length - 1) {
           const difference = (yield* told) ?? pair.comparison.order()
           if (difference) return { at, ...difference }
@@ -169,7 +170,7 @@ const listening = (group: World.World["group"], { alone, comparison, crowded }: 
   Scope.Scope
 > =>
   Effect.gen(function*() {
-    const heard = (side: Side, viewer: Viewer.Any) =>
+    const listen = (side: Side, viewer: Viewer.Any) =>
       Effect.gen(function*() {
         const changes: Array<StoreChange> = []
         yield* Effect.forkScoped(
@@ -179,7 +180,7 @@ const listening = (group: World.World["group"], { alone, comparison, crowded }: 
         )
         return () => changes.splice(0)
       })
-    const all = yield* Effect.forEach(group, (viewer) => Effect.all([heard(alone, viewer), heard(crowded, viewer)]))
+    const all = yield* Effect.forEach(group, (viewer) => Effect.all([listen(alone, viewer), listen(crowded, viewer)]))
     yield* settled
     return Effect.gen(function*() {
       yield* settled
@@ -190,7 +191,8 @@ const listening = (group: World.World["group"], { alone, comparison, crowded }: 
       return undefined
     })
   })
-/** Until every fiber has gone as far as it can. */
+/** Until every fiber has gone as far as it can; after one step, or at the end. */
+const heard = Effect.repeatN(Effect.yieldNow(), 30)
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
 /** Erases vectors of texts that no record has any more, as any purge does. */
@@ -217,8 +219,10 @@ const embed = ({ vectors }: MemoryStore.Service, share: number) =>
 
 /** Made of the words in the text, so that like texts lie near each other. */
 const vectorOf = (model: string, text: string): Float32Array =>
-  Float32Array.from(["tea", "coffee", "water", "sea"], (word) =>
-    text.toLowerCase().split(word).length - 1 + (model === "n" && word === "sea" ? 0.5 : 0.1))
+  Float32Array.from(
+    ["tea", "coffee", "water", "sea"],
+    (word) => text.toLowerCase().split(word).length - 1 + (model === "n" && word === "sea" ? 0.5 : 0.1)
+  )
 
 /** An answer, a failure or a defect as JSON. */
 const plain = (answer: Exit.Exit<unknown, unknown>): unknown =>

@@ -78,7 +78,7 @@ export const make = (seed: number, { sharesVectors = false, steps }: Options): W
       switch (dice.weighted({ ask: 60, foreign: 34, wait: 6, compact: 1, embed: vectors ? 5 : 0 })) {
         case "ask": {
           const viewer = dice.pick(group)
-          return { step: "ask", viewer, operation: operation(dice, writer(dice, viewer, vectors), vectors) }
+          return { step: "ask", viewer, operation: operation(dice, writer(dice, viewer), vectors) }
         }
         case "foreign":
           return foreign(dice, foreigners)
@@ -140,15 +140,15 @@ interface Author {
   readonly text: () => string
 }
 
-const writer = (dice: Dice, viewer: Viewer.Any, vectors: boolean): Author => ({
+const writer = (dice: Dice, viewer: Viewer.Any): Author => ({
   scope: () => scopeFor(dice, viewer),
   name: () =>
-    dice.chance(0.55)
-      ? { minted: dice.below(40) }
-      : dice.chance(0.6)
+    dice.chance(0.4)
+      ? { minted: dice.below(8) }
+      : dice.chance(0.5)
       ? { own: dice.pick(ownIds) }
-      : { foreign: dice.below(40) },
-  claim: () => dice.chance(vectors ? 0.97 : 0.9) ? { own: dice.pick(ownIds) } : { foreign: dice.below(40) },
+      : { foreign: dice.below(8) },
+  claim: () => dice.chance(0.9) ? { own: dice.pick(ownIds) } : { foreign: dice.below(8) },
   text: () => dice.pick(bodies)
 })
 
@@ -175,34 +175,41 @@ const foreign = (
   const suffix = vectors && !(sharesVectors && !isHere) ? " ~" : ""
   const author: Author = {
     scope: () => scope,
-    name: () => dice.chance(0.7) ? { foreign: dice.below(40) } : { own: dice.pick([...ownIds, "x", "y", "z"]) },
-    claim: () => ({ own: dice.chance(isHere ? 0.15 : 0.6) ? dice.pick(ownIds) : dice.pick(["x", "y", "z"]) }),
+    name: () =>
+      dice.chance(0.6) ? { foreign: dice.below(8) } : { own: dice.pick(isHere ? [...ownIds, "x", "y"] : ownIds) },
+    claim: () => ({ own: dice.chance(isHere ? 0.15 : 0.8) ? dice.pick(ownIds) : dice.pick(["x", "y", "z"]) }),
     text: () => `${dice.pick(bodies.slice(1))}${suffix}`
   }
-  return { step: "foreign", viewer, operation: operation(dice, author, vectors) }
+  const most = dice.pick([{}, {}, { put: 100 }, { put: 100 }, { list: 60 }, { forget: 60, touch: 60 }]) // what leaves the most traces
+  return { step: "foreign", viewer, operation: operation(dice, author, vectors, most) }
 }
 
-const operation = (dice: Dice, author: Author, vectors: boolean): Operation => {
+const usual = {
+  put: 14,
+  apply: 12,
+  update: 6,
+  forget: 6,
+  get: 8,
+  search: 17,
+  list: 10,
+  next: 4,
+  stolen: 4,
+  stream: 2,
+  history: 5,
+  whyNot: 5,
+  links: 12,
+  touch: 4,
+  uses: 4
+}
+
+const operation = (
+  dice: Dice,
+  author: Author,
+  vectors: boolean,
+  weights: Partial<typeof usual> = usual
+): Operation => {
   const { name } = author
-  switch (
-    dice.weighted({
-      put: 16,
-      apply: 12,
-      update: 6,
-      forget: 4,
-      get: 6,
-      search: 18,
-      list: 8,
-      next: 3,
-      stolen: 2,
-      stream: 2,
-      history: 5,
-      whyNot: 5,
-      links: 5,
-      touch: 3,
-      uses: 3
-    })
-  ) {
+  switch (dice.weighted({ ...usual, ...weights })) {
     case "put":
       return { op: "put", drafts: dice.many(1, 2, () => draft(dice, author)), provenance: provenance(dice) }
     case "apply":
@@ -210,7 +217,7 @@ const operation = (dice: Dice, author: Author, vectors: boolean): Operation => {
     case "update":
       return { op: "update", name: name(), patch: patch(dice, author), ifRevision: revision(dice) }
     case "forget":
-      return { op: "forget", names: dice.many(1, 2, name), purge: dice.maybe(0.4, () => true) }
+      return { op: "forget", names: dice.many(1, 2, name), purge: dice.maybe(0.5, () => true) }
     case "get":
       return { op: "get", names: dice.many(1, 3, name) }
     case "search":
@@ -218,9 +225,9 @@ const operation = (dice: Dice, author: Author, vectors: boolean): Operation => {
     case "list":
       return { op: "list", filter: filter(dice, author) }
     case "next":
-      return { op: "next", cursor: dice.below(100) }
+      return { op: "next", cursor: dice.below(6) }
     case "stolen":
-      return { op: "stolen", cursor: dice.below(100), filter: dice.chance(0.5) ? {} : filter(dice, author) }
+      return { op: "stolen", cursor: dice.below(6), filter: dice.chance(0.5) ? {} : filter(dice, author) }
     case "stream":
       return { op: "stream", filter: filter(dice, author) }
     case "history":
@@ -245,10 +252,11 @@ const bodies = [
   "the sea",
   "Green tea!",
   "see [[Tea]]",
-  "[[the sea|sea]] and [[Hot/DRINKS]]",
+  "[[Tea]], [[Drinks]] and [[green tea]]",
+  "[[the sea|sea]] and [[DRINKS]]",
   "a long treatise on tea, coffee, water and the sea, with tea in it"
 ] as const
-const kinds = ["user", "user", "reference", "working", "semantic", "x-odd"] as const
+const kinds = ["user", "user", "user", "reference", "working", "semantic", "x-odd"] as const
 const words = ["tea", "green", "coffee drinks", "the", "sea water", "nothing of it", "treatise"] as const
 const offsets = [-86_400_000, -10_000, -100, 0, 100, 10_000, 3_600_000] as const
 
@@ -259,19 +267,19 @@ const mutation = (dice: Dice, author: Author): MutationPlan => {
     case "Update":
       return { _tag: "Update", name: author.name(), patch: patch(dice, author), ifRevision: revision(dice) }
     case "Forget":
-      return { _tag: "Forget", name: author.name(), purge: dice.maybe(0.4, () => true), ifRevision: revision(dice) }
+      return { _tag: "Forget", name: author.name(), purge: dice.maybe(0.5, () => true), ifRevision: revision(dice) }
     case "Restore":
       return { _tag: "Restore", name: author.name(), revision: dice.below(4), ifRevision: revision(dice) }
   }
 }
-const revision = (dice: Dice) => dice.maybe(0.1, () => dice.below(4))
+const revision = (dice: Dice) => dice.maybe(0.2, () => dice.below(4))
 
 const draft = (dice: Dice, author: Author): DraftPlan => ({
   name: dice.maybe(0.3, author.claim),
   scope: author.scope(),
   kind: dice.pick(kinds),
   body: author.text(),
-  summary: dice.maybe(0.3, () => dice.pick(["Tea", "Drinks", "the sea"])),
+  summary: dice.maybe(0.4, () => dice.pick(["Tea", "Drinks", "the sea"])),
   tags: dice.maybe(0.4, () => dice.many(0, 2, () => dice.pick(["hot", "Cold", "drinks"]))),
   importance: dice.maybe(0.4, () => dice.pick([0, 0.2, 0.5, 1])),
   links: links(dice, author),
@@ -283,8 +291,10 @@ const draft = (dice: Dice, author: Author): DraftPlan => ({
   source: dice.maybe(0.3, () => ({ session: dice.pick(["one", "two"]), sequence: dice.below(4) }))
 })
 const links = (dice: Dice, author: Author) =>
-  dice.maybe(0.2, () =>
-    dice.many(0, 2, () => ({ to: author.name(), type: dice.pick(["x", "y"]), weight: dice.pick([0.5, 1]) })))
+  dice.maybe(
+    0.2,
+    () => dice.many(0, 2, () => ({ to: author.name(), type: dice.pick(["x", "y"]), weight: dice.pick([0.5, 1]) }))
+  )
 const patch = (dice: Dice, author: Author): PatchPlan => ({
   body: dice.maybe(0.5, author.text),
   summary: dice.maybe(0.2, () => dice.pick(["Tea", "Drinks"])),
@@ -320,7 +330,7 @@ const filter = (dice: Dice, author: Author): FilterPlan => {
     asOf: dice.maybe(0.1, () => dice.pick(offsets)),
     closed: dice.maybe(0.1, () => dice.chance(0.5)),
     where: dice.maybe(0.12, () => dice.pick(conditions)),
-    limit: dice.maybe(0.5, () => 1 + dice.below(4))
+    limit: dice.maybe(0.6, () => 1 + dice.below(4))
   }
 }
 const conditions: ReadonlyArray<NonNullable<MemoryFilter["where"]>> = [
