@@ -66,7 +66,8 @@ export const run = (world: World.World, store: Store): Effect.Effect<Outcome, un
         const seeded = Effect.withRandom(Random.make(`${world.seed}/${at}`))
         const difference = yield* seeded(take(world, pair, step, counts, time))
         if (difference) return { at, ...difference }
-        if (step.step !== "wait") yield* heard // before it is later: what has expired is not told of
+        // before it is later: what has expired is not told of
+        if (step.step === "compact" || ("operation" in step && isWrite(step.operation))) yield* heard
         if (at % 20 === 19 || at === world.steps.length - 1) {
           const difference = (yield* told) ?? pair.comparison.order()
           if (difference) return { at, ...difference }
