@@ -8,7 +8,7 @@ import type { Counts } from "./Run.ts"
 import * as Run from "./Run.ts"
 import * as World from "./World.ts"
 
-export interface Options extends Omit<World.Options, "steps"> {
+export interface Options extends Omit<World.Options, "steps">, Run.Options {
   /** Operations to compare, at least. */
   readonly operations: number
   /** Of each world. Default 300. */
@@ -32,7 +32,7 @@ export const attack = (name: string, store: Run.Store, options: Options): Effect
   unknown
 > =>
   Effect.gen(function*() {
-    const { logEvery = Infinity, operations, seed = 1, sharesVectors, shrinks = 200, steps = 300 } = options
+    const { logEvery = Infinity, operations, agents, seed = 1, sharesVectors, shrinks = 200, steps = 300 } = options
     let [compared, foreign, claimed, worlds] = [0, 0, 0, 0]
     const said = () =>
       Console.log(
@@ -43,14 +43,14 @@ export const attack = (name: string, store: Run.Store, options: Options): Effect
           `seeds ${seed} to ${seed + worlds - 1}`
       )
     for (let next = logEvery; compared < operations; worlds++) {
-      const world = World.make(seed + worlds, { steps, sharesVectors })
-      const outcome = yield* Run.run(world, store)
+      const world = World.make(seed + worlds, { agents, steps, sharesVectors })
+      const outcome = yield* Run.run(world, store, options)
       compared += outcome.compared
       foreign += outcome.foreign
       claimed += outcome.known["claimed id"]
       if (outcome.failure) {
         const found = shrinks > 0
-          ? yield* Run.shrunk(world, outcome.failure, store, shrinks)
+          ? yield* Run.shrunk(world, outcome.failure, store, shrinks, options)
           : { world, failure: outcome.failure }
         return { compared, foreign, known: { "claimed id": claimed }, worlds: worlds + 1, found }
       }

@@ -31,6 +31,11 @@ export class Comparison {
     }
   }
 
+  /** What an id of the crowded side is called on the other; itself where it was never seen. */
+  aloneOf(crowded: string): string {
+    return this.#aloneOf.get(crowded) ?? crowded
+  }
+
   #texts(alone: string, crowded: string): boolean {
     const ids = alone.match(token) ?? []
     const others = crowded.match(token) ?? []

@@ -10,8 +10,9 @@ import type { MemoryId } from "../../src/domain/MemoryId.ts"
 import { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import type * as Agent from "./Agent.ts"
 import * as Attack from "./Attack.ts"
-import { short } from "./Sizes.ts"
+import { patience, short, sizes } from "./Sizes.ts"
 import { everyone } from "./World.ts"
 
 /** The store in memory, with some operations replaced. */
@@ -243,12 +244,87 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
   }))
 }
 
+/** Agents over the store in memory, some of whose answers are broken. */
+const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
+  "an event names whoever asked last": (agent) => {
+    let last: Viewer.Viewer | undefined
+    return {
+      ask: (viewer, call, id) =>
+        Effect.suspend(() => {
+          last ??= viewer
+          return agent.ask(viewer, call, id)
+        }),
+      events: Stream.map(agent.events, (event) => ({ ...event, viewer: last ?? event.viewer }))
+    }
+  },
+  "the write limit counts the writes of everybody": (agent) => {
+    let writes = 0
+    const turns = new Map<string, number>()
+    return {
+      ...agent,
+      ask: (viewer, call, id) =>
+        Effect.suspend(() => {
+          const run = JSON.stringify(viewer)
+          if (call.ask === "turn" || !turns.has(run)) turns.set(run, writes)
+          return call.ask === "tool" && call.tool === "memory_append" && ++writes > 4 + turns.get(run)!
+            ? MemoryError.make("rate_limited", { op: "tool", message: "wait", detail: { retryAfter: null } })
+            : agent.ask(viewer, call, id)
+        })
+    }
+  },
+  "the index counts what anybody remembered": (agent) => {
+    let appended = 0
+    return {
+      ...agent,
+      ask: (viewer, call, id) =>
+        Effect.map(agent.ask(viewer, call, id), (answer) => {
+          if (call.ask === "tool" && call.tool === "memory_append") appended++
+          return call.ask === "index" ? { answer, appended } : answer
+        })
+    }
+  }
+}
+/** Stores in which an agent is told of foreign records. */
+const below: Readonly<Record<string, ReturnType<typeof broken>>> = {
+  "the index and memory_view show foreign records": broken((store) => ({
+    list: (viewer, filter) => store.list(all(viewer), filter)
+  })),
+  "the model and the context are shown foreign records": broken((store) => ({
+    search: (viewer, query) => store.search(all(viewer), query)
+  })),
+  "a tool tells a foreign record from an absent one": broken((store) => ({
+    get: (viewer, ids) =>
+      Effect.zipRight(
+        Effect.forEach(ids, (id) => foreignIsSaid(store, viewer, id, "get")),
+        store.get(viewer, ids)
+      )
+  }))
+}
+
+const few = { ...sizes.agents, agents: true, shrinks: 0 }
+
+describe("agents that foreign records reach are caught", () => {
+  for (const [name, breaks] of Object.entries(agents)) {
+    it.effect(name, () =>
+      Effect.gen(function*() {
+        const { found } = yield* Attack.attack(name, MemoryStore.layerInMemory, { ...few, breaks })
+        assert.isDefined(found, "it was not caught")
+      }), patience)
+  }
+  for (const [name, store] of Object.entries(below)) {
+    it.effect(name, () =>
+      Effect.gen(function*() {
+        const { found } = yield* Attack.attack(name, store, few)
+        assert.isDefined(found, "it was not caught")
+      }), patience)
+  }
+})
 describe("stores in which foreign records reach an answer are caught", () => {
   for (const [name, store] of Object.entries(mutants)) {
     it.effect(name, () =>
       Effect.gen(function*() {
         const { found } = yield* Attack.attack(name, store, { ...short, shrinks: 0 })
         assert.isDefined(found, "it was not caught")
-      }))
+      }), patience)
   }
 })

@@ -12,8 +12,10 @@ import { Cursor, type MemoryFilter, type MemoryQuery } from "../../src/domain/Me
 import { type MemoryId, stableId } from "../../src/domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import type { Draft, Patch } from "../../src/domain/MemoryRecord.ts"
-import type * as Viewer from "../../src/domain/Viewer.ts"
+import { type Any, isSystem } from "../../src/domain/Viewer.ts"
+import type { Failure } from "../../src/host/MemoryTool.ts"
 import type { Provenance, Service } from "../../src/storage/MemoryStore.ts"
+import type * as Agent from "./Agent.ts"
 
 /**
  * An id that its author chose, one that the store minted for the compared viewers, or one of a foreign record. A number
@@ -63,6 +65,8 @@ export type MutationPlan =
   }
 
 export type Operation =
+  /** Of an agent, where the store stands below one. */
+  | { readonly op: "call"; readonly call: Agent.Call }
   | {
     readonly op: "apply"
     readonly mutations: ReadonlyArray<MutationPlan>
@@ -88,11 +92,12 @@ export type Operation =
 /** One store under comparison, and what its answers gave to later operations. */
 export interface Side {
   readonly store: Service
+  readonly agent: Agent.Agent | undefined
   readonly minted: Array<MemoryId>
   readonly cursors: Array<Given>
 }
 export interface Given {
-  readonly viewer: Viewer.Any
+  readonly viewer: Any
   readonly filter: MemoryFilter
   readonly cursor: typeof Cursor.Type
 }
@@ -124,6 +129,8 @@ export const written = (operation: Operation): ReadonlyArray<Name> => {
       return operation.drafts.flatMap(({ name }) => name ?? [])
     case "update":
       return [operation.name]
+    case "call":
+      return operation.call.ask === "tool" && operation.call.id ? [operation.call.id] : []
     case "forget":
     case "touch":
       return operation.names
@@ -144,15 +151,15 @@ export const claimed = (operation: Operation): ReadonlyArray<Name> =>
 
 /** Whether an operation may erase a text together with its vectors, or leave one without a record. */
 export const isWrite = ({ op }: Operation): boolean =>
-  op === "apply" || op === "put" || op === "update" || op === "forget"
+  op === "apply" || op === "put" || op === "update" || op === "forget" || op === "call"
 
 /** Runs an operation on one side and remembers the ids and cursors in its answer. */
 export const ask = (
   side: Side,
   foreign: Foreign,
-  viewer: Viewer.Any,
+  viewer: Any,
   operation: Operation
-): Effect.Effect<unknown, MemoryError> =>
+): Effect.Effect<unknown, MemoryError | Failure> =>
   Effect.gen(function*() {
     const isForeign = side.minted === foreign.minted
     const now = yield* Clock.currentTimeMillis
@@ -196,13 +203,15 @@ export const ask = (
         const { id, outcome } = all[n]! // one answer for each mutation
         if (outcome === "created" && (name === undefined || isForeign)) side.minted.push(id)
       })
-    const page = (viewer: Viewer.Any, asked: MemoryFilter) =>
+    const page = (viewer: Any, asked: MemoryFilter) =>
       Effect.tap(store.list(viewer, asked), ({ next }) =>
         Effect.sync(() => {
           if (next !== undefined) side.cursors.push({ viewer, filter: asked, cursor: next })
         }))
 
     switch (operation.op) {
+      case "call":
+        return side.agent && !isSystem(viewer) ? yield* side.agent.ask(viewer, operation.call, id) : undefined
       case "apply":
         return yield* Effect.tap(
           store.apply(viewer, operation.mutations.map(mutation), operation.provenance),

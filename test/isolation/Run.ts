@@ -16,7 +16,10 @@ import { MemoryError } from "../../src/domain/MemoryError.ts"
 import { stableId } from "../../src/domain/MemoryId.ts"
 import type { StoreChange } from "../../src/domain/StoreChange.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import type { MemoryEvent } from "../../src/harness/MemoryEvents.ts"
+import type { Failure as ToolFailure } from "../../src/host/MemoryTool.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Agent from "./Agent.ts"
 import { Comparison, type Difference } from "./Compare.ts"
 import { ask, claimed, type Foreign, idOf, isWrite, type Operation, type Side, written } from "./Operation.ts"
 import * as World from "./World.ts"
@@ -46,7 +49,18 @@ interface Pair {
   readonly comparison: Comparison
 }
 
-export const run = (world: World.World, store: Store): Effect.Effect<Outcome, unknown> =>
+export interface Options {
+  /** Whether a listener is told of all changes in one order. A federation's are in order store by store. Default true. */
+  readonly ordersChanges?: boolean | undefined
+  /** For tests of the attack itself. */
+  readonly breaks?: ((agent: Agent.Agent) => Agent.Agent) | undefined
+}
+
+export const run = (
+  world: World.World,
+  store: Store,
+  { breaks = (agent) => agent, ordersChanges = true }: Options = {}
+): Effect.Effect<Outcome, unknown> =>
   Effect.gen(function*() {
     const clock = yield* Effect.clock
     const time = ticking(1_750_000_000_000)
@@ -55,13 +69,18 @@ export const run = (world: World.World, store: Store): Effect.Effect<Outcome, un
       const build = Effect.map(Layer.build(Layer.fresh(store)), Context.get(MemoryStore.MemoryStore)).pipe(
         Effect.withRandom(Random.make(world.seed))
       )
+      const side = Effect.gen(function*() {
+        const store = yield* build
+        const agent = world.agents ? breaks(yield* Agent.over(store, world.vectors)) : undefined
+        return { store, agent, minted: [], cursors: [] }
+      })
       const pair: Pair = {
-        alone: { store: yield* build, minted: [], cursors: [] },
-        crowded: { store: yield* build, minted: [], cursors: [] },
+        alone: yield* side,
+        crowded: yield* side,
         foreign: { minted: [], cursors: [] },
         comparison: new Comparison()
       }
-      const told = yield* listening(world.group, pair)
+      const told = yield* listening(world.group, pair, ordersChanges)
       for (const [at, step] of world.steps.entries()) {
         const seeded = Effect.withRandom(Random.make(`${world.seed}/${at}`))
         const difference = yield* seeded(take(world, pair, step, counts, time))
@@ -94,7 +113,7 @@ const take = (
       case "foreign": {
         time.pass(1) // ids are minted from time: in a millisecond of their own, they are none of the group's ids
         if (yield* isTheGroups(world, pair, step.viewer, step.operation)) return undefined
-        const side: Side = { store: crowded.store, ...foreign }
+        const side: Side = { ...crowded, ...foreign }
         const random = yield* Random.nextInt
         yield* Effect.exit(ask(side, foreign, step.viewer, step.operation)).pipe(
           Effect.withRandom(Random.make(`foreign ${random}`))
@@ -123,7 +142,7 @@ const take = (
           return undefined
         }
         const quiet = yield* answer(alone)
-        const difference = comparison.answers(plain(quiet), plain(busy))
+        const difference = died(quiet) ?? comparison.answers(plain(quiet), plain(busy))
         counts.compared++
         if (world.vectors && isWrite(step.operation)) {
           yield* Effect.zipRight(sweep(alone, world), sweep(crowded, world))
@@ -141,6 +160,10 @@ const isTheGroups = (
   operation: Operation
 ) =>
   Effect.gen(function*() {
+    if (operation.op === "call" && !Viewer.isSystem(viewer)) {
+      const targets = Agent.targets(viewer, operation.call)
+      if (targets.some((scope) => World.isSeenBy(group, Viewer.tenantOf(viewer), scope))) return true
+    }
     const ids = written(operation).map((name) => idOf({ ...crowded, ...foreign }, foreign, name))
     const tenant = Viewer.tenantOf(viewer)
     const held = yield* crowded.store.get(Viewer.system(tenant), ids)
@@ -152,11 +175,11 @@ const isClaimed = (
   { crowded, foreign }: Pair,
   viewer: Viewer.Any,
   operation: Operation,
-  answer: Exit.Exit<unknown, MemoryError>
+  answer: Exit.Exit<unknown, MemoryError | ToolFailure>
 ) =>
   Effect.gen(function*() {
     const error = Exit.isFailure(answer) ? Option.getOrUndefined(Cause.failureOption(answer.cause)) : undefined
-    if (error?.reason !== "invalid_id" || error.id === undefined) return false
+    if (!(error instanceof MemoryError) || error.reason !== "invalid_id" || error.id === undefined) return false
     if (!claimed(operation).some((name) => idOf(crowded, foreign, name) === error.id)) return false
     const [held] = yield* crowded.store.get(Viewer.system(Viewer.tenantOf(viewer)), [error.id])
     return Option.isSome(held!) && !Viewer.sees(viewer, held.value.scope) && saysNothingMore(error)
@@ -165,7 +188,11 @@ const saysNothingMore = ({ detail, message }: MemoryError) =>
   detail === undefined && message === "this id cannot be used"
 
 /** What each viewer of the group is told of changes; an effect that compares all of it since the last time. */
-const listening = (group: World.World["group"], { alone, comparison, crowded }: Pair): Effect.Effect<
+const listening = (
+  group: World.World["group"],
+  { alone, comparison, crowded }: Pair,
+  ordersChanges: boolean
+): Effect.Effect<
   Effect.Effect<Difference | undefined>,
   never,
   Scope.Scope
@@ -181,17 +208,43 @@ const listening = (group: World.World["group"], { alone, comparison, crowded }: 
         )
         return () => changes.splice(0)
       })
+    const told = (side: Side) =>
+      Effect.gen(function*() {
+        const events: Array<MemoryEvent> = []
+        if (side.agent === undefined) return () => events
+        const theirs = Stream.filter(
+          side.agent.events,
+          (event) => group.some((viewer) => Viewer.equals(viewer, event.viewer))
+        )
+        yield* Effect.forkScoped(Stream.runForEach(theirs, (event) => Effect.sync(() => events.push(event))))
+        return () => events.splice(0)
+      })
     const all = yield* Effect.forEach(group, (viewer) => Effect.all([listen(alone, viewer), listen(crowded, viewer)]))
+    const [quietly, busily] = yield* Effect.all([told(alone), told(crowded)])
     yield* settled
     return Effect.gen(function*() {
       yield* settled
+      const difference = comparison.answers({ answer: quietly() }, { answer: busily() })
+      if (difference) return { ...difference, path: `events.${difference.path}` }
       for (const [quiet, busy] of all) {
-        const difference = comparison.answers(plain(Exit.succeed(quiet())), plain(Exit.succeed(busy())))
+        const [before, after] = [quiet(), busy()]
+        const difference = ordersChanges
+          ? comparison.answers({ answer: before }, { answer: after })
+          : comparison.answers(
+            { answer: byRecord(before, (id) => id) },
+            { answer: byRecord(after, (id) => comparison.aloneOf(id)) }
+          )
         if (difference) return { ...difference, path: `changes.${difference.path}` }
       }
       return undefined
     })
   })
+/** The changes of each record in their order; a stable sort. */
+const byRecord = (changes: ReadonlyArray<StoreChange>, name: (id: string) => string): ReadonlyArray<StoreChange> => {
+  const keyOf = (change: StoreChange) =>
+    change._tag === "Issue" ? "" : name(change._tag === "Written" ? change.record.id : change.id)
+  return changes.slice().sort((a, b) => keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0)
+}
 /** Until every fiber has gone as far as it can; after one step, or at the end. */
 const heard = Effect.repeatN(Effect.yieldNow(), 30)
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
@@ -239,6 +292,12 @@ const plain = (answer: Exit.Exit<unknown, unknown>): unknown =>
       })
   })
 
+/** No answer is a defect. */
+const died = (answer: Exit.Exit<unknown, unknown>): Difference | undefined =>
+  Exit.isFailure(answer) && Option.isNone(Cause.failureOption(answer.cause))
+    ? { path: "a defect", alone: Cause.pretty(answer.cause), crowded: undefined }
+    : undefined
+
 interface Time {
   readonly pass: (millis: number) => void
   /** Its sleepers never wake: what the library does by the hour is a step of the world. */
@@ -264,7 +323,8 @@ export const shrunk = (
   world: World.World,
   failure: Failure,
   store: Store,
-  runs: number
+  runs: number,
+  options?: Options
 ): Effect.Effect<{ readonly world: World.World; readonly failure: Failure }, unknown> =>
   Effect.gen(function*() {
     let left = runs
@@ -274,7 +334,7 @@ export const shrunk = (
         const steps = best.world.steps.filter((_, n) => n < from || n >= from + size)
         const without = { ...world, steps }
         left--
-        const { failure } = yield* run(without, store)
+        const { failure } = yield* run(without, store, options)
         if (failure) best = { world: { ...without, steps: steps.slice(0, failure.at + 1) }, failure }
       }
     }

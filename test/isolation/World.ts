@@ -7,6 +7,7 @@ import type { MemoryFilter } from "../../src/domain/MemoryFilter.ts"
 import { fields, Global, type Ids, type MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import type { Provenance } from "../../src/storage/MemoryStore.ts"
+import * as Agent from "./Agent.ts"
 import { Dice } from "./Dice.ts"
 import type { DraftPlan, FilterPlan, MutationPlan, Name, Operation, PatchPlan, QueryPlan } from "./Operation.ts"
 
@@ -26,6 +27,8 @@ export interface World {
   readonly tenant: string
   readonly group: ReadonlyArray<Viewer.Any>
   readonly vectors: boolean
+  /** Whether a service, tools, pipeline and outbox stand above the store. */
+  readonly agents: boolean
   readonly steps: ReadonlyArray<Step>
 }
 
@@ -37,6 +40,8 @@ export interface Options {
    * vectors of other lengths. Default false: see `knownDifferences`.
    */
   readonly sharesVectors?: boolean | undefined
+  /** Half of the operations are those of agents. Default false. */
+  readonly agents?: boolean | undefined
 }
 
 /**
@@ -63,22 +68,30 @@ export const everyone = (tenant: string): Viewer.Viewer => Viewer.make({ tenant,
 export const isSeenBy = (group: ReadonlyArray<Viewer.Any>, tenant: string, scope: MemoryScope): boolean =>
   group.some((viewer) => Viewer.tenantOf(viewer) === tenant.normalize("NFC") && Viewer.sees(viewer, scope))
 
-export const make = (seed: number, { sharesVectors = false, steps }: Options): World => {
+export const make = (seed: number, { agents = false, sharesVectors = false, steps }: Options): World => {
   const dice = new Dice(seed)
   const tenant = dice.pick(tenants)
   const vectors = dice.chance(0.5)
   const group = dice.many(1, dice.pick([1, 1, 2, 3]), () => someone(dice, tenant))
-  const foreigners = { group, tenant, vectors, sharesVectors }
+  const foreigners = { agents, group, tenant, vectors, sharesVectors }
   return {
     seed,
     tenant,
     group,
     vectors,
+    agents,
     steps: Array.from({ length: steps }, (): Step => {
       switch (dice.weighted({ ask: 60, foreign: 34, wait: 6, compact: 1, embed: vectors ? 5 : 0 })) {
         case "ask": {
           const viewer = dice.pick(group)
-          return { step: "ask", viewer, operation: operation(dice, writer(dice, viewer), vectors) }
+          const author = writer(dice, viewer)
+          return {
+            step: "ask",
+            viewer,
+            operation: agents && dice.chance(0.5)
+              ? { op: "call", call: Agent.make(dice, { ...author, isForeign: false }) }
+              : operation(dice, author, vectors)
+          }
         }
         case "foreign":
           return foreign(dice, foreigners)
@@ -156,7 +169,8 @@ const ownIds = ["a", "b", "c", "d"]
 
 const foreign = (
   dice: Dice,
-  { group, sharesVectors, tenant, vectors }: {
+  { agents, group, sharesVectors, tenant, vectors }: {
+    readonly agents: boolean
     readonly group: ReadonlyArray<Viewer.Any>
     readonly tenant: string
     readonly vectors: boolean
@@ -179,6 +193,13 @@ const foreign = (
       dice.chance(0.6) ? { foreign: dice.below(8) } : { own: dice.pick(isHere ? [...ownIds, "x", "y"] : ownIds) },
     claim: () => ({ own: dice.chance(isHere ? 0.15 : 0.8) ? dice.pick(ownIds) : dice.pick(["x", "y", "z"]) }),
     text: () => `${dice.pick(bodies.slice(1))}${suffix}`
+  }
+  if (agents && dice.chance(0.5)) {
+    return {
+      step: "foreign",
+      viewer,
+      operation: { op: "call", call: Agent.make(dice, { ...author, isForeign: true }) }
+    }
   }
   const most = dice.pick([{}, {}, { put: 100 }, { put: 100 }, { list: 60 }, { forget: 60, touch: 60 }]) // what leaves the most traces
   return { step: "foreign", viewer, operation: operation(dice, author, vectors, most) }
