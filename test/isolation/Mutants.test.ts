@@ -266,7 +266,8 @@ const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
         Effect.suspend(() => {
           const run = JSON.stringify(viewer)
           if (call.ask === "turn" || !turns.has(run)) turns.set(run, writes)
-          return call.ask === "tool" && call.tool === "memory_append" && ++writes > 4 + turns.get(run)!
+          const isWrite = call.ask === "tool" && ["memory_append", "add_memory", "remember"].includes(call.tool)
+          return isWrite && ++writes > 2 + turns.get(run)!
             ? MemoryError.make("rate_limited", { op: "tool", message: "wait", detail: { retryAfter: null } })
             : agent.ask(viewer, call, id)
         })
