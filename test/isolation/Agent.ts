@@ -261,7 +261,9 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
           case "plan": {
             const receipt = yield* memory[call.ask](messages(call.texts), { scope: call.scope, infer: call.infer })
             if (call.ask === "remember") receipts.set(JSON.stringify(viewer), receipt)
-            return receipt
+            // a seal is made with the secret of one store: it may be among the fields, and is no answer about records
+            const { seal: _, ...said } = receipt as MemoryPipeline.Receipt & { readonly seal?: unknown }
+            return said
           }
           case "undo": {
             const receipt = receipts.get(JSON.stringify(viewer))
