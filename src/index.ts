@@ -63,6 +63,8 @@ export * as MemoryIndex from "./ranking/MemoryIndex.ts"
 export * as Completion from "./host/Completion.ts"
 /** Text to vectors. */
 export * as Embedder from "./host/Embedder.ts"
+/** Randomness for secrets. */
+export * as SecureRandom from "./host/SecureRandom.ts"
 /** A tool as data. */
 export * as MemoryTool from "./host/MemoryTool.ts"
 /** Where a harness, or a rule of yours, listens and says no. */

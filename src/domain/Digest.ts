@@ -1,5 +1,5 @@
 /** Fingerprints. The one module that may import node:crypto. */
-import { createHash, createHmac } from "node:crypto"
+import { createHash, createHmac, randomBytes } from "node:crypto"
 
 /** Hex. */
 export const sha256 = (text: string): string => createHash("sha256").update(text, "utf8").digest("hex")
@@ -10,6 +10,9 @@ export const sha256Bytes = (text: string): Uint8Array => createHash("sha256").up
 /** HMAC-SHA-256 (RFC 2104), hex: what only the holder of `key` can have written. */
 export const sign = (key: string, text: string | Uint8Array): string =>
   createHmac("sha256", key).update(text).digest("hex")
+
+/** Draws bytes from the operating system's cryptographic generator. For `SecureRandom` alone. */
+export const secretBytes = (length: number): Uint8Array => new Uint8Array(randomBytes(length))
 
 /** Keys sorted at every depth by UTF-16 unit, `undefined` dropped, numbers as JSON writes them. */
 export const canonicalJson = (json: unknown): string => JSON.stringify(sorted(json)) ?? "null"

@@ -167,7 +167,7 @@ const make = (config: Config) =>
         provenance: { origin, trust },
         publish,
         embed: (store, records) =>
-          Effect.flatMap(pipelineOf(store), ({ embed }) => embed(records)).pipe(
+          Effect.flatMap(pipelineOf(store), ({ embed }) => embed(viewer, records)).pipe(
             Effect.asVoid,
             Effect.catchAll(degraded(viewer, "vector"))
           )

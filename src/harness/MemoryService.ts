@@ -20,6 +20,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
+import * as SecureRandom from "../host/SecureRandom.ts"
 import type * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as AheadClock from "./AheadClock.ts"
@@ -84,7 +85,7 @@ export interface Service {
   ) => Operation<MemoryPipeline.Receipt>
   /** Lexical without an `Embedder`. */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
-  /** `not_owned` where the receipt is another viewer's. */
+  /** `not_owned` where the receipt is another viewer's, or is not as `remember` returned it. */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
   /** Of every viewer: vectors for what has none, and how many were made. 0 without an `Embedder`. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
@@ -246,6 +247,7 @@ export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptio
     Layer.provide([Completion.layerScripted(script), Embedder.layerHash()]),
     Layer.provideMerge(Layer.merge(MemoryStore.layerInMemory, MemoryEvents.layer())),
     Layer.provideMerge(Layer.unwrapEffect(Effect.sync(() => Layer.setRandom(Random.make(seed))))),
+    Layer.provideMerge(SecureRandom.layerSeeded(seed)),
     Layer.provideMerge(now === undefined ? Layer.empty : AheadClock.layer(now)),
     Layer.orDie // a spec that is none is a mistake in the test
   )

@@ -14,7 +14,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
-import type * as MemoryStore from "../storage/MemoryStore.ts"
+import * as MemoryStore from "../storage/MemoryStore.ts"
 import type { Telling } from "./Telling.ts"
 import type { Writing } from "./Writing.ts"
 
@@ -45,6 +45,7 @@ export const make = (
   { degraded, recalled }: Telling
 ): Effect.Effect<Remembering, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
     const completion = yield* Effect.serviceOption(Completion.Completion)
     const embedder = yield* Effect.serviceOption(Embedder.Embedder)
     const pipeline = yield* Effect.provide(
@@ -68,9 +69,10 @@ export const make = (
         Effect.zipRight(writing.mayWrite("plan", options.scope), pipeline.plan(viewer, turns, options)),
       undo: (viewer, receipt) =>
         Viewer.equals(viewer, receipt.viewer)
-          ? Effect.flatMap(Clock.currentTimeMillis, (now) => {
-            const mutations = MemoryPipeline.inverse(receipt, now)
-            return mutations.length > 0 ? Effect.asVoid(writing.apply(viewer, mutations, "undo")) : Effect.void
+          ? Effect.gen(function*() {
+            yield* MemoryPipeline.verify(store, receipt)
+            const mutations = MemoryPipeline.inverse(receipt, yield* Clock.currentTimeMillis)
+            if (mutations.length > 0) yield* writing.apply(viewer, mutations, "undo")
           })
           : MemoryError.make("not_owned", { op: "undo", message: "a receipt is undone by the viewer it was made for" }),
       recall: (viewer, query) =>
@@ -78,7 +80,7 @@ export const make = (
           Effect.tap(recalled(viewer, query)),
           Effect.tap(({ failures }) => legs(viewer, failures))
         ),
-      embed: (viewer, records) => Effect.catchAll(pipeline.embed(records), degraded(viewer, "vector")),
+      embed: (viewer, records) => Effect.catchAll(pipeline.embed(viewer, records), degraded(viewer, "vector")),
       embedMissing: pipeline.embedMissing,
       found: {
         completion: Option.match(completion, { onNone: () => null, onSome: ({ model }) => model }),

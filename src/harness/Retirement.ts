@@ -3,7 +3,6 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schedule from "effect/Schedule"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
@@ -27,15 +26,31 @@ export const enforce = (
     return gone
   })
 
-/** Of every tenant, when the layer is built and then by the hour. A failure is logged, and the next hour tries again. */
+/**
+ * Keeps every tenant within its caps: when the layer is built, and then an hour after the store was used since.
+ * A failure is logged, and the next hour tries again.
+ */
 export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard(
   Effect.gen(function*() {
     const store = yield* MemoryStore
-    const tenant = (tenant: string) => enforce(Viewer.system(tenant))
-    yield* Effect.flatMap(store.tenants, (tenants) => Effect.forEach(tenants, tenant, { discard: true })).pipe(
-      Effect.catchAll((error) => Effect.logWarning(`${store.name}: no kind was kept within its cap`, error)),
-      Effect.repeat(Schedule.spaced("1 hour")),
-      Effect.forkScoped
+    const all = Effect.flatMap(
+      store.tenants,
+      Effect.reduce(0, (sum, tenant) => Effect.map(enforce(Viewer.system(tenant)), ({ length }) => sum + length))
     )
+    const round: Effect.Effect<never, never, MemoryStore> = Effect.gen(function*() {
+      const before = yield* store.activity.since(-1)
+      const isQuiet = yield* all.pipe(
+        Effect.map((retired) => retired === 0),
+        Effect.catchAll((error) =>
+          Effect.as(Effect.logWarning(`${store.name}: no kind was kept within its cap`, error), false)
+        )
+      )
+      // its own calls are no reason to look again, unless they changed something
+      const known = isQuiet ? yield* store.activity.since(-1) : before
+      yield* store.activity.since(known)
+      yield* Effect.sleep("1 hour")
+      return yield* Effect.suspend(() => round)
+    })
+    yield* Effect.forkScoped(round)
   })
 )

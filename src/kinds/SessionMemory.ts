@@ -3,7 +3,7 @@
  *
  * A learning lies in its viewer's scope with the session's id added, and is stored when it is recorded: nothing waits for
  * the end. A viewer is shown all sessions of its own ids, running ones included, and no narrower or other scope's; one
- * that names a session is shown that one only.
+ * that names a session is shown that one only, and one without ids is shown nothing of anybody's sessions.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -83,6 +83,15 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       (session) => Effect.sync(() => --session.count === 0 && running.delete(key))
     )
 
+  /** Newest first. */
+  const learnt = (viewer: Viewer.Any) => {
+    const { filter, reader } = reading(viewer)
+    return Effect.map(
+      Stream.runCollect(store.stream(reader, { ...filter, kinds: [learnings.kind.name], limit: 1_000 })),
+      (all): ReadonlyArray<MemoryRecord> => Array.from(all)
+    )
+  }
+
   const start = (viewer: Viewer.Viewer, sessionId: string) =>
     Effect.gen(function*() {
       const { scope } = yield* check("start", Scoped, { scope: { ...idsOf(viewer), sessionId } })
@@ -91,14 +100,14 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         return yield* MemoryError.make("invalid_scope", { op: "start", message })
       }
       const own = new Viewer.Viewer({ ...viewer, sessionId })
-      const { filter, reader } = reading(viewer)
-      const known = Array.from(
-        yield* Stream.runCollect(store.stream(reader, { ...filter, kinds: [learnings.kind.name], limit: 1_000 }))
-      )
+      const { reader } = reading(viewer)
+      const known = yield* learnt(viewer)
       const loaded = yield* Effect.forEach(surest(known), ({ id }) => learnings.get(reader, id))
+      // a viewer without ids is shown nothing of earlier sessions, but what it learns in this one counts towards its caps
+      const earlier = hasNoIds(viewer) ? yield* learnt(own) : known
       const session = yield* keeping(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
-        known.filter((record) => key(record.scope) === key(scope)).reverse()
+        earlier.filter((record) => key(record.scope) === key(scope)).reverse()
           .map(({ data, id }) => ({ id, type: data["type"] }))
       )
       const isOver = yield* Ref.make(false)
@@ -152,15 +161,20 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
-/** As whom, and of what, so that a viewer of exactly its scope is shown that scope's sessions, and nothing else that is narrower. */
+/**
+ * The viewer and filter that find the sessions of exactly this viewer's scope, and nothing else that is narrower. A viewer
+ * without ids has no sessions of its own: it sees what it sees in the store.
+ */
 const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly filter: Pick<MemoryFilter, "where"> } => {
-  if (Viewer.isSystem(viewer) || viewer.reach === "within") return { reader: viewer, filter: {} }
+  if (Viewer.isSystem(viewer) || viewer.reach === "within" || hasNoIds(viewer)) return { reader: viewer, filter: {} }
   const others = fields.filter((field) => field !== "sessionId" && viewer[field] === undefined)
   return {
     reader: new Viewer.Viewer({ ...viewer, reach: "within" }),
     filter: { where: Object.fromEntries(others.map((field) => [`scope.${field}`, { exists: false }])) }
   }
 }
+
+const hasNoIds = (viewer: Viewer.Any): boolean => Viewer.scopeOf(viewer) === Global
 
 const idsOf = (viewer: Viewer.Viewer) =>
   Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))

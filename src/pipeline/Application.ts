@@ -66,6 +66,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
     tolerated(embedding.of(facts.map(({ text }) => text.normalize("NFC")), "add"), new Map())
 
   const keep = (
+    tenant: string,
     mutations: ReadonlyArray<MemoryMutation>,
     applied: ReadonlyArray<Applied>,
     known: Embedding.Vectors
@@ -76,7 +77,10 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
       )
     const added = records(({ _tag }, outcome) => _tag === "Put" && outcome !== "duplicate")
     const reworded = records((mutation) => mutation._tag === "Update" && mutation.patch.body !== undefined)
-    return Effect.zipRight(embedding.keep(added, "add", known), embedding.keep(reworded, "update", known))
+    return Effect.zipRight(
+      embedding.keep(tenant, added, "add", known),
+      embedding.keep(tenant, reworded, "update", known)
+    )
   }
 
   return (viewer, messages, options, write) =>
@@ -132,7 +136,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
       const { applied, failures, mutations } = yield* MemoryError.catchReason("conflict", () => attempt(false))(
         attempt(true)
       )
-      const kept = yield* tolerated(keep(mutations, applied, known.value), 0)
+      const kept = yield* tolerated(keep(Viewer.tenantOf(viewer), mutations, applied, known.value), 0)
       return { mutations, applied, failures: [...known.failures, ...failures, ...kept.failures] }
     })
 }

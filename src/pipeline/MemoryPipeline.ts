@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { Applied, inverse as inverseOf, MemoryMutation } from "../domain/MemoryMutation.ts"
+import { type Applied, inverse as inverseOf, type MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
@@ -20,6 +20,7 @@ import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Application from "./Application.ts"
 import type { Fact } from "./Extraction.ts"
 import * as Recall from "./Recall.ts"
+import * as Sealing from "./Sealing.ts"
 
 /**
  * `origin` is `pipeline` by default. `trust` is that of the worst turn that is read, a tool's 3 and any other 1, or what
@@ -63,12 +64,14 @@ export type Apply = (
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
-/** Encodable: what was planned, what became of it, and for whom. */
+/** A receipt of `remember` or `plan`: what was planned, what became of it, and for whom. Encodable; `undo` takes it back. */
 export const Receipt = Schema.Struct({
-  viewer: Schema.Union(Viewer.Viewer, Viewer.System),
-  mutations: Schema.Array(MemoryMutation),
-  /** Empty for a plan. */
-  applied: Schema.Array(Applied),
+  ...Sealing.sealedFields,
+  /**
+   * The store's signature of viewer, mutations and `applied`. `undo` refuses a receipt without it, or one that was changed.
+   * Absent in receipts written before there were seals, which cannot be undone any more.
+   */
+  seal: Schema.optional(Schema.String),
   /** Absent where there was none. */
   failures: Schema.optional(Schema.Array(Failure))
 })
@@ -86,13 +89,20 @@ export interface Service {
     messages: ReadonlyArray<Message>,
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
-  /** `conflict` where a record has moved on since. Content, times and links are as before; revisions go on counting. */
+  /**
+   * `not_owned` where the receipt is not as this store made it (see `Receipt.seal`), `conflict` where a record has moved on
+   * since; then nothing is changed. Content, times and links are as before; revisions go on
+   * counting.
+   */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
   /** Embeds the text, searches, and says what was left out. Lexical where there is nothing to embed with. */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Vectors for these now, and not only with `embedMissing`: how many were made. */
-  readonly embed: (records: ReadonlyArray<MemoryRecord>) => Effect.Effect<number, MemoryError.MemoryError>
-  /** How many vectors were made. */
+  /** Makes vectors for these records of the viewer's tenant now, and not only with `embedMissing`: how many were made. */
+  readonly embed: (
+    viewer: Viewer.Any,
+    records: ReadonlyArray<MemoryRecord>
+  ) => Effect.Effect<number, MemoryError.MemoryError>
+  /** Makes the vectors that any tenant waits for: how many were made. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -109,12 +119,15 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
 
     const through = (op: string, write: boolean): Service["remember"] => (viewer, messages, options) =>
       run(viewer, messages, options, write).pipe(
-        Effect.map(({ applied, failures, mutations }): Receipt => ({
-          viewer,
-          mutations,
-          applied,
-          ...(failures.length > 0 && { failures })
-        })),
+        Effect.flatMap(({ applied, failures, mutations }) =>
+          Effect.map(Sealing.seal(store, { viewer, mutations, applied }), (seal): Receipt => ({
+            viewer,
+            mutations,
+            applied,
+            seal,
+            ...(failures.length > 0 && { failures })
+          }))
+        ),
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
 
@@ -123,6 +136,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
       plan: through("plan", false),
       undo: (receipt) =>
         Effect.gen(function*() {
+          yield* Sealing.verify(store, receipt)
           const mutations = inverse(receipt, yield* Clock.currentTimeMillis)
           if (mutations.length > 0) yield* store.apply(receipt.viewer, mutations)
         }).pipe(Effect.withSpan("MemoryPipeline.undo")),
@@ -130,7 +144,8 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
         Recall.recall(embedding, query, (query) => store.search(viewer, query)).pipe(
           Effect.withSpan("MemoryPipeline.recall")
         ),
-      embed: (records) => Effect.withSpan(embedding.keep(records, "add"), "MemoryPipeline.embed"),
+      embed: (viewer, records) =>
+        Effect.withSpan(embedding.keep(Viewer.tenantOf(viewer), records, "add"), "MemoryPipeline.embed"),
       embedMissing: Effect.withSpan(embedding.missing, "MemoryPipeline.embedMissing")
     }
   }
@@ -140,6 +155,12 @@ export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore |
   MemoryPipeline,
   make
 )
+
+/** Fails with `not_owned` unless `store` sealed exactly this receipt. `undo` asks it first. */
+export const verify = (
+  store: Pick<MemoryStore.Service, "sign">,
+  receipt: Receipt
+): Effect.Effect<void, MemoryError.MemoryError> => Sealing.verify(store, receipt)
 
 /** What `undo` applies: each record as it was before the receipt. What has expired is gone. */
 export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> =>

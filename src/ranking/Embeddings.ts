@@ -19,9 +19,35 @@ interface Table {
   version: number
 }
 
+/** Vectors of several tenants. A tenant without vectors takes no room. */
+export class TenantEmbeddings {
+  readonly #all: All = { tenants: new Map(), arrived: 0 }
+
+  /** The vectors of one tenant, and of no other. Two of one tenant are one. */
+  of(tenant: string): Embeddings {
+    return new Embeddings(this.#all, tenant)
+  }
+}
+
+interface All {
+  readonly tenants: Map<string, Map<string, Table>>
+  /** Vectors that ever came. */
+  arrived: number
+}
+
 export class Embeddings {
-  readonly #tables = new Map<string, Table>()
-  #arrived = 0
+  readonly #all: All
+  readonly #tenant: string
+
+  /** By default one by itself; `TenantEmbeddings` makes those of a tenant. */
+  constructor(all: All = { tenants: new Map(), arrived: 0 }, tenant = "") {
+    this.#all = all
+    this.#tenant = tenant
+  }
+
+  get #tables(): ReadonlyMap<string, Table> {
+    return this.#all.tenants.get(this.#tenant) ?? none
+  }
 
   /** `undefined`: there is no vector of this model. */
   dimensions(model: string): number | undefined {
@@ -55,21 +81,28 @@ export class Embeddings {
     if (vector.length === 0 || vector.length !== (known?.dimensions ?? vector.length)) return false
     if (!vector.every(Number.isFinite)) return false
     const table = known ?? { dimensions: vector.length, vectors: new Map(), version: 0 }
-    if (known === undefined) this.#tables.set(model, table)
+    if (known === undefined) {
+      this.#all.tenants.set(this.#tenant, (this.#all.tenants.get(this.#tenant) ?? new Map()).set(model, table))
+    }
     if (table.vectors.has(hash)) return true
     table.vectors.set(hash, vector)
-    table.version = ++this.#arrived
+    table.version = ++this.#all.arrived
     return true
   }
 
   /** Of every model, or of one; how many vectors went. */
   retain(keep: (hash: string) => boolean, only?: string): number {
+    const tables = this.#all.tenants.get(this.#tenant)
+    if (tables === undefined) return 0
     let count = 0
-    for (const [model, { vectors }] of this.#tables) {
+    for (const [model, { vectors }] of tables) {
       if (only !== undefined && model !== only) continue
       for (const hash of vectors.keys()) if (!keep(hash) && vectors.delete(hash)) count++
-      if (vectors.size === 0) this.#tables.delete(model)
+      if (vectors.size === 0) tables.delete(model)
     }
+    if (tables.size === 0) this.#all.tenants.delete(this.#tenant)
     return count
   }
 }
+
+const none: ReadonlyMap<string, Table> = new Map()

@@ -2,6 +2,10 @@
  * What a batch of mutations comes to, before anything is written. Pure: rows in, rows out, or the first refusal.
  *
  * Law: a mutation sees what those before it in the batch did; what the viewer does not see is absent.
+ *
+ * One thing cannot be hidden, since an id names one record of a tenant: a put under an id that an invisible record has is
+ * `invalid_id`, where it would have created a record. Every other refusal comes first, so whoever probes has to be ready to
+ * write. Ids that nobody may know are minted, or signed (`MemoryStore.sign`).
  */
 import * as Either from "effect/Either"
 import * as MemoryError from "../domain/MemoryError.ts"
@@ -127,11 +131,11 @@ export const plan = (input: Input): Result<Plan> =>
             applied.push({ id, outcome: "created", before: 0, record })
             break
           }
-          if (row && !visible(row)) return yield* fail("invalid_id", id, "this id cannot be used")
-          if (row) yield* writable(row) // forgotten ones too: their id is their file's
+          if (visible(row)) yield* writable(row) // forgotten ones too: their id is their file's
           yield* standsAt(id, there(row) ? row : undefined, mutation.ifRevision)
           const fresh = Version.created(id, draft, input, (row?.record.revision ?? 0) + 1)
           const record = yield* legal(there(row) ? Version.replaced(row.record, fresh, draft, now) : fresh)
+          if (row && !visible(row)) return yield* fail("invalid_id", id, "this id cannot be used")
           applied.push({ id, outcome: there(row) ? "updated" : "created", before, record })
           write(id, stored(record))
           break

@@ -2,7 +2,6 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Mailbox from "effect/Mailbox"
-import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
@@ -21,35 +20,44 @@ export interface Change {
 export type Event = Change | { readonly issue: MemoryError.MemoryError }
 
 export interface Changes {
-  /** In order; never waits. */
+  /** Hands each event to those who may hear of it, in order. Never waits. Cost: the listeners of the tenant, per event. */
   readonly publish: (tenant: string, events: ReadonlyArray<Event>) => Effect.Effect<void>
-  /** From the moment it is run. A listener more than 65,536 events behind ends with `unavailable`. */
-  readonly events: (tenant: string) => Stream.Stream<Event, MemoryError.MemoryError>
+  /**
+   * The changes that the viewer may hear of, from the moment it is run. Others' changes never reach its buffer, so a quiet
+   * listener lives on however much they write. One that is more than 65,536 changes of its own behind ends with
+   * `unavailable`.
+   */
+  readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
+  /** Whether anybody listens. */
+  readonly isHeard: () => boolean
 }
 
 const capacity = 65_536
 
 export const make = (): Changes => {
-  const listeners = new Map<Mailbox.Mailbox<Event, MemoryError.MemoryError>, string>()
+  const listeners = new Map<Mailbox.Mailbox<StoreChange, MemoryError.MemoryError>, Viewer.Any>()
 
   return {
+    isHeard: () => listeners.size > 0,
     publish: (tenant, events) =>
-      Effect.forEach(listeners, ([mailbox, listensTo]) =>
-        listensTo !== tenant
-          ? Effect.void
-          : Effect.suspend(() =>
-            events.every((event) => mailbox.unsafeOffer(event)) ? Effect.void : mailbox.fail(behind)
-          ), {
-        discard: true
-      }),
-    events: (tenant) =>
+      listeners.size === 0 || events.length === 0
+        ? Effect.void
+        : Effect.flatMap(Clock.currentTimeMillis, (now) =>
+          Effect.forEach(listeners, ([mailbox, viewer]) =>
+            Viewer.tenantOf(viewer) === tenant && !events.every((event) =>
+                offered(mailbox, said(viewer, event, now))
+              )
+              ? mailbox.fail(behind)
+              : Effect.void, { discard: true })),
+    of: (viewer) =>
       Stream.unwrapScoped(
         Effect.map(
           Effect.acquireRelease(
-            Effect.tap(Mailbox.make<Event, MemoryError.MemoryError>({ capacity, strategy: "dropping" }), (mailbox) =>
-              Effect.sync(() => listeners.set(mailbox, tenant))),
-            (mailbox) =>
-              Effect.sync(() => listeners.delete(mailbox))
+            Effect.tap(
+              Mailbox.make<StoreChange, MemoryError.MemoryError>({ capacity, strategy: "dropping" }),
+              (mailbox) => Effect.sync(() => listeners.set(mailbox, viewer))
+            ),
+            (mailbox) => Effect.sync(() => listeners.delete(mailbox))
           ),
           (mailbox) => Mailbox.toStream(mailbox)
         )
@@ -57,25 +65,20 @@ export const make = (): Changes => {
   }
 }
 
-/** What a viewer is told of them. */
-export const tell =
-  (viewer: Viewer.Any) => <E, R>(events: Stream.Stream<Event, E, R>): Stream.Stream<StoreChange, E, R> =>
-    events.pipe(Stream.mapEffect((event) => said(viewer, event)), Stream.filterMap((change) => change))
+/** Whether there was room for it. A change that the viewer may not hear of needs none. */
+const offered = (mailbox: Mailbox.Mailbox<StoreChange, MemoryError.MemoryError>, change: StoreChange | undefined) =>
+  change === undefined || mailbox.unsafeOffer(change)
 
-/** A record that leaves a viewer's sight is forgotten as far as it can tell. */
-const said = (viewer: Viewer.Any, event: Event): Effect.Effect<Option.Option<StoreChange>> =>
-  Effect.map(Clock.currentTimeMillis, (now) => {
-    if ("issue" in event) {
-      return Viewer.isSystem(viewer)
-        ? Option.some(Issue.make({ error: event.issue }))
-        : Option.none()
-    }
-    const seen = (record: MemoryRecord | undefined): record is MemoryRecord =>
-      record !== undefined && Viewer.sees(viewer, record.scope) && (Viewer.isSystem(viewer) || !isExpired(record, now))
-    const { after, before, by, id } = event
-    if (seen(after)) return Option.some(Written.make({ record: after, by }))
-    return seen(before) ? Option.some(Forgotten.make({ id, by })) : Option.none()
-  })
+/** What a viewer is told of an event. A record that leaves its sight is forgotten as far as it can tell. */
+const said = (viewer: Viewer.Any, event: Event, now: number): StoreChange | undefined => {
+  const isSystem = Viewer.isSystem(viewer)
+  if ("issue" in event) return isSystem ? Issue.make({ error: event.issue }) : undefined
+  const seen = (record: MemoryRecord | undefined): record is MemoryRecord =>
+    record !== undefined && Viewer.sees(viewer, record.scope) && (isSystem || !isExpired(record, now))
+  const { after, before, by, id } = event
+  if (seen(after)) return Written.make({ record: after, by })
+  return seen(before) ? Forgotten.make({ id, by }) : undefined
+}
 
 const behind = MemoryError.make("unavailable", {
   op: "changes",

@@ -5,13 +5,16 @@ import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { sign } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { type Embedding, Limit, MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import * as MemoryId from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { isExpired, isValidAt, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import * as SecureRandom from "../host/SecureRandom.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
+import * as Activity from "./Activity.ts"
 import * as Calls from "./Calls.ts"
 import * as Changes from "./Changes.ts"
 import { check, invalid } from "./Check.ts"
@@ -26,6 +29,7 @@ const Ids = Schema.Struct({ ids: Schema.Array(MemoryId.MemoryId) })
 // a clause that is not known would widen the answer
 const Filter = MemoryFilter.annotations({ parseOptions: { onExcessProperty: "error" } })
 export const Query = MemoryQuery.annotations({ parseOptions: { onExcessProperty: "error" } })
+const Tenancy = Schema.Struct({ tenant: Viewer.Tenant })
 const History = Schema.Struct({ id: MemoryId.MemoryId, limit: Limit })
 
 export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError.MemoryError> =>
@@ -44,8 +48,14 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       ...primitives.capabilities,
       history: primitives.revisions !== undefined
     }
+    const secret = primitives.secret ??
+      (capabilities.durable || capabilities.shared ? yield* secretless(name) : yield* SecureRandom.secret)
     const rows = yield* Rows.make({ name, primitives, capabilities, kinds, analyzer, publish: changes.publish })
 
+    const activity = Activity.make(rows.nextExpiry)
+    const begun = primitives.ready ? Effect.zipRight(activity.called, primitives.ready) : activity.called
+    const counted = <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
+      observed(op, Effect.zipRight(begun, self))
     const observed = <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
       self.pipe(
         Metric.trackDuration(duration.pipe(Metric.tagged("store", name), Metric.tagged("op", op))),
@@ -69,26 +79,26 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       })
 
     /** Why there is no vector leg. What no store could compare is refused. */
-    const missing = (op: string, embedding: Embedding | undefined) =>
+    const missing = (op: string, tenant: string, embedding: Embedding | undefined) =>
       Effect.gen(function*() {
         if (sidecar === undefined) return MemoryError.make("unsupported", { op, message: `${name} holds no vectors` })
         if (embedding === undefined) return invalid(op, "embedding: vectors are searched by a vector")
         const { model, vector } = embedding
-        const failure = yield* Effect.flip(sidecar.follow(model)).pipe(Effect.option)
+        const failure = yield* Effect.flip(sidecar.follow(tenant, model)).pipe(Effect.option)
         if (Option.isSome(failure)) return failure.value
-        const dimensions = sidecar.embeddings.dimensions(model) ?? vector.length
+        const dimensions = sidecar.embeddings(tenant).dimensions(model) ?? vector.length
         if (dimensions !== vector.length) {
           return yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
         }
         return undefined
       })
     /** The query as the index can answer it, and what it cannot. */
-    const legs = (op: string, query: MemoryQuery) =>
+    const legs = (op: string, viewer: Viewer.Any, query: MemoryQuery) =>
       Effect.gen(function*() {
         const checked = yield* check(op, Query, query)
         const mode = checked.mode ?? (checked.embedding ? "hybrid" : "lexical")
         if (mode === "lexical") return { query: { ...checked, mode }, failures: [] }
-        const error = yield* missing(op, checked.embedding)
+        const error = yield* missing(op, Viewer.tenantOf(viewer), checked.embedding)
         if (error === undefined) return { query: { ...checked, mode }, failures: [] }
         if (mode === "vector") return yield* error
         return { query: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
@@ -100,23 +110,27 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       name,
       capabilities,
       ...Calls.writes((op, viewer, mutations, provenance) =>
-        observed(op, rows.apply(op, viewer, mutations, provenance))
+        counted(op, rows.apply(op, viewer, mutations, provenance))
       ),
-      get: (viewer, ids) => observed("get", get(viewer, ids)),
+      get: (viewer, ids) => counted("get", get(viewer, ids)),
       search: (viewer, query) =>
-        observed(
+        counted(
           "search",
           Effect.gen(function*() {
-            const { failures, query: answerable } = yield* legs("search", query)
+            const { failures, query: answerable } = yield* legs("search", viewer, query)
             const index = yield* rows.index(viewer)
             const found = index.search(viewer, answerable, yield* Clock.currentTimeMillis)
             return failures.length > 0 ? { ...found, failures } : found
           })
         ),
-      list: (viewer, filter) => observed("list", list(viewer, filter)),
-      stream: (viewer, filter) => Stream.withSpan(Calls.stream(list, viewer, filter), `${name}.stream`),
+      list: (viewer, filter) => counted("list", list(viewer, filter)),
+      stream: (viewer, filter) =>
+        Stream.withSpan(
+          Calls.stream((viewer, filter) => Effect.zipRight(begun, list(viewer, filter)), viewer, filter),
+          `${name}.stream`
+        ),
       history: (viewer, id, limit = Rows.revisionsKept) =>
-        observed(
+        counted(
           "history",
           Effect.gen(function*() {
             yield* check("history", History, { id, limit })
@@ -127,22 +141,21 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
           })
         ),
       changes: (viewer) => {
-        const tenant = Viewer.tenantOf(viewer)
-        const ours = changes.events(tenant)
-        return (primitives.outside ? Stream.merge(ours, primitives.outside(tenant)) : ours).pipe(Changes.tell(viewer))
+        const ours = changes.of(viewer)
+        return primitives.outside ? Stream.merge(ours, primitives.outside(viewer)) : ours
       },
       whyNot: (viewer, id, query) =>
-        observed(
+        counted(
           "whyNot",
           Effect.gen(function*() {
             yield* check("whyNot", Ids, { ids: [id] })
-            const { query: answerable } = yield* legs("whyNot", query)
+            const { query: answerable } = yield* legs("whyNot", viewer, query)
             const now = yield* Clock.currentTimeMillis
             return Option.fromNullable((yield* rows.index(viewer)).whyNot(viewer, id, answerable, now))
           })
         ),
       links: (viewer, id) =>
-        observed(
+        counted(
           "links",
           Effect.gen(function*() {
             yield* check("links", Ids, { ids: [id] })
@@ -153,24 +166,37 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
             )(id)
           })
         ),
-      touch: (viewer, ids) => observed("touch", usage.touch(viewer, ids)),
-      uses: (viewer, ids) => observed("uses", usage.uses(viewer, ids)),
-      tenants: observed("tenants", primitives.tenants),
+      touch: (viewer, ids) => counted("touch", usage.touch(viewer, ids)),
+      uses: (viewer, ids) => counted("uses", usage.uses(viewer, ids)),
+      tenants: counted("tenants", primitives.tenants),
       compact: observed("compact", rows.compact),
+      activity: { since: activity.since, nextExpiry: activity.nextExpiry },
       vectors: Option.map(Option.fromNullable(sidecar), (sidecar) => {
         const { attach, pending, read } = Vectors.make(sidecar, rows.records)
         return {
-          pending: (model, limit) => observed("pending", pending(model, limit)),
-          attach: (model, vectors) => observed("attach", attach(model, vectors)),
-          read: (model, hashes) => observed("read", read(model, hashes))
+          pending: (tenant, model, limit) =>
+            counted("pending", Effect.flatMap(named("pending", tenant), (tenant) => pending(tenant, model, limit))),
+          attach: (tenant, model, vectors) =>
+            counted("attach", Effect.flatMap(named("attach", tenant), (tenant) => attach(tenant, model, vectors))),
+          read: (tenant, model, hashes) =>
+            counted("read", Effect.flatMap(named("read", tenant), (tenant) => read(tenant, model, hashes)))
         }
       }),
+      sign: (purpose, text) => observed("sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),
       ingest: Option.fromNullable(primitives.ingest),
       tools: primitives.tools ?? (() => [])
     }
     yield* service.compact
     return service
   })
+
+/** The tenant as a key. */
+const named = (op: string, tenant: string) =>
+  Effect.map(check(op, Tenancy, { tenant }), ({ tenant }) => tenant.normalize("NFC"))
+
+/** What outlives the process, or is written by several, is signed by all of them alike. */
+const secretless = (name: string) =>
+  invalid("make", `${name}: a durable or shared store needs a \`secret\`, the same each time it is made`)
 
 /** A tombstone is absent, and so is what expired; the library itself sees both. */
 const shown = (viewer: Viewer.Any, row: Stored | undefined, now: number): MemoryRecord | undefined => {

@@ -22,8 +22,9 @@ export interface Embedding {
   readonly of: (texts: Iterable<string>, purpose: Embedder.Purpose) => Effect.Effect<Vectors, MemoryError.MemoryError>
   /** To search by; `unsupported` where not active. */
   readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
-  /** Of these records, those that `known` has not are made; all are kept. How many were made. */
+  /** Makes the vectors of these records that `known` has not, and keeps all of them for the tenant. How many were made. */
   readonly keep: (
+    tenant: string,
     records: ReadonlyArray<MemoryRecord>,
     purpose: Embedder.Purpose,
     known?: Vectors
@@ -64,30 +65,40 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
     active: true,
     of: (texts, purpose) => embed(Array.from(new Set(texts)), purpose),
     query: queryBy(embedder),
-    keep: (records, purpose, known = new Map()) =>
+    keep: (tenant, records, purpose, known = new Map()) =>
       Effect.gen(function*() {
         const texts = Array.from(new Set(records.map(embeddingText)))
         const made = yield* embed(texts.filter((text) => !known.has(text)), purpose)
         if (texts.length === 0) return 0
-        yield* attach(embedder.model, texts.map((text) => [sha256(text), known.get(text) ?? made.get(text)!]))
+        yield* attach(tenant, embedder.model, texts.map((text) => [sha256(text), known.get(text) ?? made.get(text)!]))
         return made.size
       }),
     missing: Effect.suspend(() => {
       let made = 0
       const refused: Array<MemoryError.MemoryError> = []
       /** What one text is refused for is not the others' loss; where the first few are all refused, the embedder is at fault. */
-      const each = (texts: ReadonlyArray<MemoryStore.Unembedded>): Effect.Effect<void, MemoryError.MemoryError> =>
+      const each = (
+        tenant: string,
+        texts: ReadonlyArray<MemoryStore.Unembedded>
+      ): Effect.Effect<void, MemoryError.MemoryError> =>
         embed(texts.map(({ text }) => text), "add").pipe(
-          Effect.flatMap((found) => attach(embedder.model, texts.map(({ hash, text }) => [hash, found.get(text)!]))),
+          Effect.flatMap((found) =>
+            attach(tenant, embedder.model, texts.map(({ hash, text }) => [hash, found.get(text)!]))
+          ),
           Effect.tap(() => Effect.sync(() => void (made += texts.length))),
           MemoryError.catchReason("model", (error) => {
             const half = texts.length >> 1
-            if (half > 0) return Effect.zipRight(each(texts.slice(0, half)), each(texts.slice(half)))
+            if (half > 0) return Effect.zipRight(each(tenant, texts.slice(0, half)), each(tenant, texts.slice(half)))
             return refused.push(error) >= 3 && made === 0 ? error : Effect.logWarning("a text has no vector", error)
           })
         )
-      return pending(embedder.model).pipe(
-        Effect.flatMap((all) => Effect.forEach(Arr.chunksOf(all, batch), each, { discard: true })),
+      const missingOf = (tenant: string) =>
+        Effect.flatMap(
+          pending(tenant, embedder.model),
+          (all) => Effect.forEach(Arr.chunksOf(all, batch), (texts) => each(tenant, texts), { discard: true })
+        )
+      return store.tenants.pipe(
+        Effect.flatMap(Effect.forEach(missingOf, { discard: true })),
         Effect.flatMap(() => made === 0 && refused[0] !== undefined ? refused[0] : Effect.succeed(made))
       )
     })

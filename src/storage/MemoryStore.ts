@@ -8,7 +8,6 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
@@ -20,8 +19,8 @@ import type { Message } from "../domain/Message.ts"
 import type { StoreChange } from "../domain/StoreChange.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
+import * as Activity from "./Activity.ts"
 import type { Catalog } from "./Catalog.ts"
-import type { Event } from "./Changes.ts"
 import * as Derived from "./Derived.ts"
 import type { Neighbours } from "./Links.ts"
 import * as Rows from "./Rows.ts"
@@ -127,9 +126,20 @@ export interface Service {
   readonly uses: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
   /** Those that hold anything; for the library's own workers. */
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
-  /** Erases what is expired, tombstones and revisions beyond those kept; how many. Run when the layer is built, and then by the hour. */
+  /**
+   * Erases what is expired, tombstones and revisions beyond those kept; how many. Run when the layer is built, and then as
+   * `maintain` says.
+   */
   readonly compact: Effect.Effect<number, MemoryError>
+  /** What periodic work waits for: `maintain`, `Retirement.layer`. */
+  readonly activity: Activity.Activity
   readonly vectors: Option.Option<Vectors>
+  /**
+   * Signs a text with the secret of this store: HMAC-SHA-256, hex. Equal purpose and text give an equal signature as long
+   * as the secret lives: the vault's with the folder, a store's in memory with the process. A signature made for one
+   * `purpose` is none for another. For the library's own use: never sign what a model or a user may choose and read back.
+   */
+  readonly sign: (purpose: string, text: string) => Effect.Effect<string, MemoryError>
   readonly ingest: Option.Option<Ingest>
   readonly tools: (viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>
 }
@@ -177,10 +187,20 @@ export interface Primitives {
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>)
     | undefined
-  /** Edits from outside, and what could not be read; our own writes are added. */
-  readonly outside?: ((tenant: string) => Stream.Stream<Event, MemoryError>) | undefined
+  /** Run before each call, so that a backend that has rested can catch up. Default: nothing. */
+  readonly ready?: Effect.Effect<void> | undefined
+  /**
+   * Edits from outside that the viewer may hear of, and for `System` what could not be read; our own writes are added.
+   * `changeFeed` makes one of events, and buffers for each viewer what it may see alone.
+   */
+  readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError>) | undefined
   /** Default: no vectors. `vectorsInMemory()` keeps them in this process. */
   readonly sidecar?: Sidecar | undefined
+  /**
+   * What `sign` signs with: at least 256 random bits, kept where the rows are. `make` refuses a durable or shared store
+   * without one. Default: drawn from `SecureRandom` when the store is made, so it is gone with the process.
+   */
+  readonly secret?: string | undefined
   /** Default: in this process. */
   readonly usage?: Pick<Service, "touch" | "uses"> | undefined
   readonly ingest?: Ingest | undefined
@@ -190,6 +210,8 @@ export interface Primitives {
 export type { Linked, Neighbours } from "./Links.ts"
 export type { Sidecar, Unembedded, Vectors } from "./Vectors.ts"
 export { vectorsInMemory }
+/** Makes a feed of changes: publish events to it, and give `outside` its `of`. */
+export { make as changeFeed } from "./Changes.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
 export const revisionsKept = Rows.revisionsKept
@@ -198,14 +220,28 @@ export const revisionsKept = Rows.revisionsKept
 export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError> =>
   Derived.make(name, primitives)
 
-/** Erases what is due, by the hour, until the scope closes. A failure is logged, and the next hour tries again. */
-export const maintain = (store: Pick<Service, "name" | "compact">): Effect.Effect<void, never, Scope.Scope> =>
-  store.compact.pipe(
-    Effect.catchAll((error) => Effect.logWarning(`${store.name}: compaction failed`, error)),
-    Effect.schedule(Schedule.spaced("1 hour")),
-    Effect.forkScoped,
-    Effect.asVoid
-  )
+/**
+ * Compacts the store until the scope closes: an hour after it was used since the last time, or when a record has expired, at
+ * most once an hour. So a long sleep of the machine is followed by one compaction, and a store at rest has none. A failure is logged,
+ * and the next hour tries again.
+ */
+export const maintain = (
+  store: Pick<Service, "name" | "compact" | "activity">
+): Effect.Effect<void, never, Scope.Scope> => {
+  const { activity, compact, name } = store
+  const round = (known: number): Effect.Effect<never> =>
+    Effect.gen(function*() {
+      yield* Effect.raceFirst(
+        Effect.zipRight(activity.since(known), Effect.sleep("1 hour")),
+        Effect.zipRight(Effect.sleep("1 hour"), Effect.flatMap(activity.nextExpiry, Activity.until))
+      )
+      const now = yield* Activity.calls(activity)
+      const failure = yield* Effect.flip(compact).pipe(Effect.option)
+      if (failure._tag === "Some") yield* Effect.logWarning(`${name}: compaction failed`, failure.value)
+      return yield* Effect.suspend(() => round(failure._tag === "Some" ? -1 : now))
+    })
+  return Effect.flatMap(Activity.calls(activity), round).pipe(Effect.forkScoped, Effect.asVoid)
+}
 
 /** Gone with the layer. Two provisions of this one value are one store. */
 export const layerInMemory: Layer.Layer<MemoryStore> = Layer.scoped(

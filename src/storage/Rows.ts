@@ -33,8 +33,8 @@ export interface Rows {
     tenant: string,
     ids: ReadonlyArray<MemoryId.MemoryId>
   ) => Io<ReadonlyMap<MemoryId.MemoryId, Stored>>
-  /** Of every tenant, expired ones included. */
-  readonly records: Io<ReadonlyArray<MemoryRecord>>
+  /** The tenant's, expired ones included. */
+  readonly records: (tenant: string) => Io<ReadonlyArray<MemoryRecord>>
   /** Newest first, of a row that is there. */
   readonly revisions: (
     tenant: string,
@@ -50,6 +50,8 @@ export interface Rows {
   ) => Io<ReadonlyArray<Applied>>
   /** Erases what is due, and the vectors of texts that are gone once they are most; how many rows. */
   readonly compact: Io<number>
+  /** When the first record expires that the last compaction left, epoch ms; `Infinity` where none does. */
+  readonly nextExpiry: () => number
 }
 
 /** How many revisions of a record are kept, the current one among them. */
@@ -81,7 +83,7 @@ export const make = (options: {
 
     const scanned = (tenant: string) =>
       Effect.suspend(() => {
-        const catalog = Catalog.make({ kinds, analyzer, embeddings: primitives.sidecar?.embeddings })
+        const catalog = Catalog.make({ kinds, analyzer, embeddings: primitives.sidecar?.embeddings(tenant) })
         return Effect.as(
           Stream.runForEach(primitives.scan(tenant), (row) => Effect.sync(() => catalog.set(row.record.id, row))),
           catalog
@@ -111,33 +113,32 @@ export const make = (options: {
     const links = (viewer: Viewer.Any) =>
       Effect.map(catalogBeside(Viewer.tenantOf(viewer)), (catalog) => catalog.links())
 
-    const recordsBy = (catalogOf: (tenant: string) => Io<Catalog.Catalog>) =>
-      Effect.flatMap(primitives.tenants, (tenants) =>
-        Effect.map(
-          Effect.forEach(tenants, catalogOf),
-          (all) => all.flatMap((catalog) => Array.from(catalog.records()))
-        ))
-    let unswept = false
+    const recordsBy = (catalogOf: (tenant: string) => Io<Catalog.Catalog>) => (tenant: string) =>
+      Effect.map(catalogOf(tenant), (catalog) => catalog.records())
+    const current = recordsBy(catalogOf)
+    const unswept = new Set<string>()
     /** Whether most vectors are of texts that were edited away. Cost: nothing to speak of as long as they cannot be. */
-    const isLittered = Effect.suspend(() => {
-      const size = primitives.sidecar?.embeddings.size ?? 0
-      return size === 0 ?
-        Effect.succeed(false) :
-        Effect.map(
-          recordsBy(catalogOf),
-          (records) => size > 2 * records.length || size > 2 * new Set(records.map(hashOf)).size
+    const isLittered = (tenant: string) =>
+      Effect.suspend(() => {
+        const size = primitives.sidecar?.embeddings(tenant).size ?? 0
+        return size === 0 ?
+          Effect.succeed(false) :
+          Effect.map(
+            current(tenant),
+            (records) => size > 2 * records.length || size > 2 * new Set(records.map(hashOf)).size
+          )
+      })
+    /** What was erased leaves no vector; to be asked by a writer. Another record may have the same text, so all of the tenant's are looked at. */
+    const sweep = (tenant: string) =>
+      Effect.suspend(() => {
+        const { sidecar } = primitives
+        if (sidecar === undefined || !unswept.has(tenant)) return Effect.void
+        return current(tenant).pipe(
+          Effect.flatMap((records) => sidecar.retain(tenant, new Set(records.map(hashOf)))),
+          Effect.tap(() => Effect.sync(() => unswept.delete(tenant))),
+          Effect.catchAll((error) => Effect.logWarning("vectors of what was erased are still there", error))
         )
-    })
-    /** What was erased leaves no vector; to be asked by a writer. Another record may have the same text, so all are looked at. */
-    const sweep = Effect.suspend(() => {
-      const { sidecar } = primitives
-      if (sidecar === undefined || !unswept) return Effect.void
-      return recordsBy(catalogOf).pipe(
-        Effect.flatMap((records) => sidecar.retain(new Set(records.map(hashOf)))),
-        Effect.tap(() => Effect.sync(() => unswept = false)),
-        Effect.catchAll((error) => Effect.logWarning("vectors of what was erased are still there", error))
-      )
-    })
+      })
 
     const read = (tenant: string, ids: ReadonlyArray<MemoryId.MemoryId>) =>
       Effect.map(
@@ -155,7 +156,7 @@ export const make = (options: {
 
     const mint = (tenant: string): Effect.Effect<MemoryId.MemoryId, MemoryError.MemoryError> =>
       Effect.gen(function*() {
-        const id = yield* minting.next
+        const id = yield* minting.next(tenant)
         const [taken] = yield* primitives.read(tenant, [id])
         return taken && Option.isSome(taken) ? yield* mint(tenant) : id
       })
@@ -165,8 +166,8 @@ export const make = (options: {
         yield* primitives.commit(tenant, writes)
         const catalog = catalogs.get(tenant)
         for (const { id, next } of writes) catalog?.set(id, next)
-        unswept ||= writes.some(({ next }) => next === undefined)
-        yield* sweep
+        if (writes.some(({ next }) => next === undefined)) unswept.add(tenant)
+        yield* sweep(tenant)
         yield* publish(tenant, events)
       }).pipe(Effect.uninterruptible)
 
@@ -239,33 +240,51 @@ export const make = (options: {
         })
       })
 
+    /** What is to be erased, and when there will be more. */
     const due = (tenant: string) =>
-      Effect.flatMap(
-        Clock.currentTimeMillis,
-        (now) =>
-          Stream.runFold(primitives.scan(tenant), new Array<Write>(), (writes, { forgotten, record }) => {
-            if (forgotten || isExpired(record, now)) {
-              writes.push({ id: record.id, revision: record.revision, next: undefined })
-            }
-            return writes
-          })
-      )
+      Effect.flatMap(Clock.currentTimeMillis, (now) => {
+        const writes: Array<Write> = []
+        let next = Infinity
+        return Effect.map(
+          Stream.runForEach(primitives.scan(tenant), ({ forgotten, record }) =>
+            Effect.sync(() => {
+              const { expiresAt, id, revision } = record
+              if (forgotten || isExpired(record, now)) writes.push({ id, revision, next: undefined })
+              else if (expiresAt !== undefined) next = Math.min(next, expiresAt)
+            })),
+          () => ({ writes, next })
+        )
+      })
     const erase = (tenant: string) =>
-      Effect.flatMap(due(tenant), (writes) =>
+      Effect.flatMap(due(tenant), ({ writes }) =>
         writes.length === 0 ? Effect.succeed(0) : commit(tenant, writes, []).pipe(
           Effect.as(writes.length),
           MemoryError.catchReason("conflict", () => Effect.succeed(0)) // another was first: it is due the next time, too
         ))
+    let nextExpiry = Infinity
     const compact = Effect.gen(function*() {
       if (!capabilities.writable) return 0
       let count = 0
+      let soonest = Infinity
       for (const tenant of yield* primitives.tenants) {
-        if ((yield* due(tenant)).length > 0) count += yield* exclusive(erase(tenant))
+        const { next, writes } = yield* due(tenant)
+        soonest = Math.min(soonest, next)
+        if (writes.length > 0) count += yield* exclusive(erase(tenant))
+        if (yield* isLittered(tenant)) unswept.add(tenant)
       }
-      unswept ||= yield* isLittered
-      if (unswept) yield* exclusive(sweep)
+      nextExpiry = soonest
+      for (const tenant of Array.from(unswept)) yield* exclusive(sweep(tenant))
       return count
     })
 
-    return { index, links, records: recordsBy(catalogBeside), read, revisions, apply, compact } satisfies Rows
+    return {
+      index,
+      links,
+      records: recordsBy(catalogBeside),
+      read,
+      revisions,
+      apply,
+      compact,
+      nextExpiry: () => nextExpiry
+    } satisfies Rows
   })

@@ -5,7 +5,7 @@ import * as Option from "effect/Option"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { embeddingText, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import { isInternal } from "../domain/MemoryScope.ts"
-import { Embeddings, hashOf } from "../ranking/Embeddings.ts"
+import { type Embeddings, hashOf, TenantEmbeddings } from "../ranking/Embeddings.ts"
 import { invalid } from "./Check.ts"
 
 /** A text that has no vector of this model yet. `hash` is `MemoryRecord.textHash`. */
@@ -14,19 +14,29 @@ export interface Unembedded {
   readonly text: string
 }
 
+/**
+ * Vectors are kept by tenant, model and hash of the text: what one tenant embedded neither serves another nor tells it
+ * anything, and each tenant's first vector of a model decides that model's dimensions for this tenant alone.
+ */
 export interface Vectors {
-  /** Of what is live or closed, of every tenant; each text once. Default: all. */
-  readonly pending: (model: string, limit?: number) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
+  /** The tenant's texts that have no vector yet, live or closed, each once. Default limit: all. */
+  readonly pending: (
+    tenant: string,
+    model: string,
+    limit?: number
+  ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
   /**
-   * All or none: `invalid_draft` where one is not finite or has other dimensions than the model's first. A hash that has a
-   * vector keeps it. The name of a model has 1 to 500 characters.
+   * All or none: `invalid_draft` where one is not finite or has other dimensions than the tenant's first of this model. A
+   * hash that has a vector keeps it. The name of a model has 1 to 500 characters.
    */
   readonly attach: (
+    tenant: string,
     model: string,
     vectors: Iterable<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
-  /** In the order asked for, copies; `None` where there is none of this model. */
+  /** Copies, in the order asked for; `None` where the tenant has none of this model. */
   readonly read: (
+    tenant: string,
     model: string,
     hashes: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
@@ -34,63 +44,66 @@ export interface Vectors {
 
 /** Where a backend keeps its vectors: in memory, for its indexes, and wherever else they outlive the process. */
 export interface Sidecar {
-  readonly embeddings: Embeddings
+  /** The tenant's vectors, as the indexes look them up. Costs nothing for a tenant that has none. */
+  readonly embeddings: (tenant: string) => Embeddings
   /** Brings in what came by this model since it was last asked for: at first everything. */
-  readonly follow: (model: string) => Effect.Effect<void, MemoryError>
+  readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
   /** Keeps those that are new, and puts them among the embeddings; `invalid_draft` where others were first, of another length. */
   readonly append: (
+    tenant: string,
     model: string,
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
-  /** Erases every other, of every model; how many. Within `exclusive`. */
-  readonly retain: (hashes: ReadonlySet<string>) => Effect.Effect<number, MemoryError>
+  /** Erases every other vector of the tenant, of every model; how many. Within `exclusive`. */
+  readonly retain: (tenant: string, hashes: ReadonlySet<string>) => Effect.Effect<number, MemoryError>
 }
 
 /** A sidecar that is gone with the process: what had a vector is pending again. */
-export const inMemory = (embeddings: Embeddings = new Embeddings()): Sidecar => ({
-  embeddings,
+export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Sidecar => ({
+  embeddings: (tenant) => all.of(tenant),
   follow: () => Effect.void,
-  append: (model, vectors) =>
+  append: (tenant, model, vectors) =>
     Effect.sync(() => {
+      const embeddings = all.of(tenant)
       for (const [hash, vector] of vectors) embeddings.set(model, hash, vector)
     }),
-  retain: (hashes) => Effect.sync(() => embeddings.retain((hash) => hashes.has(hash)))
+  retain: (tenant, hashes) => Effect.sync(() => all.of(tenant).retain((hash) => hashes.has(hash)))
 })
 
-/** `records`: those that are live or closed, of every tenant. */
+/** `records`: those of the tenant that are live or closed. */
 export const make = (
   { append, embeddings, follow }: Sidecar,
-  records: Effect.Effect<Iterable<MemoryRecord>, MemoryError>
+  records: (tenant: string) => Effect.Effect<Iterable<MemoryRecord>, MemoryError>
 ): Vectors => ({
-  pending: (model, limit = Infinity) =>
+  pending: (tenant, model, limit = Infinity) =>
     Effect.gen(function*() {
-      yield* follow(model)
+      yield* follow(tenant, model)
       const now = yield* Clock.currentTimeMillis
+      const known = embeddings(tenant)
       const found = new Map<string, Unembedded>()
-      for (const record of yield* records) {
+      for (const record of yield* records(tenant)) {
         if (found.size >= limit) break
         if (isExpired(record, now) || isInternal(record.scope)) continue
         const hash = hashOf(record)
-        if (embeddings.get(model, hash) === undefined) found.set(hash, { hash, text: embeddingText(record) })
+        if (known.get(model, hash) === undefined) found.set(hash, { hash, text: embeddingText(record) })
       }
       return Array.from(found.values())
     }),
-  attach: (model, vectors) =>
+  attach: (tenant, model, vectors) =>
     Effect.gen(function*() {
       // of the caller's, which may change
       const all = Array.from(vectors, ([hash, vector]) => [hash, vector.slice()] as const)
       yield* legal(model, all)
-      yield* follow(model)
-      yield* fit(embeddings, model, all)
-      yield* append(model, all)
+      yield* follow(tenant, model)
+      yield* fit(embeddings(tenant), model, all)
+      yield* append(tenant, model, all)
     }),
   // theirs, to change as they like
-  read: (model, hashes) =>
-    Effect.map(
-      follow(model),
-      () =>
-        hashes.map((hash) => Option.map(Option.fromNullable(embeddings.get(model, hash)), (vector) => vector.slice()))
-    )
+  read: (tenant, model, hashes) =>
+    Effect.map(follow(tenant, model), () => {
+      const known = embeddings(tenant)
+      return hashes.map((hash) => Option.map(Option.fromNullable(known.get(model, hash)), (vector) => vector.slice()))
+    })
 })
 
 /** `invalid_draft` where no store could keep them. */

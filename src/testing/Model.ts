@@ -158,7 +158,6 @@ export const make = ({ history, kinds }: Options): Model => {
 
     switch (mutation._tag) {
       case "Put": {
-        if (row && !visible) return { refused: "invalid_id" }
         if (readOnly) return { refused: "read_only" }
         if (named === undefined && mutation.ifRevision !== undefined) return { refused: "invalid_draft" }
         if (late) return { refused: "conflict" }
@@ -184,6 +183,7 @@ export const make = ({ history, kinds }: Options): Model => {
         )
         if (!sees(viewer, record.scope)) return { refused: "invalid_scope" }
         if (record.summary === "" || isExpired(record, now)) return { refused: "invalid_draft" }
+        if (row && !visible) return { refused: "invalid_id" }
         const double = named === undefined && kinds.get(draft.kind)?.dedupe === true
           ? speaker(rows, said(record), now)
           : undefined

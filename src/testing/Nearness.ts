@@ -23,14 +23,19 @@ const embedded = (store: Service) =>
   Option.match(store.vectors, {
     onNone: () => Effect.void,
     onSome: ({ attach, pending }) =>
-      Effect.flatMap(pending("m"), (all) =>
-        attach(
-          "m",
-          all.flatMap(({ hash, text }) => {
-            const vector = vectorOf(text)
-            return vector ? [[hash, Float32Array.from(vector)] as const] : []
-          })
-        ))
+      Effect.flatMap(
+        store.tenants,
+        Effect.forEach((tenant) =>
+          Effect.flatMap(pending(tenant, "m"), (all) =>
+            attach(
+              tenant,
+              "m",
+              all.flatMap(({ hash, text }) => {
+                const vector = vectorOf(text)
+                return vector ? [[hash, Float32Array.from(vector)] as const] : []
+              })
+            )), { discard: true })
+      )
   })
 
 const query: FastCheck.Arbitrary<MemoryQuery & { readonly embedding: { readonly vector: ReadonlyArray<number> } }> =

@@ -86,7 +86,7 @@ describe("MemoryTools.makeRecords", () => {
     Effect.gen(function*() {
       const call = yield* recordsOf(bob)
       const { vectors } = yield* MemoryStore.MemoryStore
-      const waiting = Option.getOrThrow(vectors).pending("hash-256")
+      const waiting = Option.getOrThrow(vectors).pending("default", "hash-256")
       const { data } = yield* call("memory_append", { text: "Likes dark mode" })
       assert.deepStrictEqual(yield* waiting, [])
       yield* call("memory_update", { id: idOf(data), text: "Likes light mode" })

@@ -9,6 +9,7 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Stream from "effect/Stream"
 import * as TestContext from "effect/TestContext"
+import { sha256 } from "../../src/domain/Digest.ts"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { Cursor, matches, type SearchResult } from "../../src/domain/MemoryFilter.ts"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
@@ -17,6 +18,7 @@ import { isExpired, MemoryRecord, textHash } from "../../src/domain/MemoryRecord
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { saysTheSame } from "../../src/ranking/NearDuplicate.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Minting from "../../src/storage/Minting.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 
 type Store = Layer.Layer<MemoryStore.MemoryStore>
@@ -107,6 +109,19 @@ const folding = (says: (record: MemoryRecord) => string): Store =>
   }))
 
 const mutants: Readonly<Record<string, Store>> = {
+  "changes are buffered before it is asked who may hear of them": broken((store) => ({
+    changes: (viewer) =>
+      store.changes(all(viewer)).pipe(
+        Stream.filter((change) =>
+          Viewer.isSystem(viewer) || change._tag !== "Written" || Viewer.sees(viewer, change.record.scope)
+        )
+      )
+  })),
+  "sign forgets what a signature is for": broken((store) => ({ sign: (_, text) => store.sign("", text) })),
+  "sign joins purpose and text": broken((store) => ({ sign: (purpose, text) => store.sign("", purpose + text) })),
+  "sign needs no secret": broken(() => ({
+    sign: (purpose, text) => Effect.succeed(sha256(JSON.stringify([purpose, text])))
+  })),
   "get skips the viewer check": broken((store) => ({ get: (viewer, ids) => store.get(all(viewer), ids) })),
   "list skips the viewer check": broken((store) => ({ list: (viewer, filter) => store.list(all(viewer), filter) })),
   "search skips the viewer check": broken((store) => ({ search: (viewer, query) => store.search(all(viewer), query) })),
@@ -227,9 +242,9 @@ const mutants: Readonly<Record<string, Store>> = {
     }
   })),
   "all models are one": withVectors((vectors) => ({
-    attach: (_, all) => vectors.attach("m", all),
-    pending: (_, limit) => vectors.pending("m", limit),
-    read: (_, hashes) => vectors.read("m", hashes)
+    attach: (tenant, _, all) => vectors.attach(tenant, "m", all),
+    pending: (tenant, _, limit) => vectors.pending(tenant, "m", limit),
+    read: (tenant, _, hashes) => vectors.read(tenant, "m", hashes)
   })),
   "a vector is that of a record, whatever it says by now": broken((store) => ({
     update: (viewer, id, patch, options) =>
@@ -237,8 +252,8 @@ const mutants: Readonly<Record<string, Store>> = {
         const [before] = yield* store.get(viewer, [id])
         const record = yield* store.update(viewer, id, patch, options)
         const { attach, read } = Option.getOrThrow(store.vectors)
-        const [vector] = Option.isSome(before!) ? yield* read("m", [textHash(before.value)]) : []
-        if (vector && Option.isSome(vector)) yield* attach("m", [[textHash(record), vector.value]])
+        const [vector] = Option.isSome(before!) ? yield* read(viewer.tenant, "m", [textHash(before.value)]) : []
+        if (vector && Option.isSome(vector)) yield* attach(viewer.tenant, "m", [[textHash(record), vector.value]])
         return record
       })
   })),
@@ -248,13 +263,13 @@ const mutants: Readonly<Record<string, Store>> = {
     return {
       vectors: Option.some({
         pending,
-        attach: (model, all) =>
-          Effect.tap(attach(model, all), () =>
+        attach: (tenant, model, all) =>
+          Effect.tap(attach(tenant, model, all), () =>
             Effect.sync(() => {
               for (const [hash, vector] of all) if (!kept.has(hash)) kept.set(hash, vector.slice())
             })),
-        read: (model, hashes) =>
-          Effect.map(read(model, hashes), (found) =>
+        read: (tenant, model, hashes) =>
+          Effect.map(read(tenant, model, hashes), (found) =>
             found.map((vector, n) =>
               Option.map(
                 Option.orElse(vector, () => Option.fromNullable(kept.get(hashes[n]!))),
@@ -293,20 +308,39 @@ const mutants: Readonly<Record<string, Store>> = {
           (both, words) => only(both, ({ id }) => words.hits.some(({ record }) => record.id === id))
         )
   })),
+  "vectors are all tenants'": broken((store) => {
+    const shared = Viewer.make({ tenant: "shared" })
+    const { attach, pending, read } = Option.getOrThrow(store.vectors)
+    return {
+      vectors: Option.some({
+        pending: (tenant, model, limit) =>
+          Effect.flatMap(
+            pending(tenant, model, limit),
+            (all) =>
+              Effect.map(read(shared.tenant, model, all.map(({ hash }) => hash)), (found) =>
+                all.filter((_, n) => Option.isNone(found[n]!)))
+          ),
+        attach: (tenant, model, all) => Effect.zipRight(attach(shared.tenant, model, all), attach(tenant, model, all)),
+        read: (_, model, hashes) => read(shared.tenant, model, hashes)
+      })
+    }
+  }),
   "the vectors of a batch are attached one by one": withVectors(({ attach }) => ({
-    attach: (model, all) => Effect.forEach(all, (one) => attach(model, [one]), { discard: true })
+    attach: (tenant, model, all) => Effect.forEach(all, (one) => attach(tenant, model, [one]), { discard: true })
   })),
   "a vector of another length is passed over": withVectors(({ attach }) => ({
-    attach: (model, all) => attach(model, all).pipe(MemoryError.catchReason("invalid_draft", () => Effect.void))
+    attach: (tenant, model, all) =>
+      attach(tenant, model, all).pipe(MemoryError.catchReason("invalid_draft", () => Effect.void))
   })),
   "one text of two records is pending twice": withVectors(({ pending }) => ({
-    pending: (model, limit) => Effect.map(pending(model, limit), (all) => all.flatMap((one) => [one, one]))
+    pending: (tenant, model, limit) =>
+      Effect.map(pending(tenant, model, limit), (all) => all.flatMap((one) => [one, one]))
   })),
   "the vectors read are the store's own": withVectors(({ read }) => {
     const given = new Map<string, Float32Array>()
     return {
-      read: (model, hashes) =>
-        Effect.map(read(model, hashes), (found) =>
+      read: (tenant, model, hashes) =>
+        Effect.map(read(tenant, model, hashes), (found) =>
           found.map((vector, n) =>
             Option.map(vector, (vector) => {
               const known = given.get(hashes[n]!) ?? vector
@@ -379,6 +413,12 @@ const mutants: Readonly<Record<string, Store>> = {
             }))
       )
   })),
+  "tenants' ids are minted in one sequence": MemoryStore.layerInMemory.pipe(
+    Layer.provide(Layer.effect(
+      Minting.Shared,
+      Effect.map(Minting.make, ({ next }): Minting.Service => ({ next: () => next("all") }))
+    ))
+  ),
   "minted ids go anywhere": broken((store) => ({
     put: (viewer, drafts, options) =>
       Effect.flatMap(

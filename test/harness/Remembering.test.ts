@@ -102,9 +102,10 @@ describe("MemoryService remembers", () => {
       const receipt = yield* memory.remember(turns, { scope })
       assert.strictEqual(yield* reason(memory.undo(receipt).pipe(MemoryService.as(eve))), "not_owned")
       assert.strictEqual(yield* reason(memory.undo({ ...receipt, viewer: eve })), "not_owned")
-      // said to be one's own, it is still about what one does not see
       const forged = { ...receipt, viewer: eve }
-      assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(eve))), "not_found")
+      assert.strictEqual(yield* reason(memory.undo(forged).pipe(MemoryService.as(eve))), "not_owned")
+      const { seal: _, ...unsealed } = receipt
+      assert.strictEqual(yield* reason(memory.undo(unsealed)), "not_owned")
       assert.lengthOf((yield* memory.list({})).items, 1)
     }).pipe(run({ script: add("Ada moved to Porto") })))
 
@@ -164,7 +165,8 @@ describe("MemoryService remembers", () => {
     Effect.gen(function*() {
       const memory = yield* service
       const { vectors } = yield* MemoryStore.MemoryStore
-      const waiting = Effect.map(Option.getOrThrow(vectors).pending("hash-256"), (all) => all.map(({ text }) => text))
+      const waiting = Effect.map(Option.getOrThrow(vectors).pending("default", "hash-256"), (all) =>
+        all.map(({ text }) => text))
       const { record } = yield* memory.put({ scope, kind: "semantic", body: "tea" }, { embed: true })
       yield* memory.put({ scope, kind: "semantic", body: "coffee" })
       assert.deepStrictEqual(yield* waiting, ["coffee"])

@@ -174,7 +174,7 @@ describe("AdaptiveMemory", () => {
       const vectors = yield* store.vectors
       const ofTea = yield* store.get(ada, [id("relevant"), id("important")])
       const [tea, passport] = yield* Effect.all(ofTea)
-      yield* vectors.attach("m", [
+      yield* vectors.attach("default", "m", [
         [MemoryRecord.textHash(tea!), Float32Array.of(0, 1)],
         [MemoryRecord.textHash(passport!), Float32Array.of(0.6, 0.8)]
       ])

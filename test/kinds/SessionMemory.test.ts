@@ -158,7 +158,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       "a viewer is shown its own sessions: of no other, and of no narrower scope",
       (sessions, store) =>
         Effect.gen(function*() {
-          const viewers = [ada, bob, Viewer.make({}), Viewer.make({ userId: "ada", agentId: "pilot" })]
+          const viewers = [ada, bob, Viewer.make({ userId: "ada", agentId: "pilot" })]
           for (const [n, viewer] of viewers.entries()) {
             const session = yield* sessions.start(viewer, "s")
             yield* session.recordLearning(`lesson of ${n}`, { confidence: 1 })
@@ -186,6 +186,34 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
           assert.deepStrictEqual(yield* sessions.search(bound, "lesson"), [])
           assert.strictEqual(yield* reason(sessions.start(bound, "s")), "invalid_scope")
           assert.deepStrictEqual((yield* sessions.start(bound, "other")).loaded, [])
+        })
+    )
+
+    law(
+      "a viewer without ids is shown nothing of anybody's sessions, its own earlier ones included",
+      (sessions, store) =>
+        Effect.gen(function*() {
+          const nobody = Viewer.make({})
+          for (const viewer of [ada, Viewer.make({ agentId: "pilot" }), nobody]) {
+            const session = yield* sessions.start(viewer, "s")
+            yield* session.recordLearning("a lesson", { confidence: 1 })
+            yield* session.recordError("a lesson", "solved")
+          }
+          for (const sessionId of ["s", "next"]) {
+            assert.deepStrictEqual((yield* sessions.start(nobody, sessionId)).loaded, [])
+          }
+          assert.deepStrictEqual(yield* sessions.search(nobody, "lesson"), [])
+          assert.deepStrictEqual(yield* sessions.getRecentErrorSolutions(nobody), [])
+          yield* store.put(nobody, [{
+            scope: "global",
+            kind: "learning",
+            body: "lesson for all",
+            data: { type: "learning" }
+          }])
+          assert.deepStrictEqual(
+            (yield* sessions.search(nobody, "lesson")).map(({ record }) => record.body),
+            ["lesson for all"]
+          )
         })
     )
 

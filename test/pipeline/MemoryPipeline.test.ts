@@ -1,4 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Arbitrary from "effect/Arbitrary"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -13,6 +14,7 @@ import * as TestClock from "effect/TestClock"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import type { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import type { MemoryId } from "../../src/domain/MemoryId.ts"
+import { Applied, MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import type { Draft } from "../../src/domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Message from "../../src/domain/Message.ts"
@@ -20,6 +22,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
+import * as Sealing from "../../src/pipeline/Sealing.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { stores } from "../stores.ts"
 
@@ -938,7 +941,7 @@ describe("vectors", () => {
       const { pipeline, store } = yield* both
       yield* pipeline.remember(ada, turns, { scope })
       assert.deepStrictEqual(calls, [keep("Ada moved to Porto")])
-      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("default", "hash-256"), [])
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
@@ -955,7 +958,7 @@ describe("vectors", () => {
         assert.deepStrictEqual(failures, [])
         assert.deepStrictEqual(hits.map(({ record }) => record.id), [old.id], mode)
       }
-      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("default", "hash-256"), [])
     }).pipe(within({
       script: [
         facts("Ada lives in Alfama"),
@@ -971,7 +974,7 @@ describe("vectors", () => {
       const { pipeline, store } = yield* both
       yield* pipeline.remember(ada, turns, { scope })
       assert.deepStrictEqual(calls, [keep("José moved to Porto")])
-      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("default", "hash-256"), [])
     }).pipe(within({
       script: [
         facts("Jose\u0301 moved to Porto", "José moved to Porto"),
@@ -1046,8 +1049,8 @@ describe("vectors", () => {
       assert.strictEqual(yield* pipeline.embedMissing, 3)
       assert.strictEqual(yield* pipeline.embedMissing, 0)
       assert.lengthOf(calls, 1)
-      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("hash-256"), [])
-      assert.strictEqual(yield* pipeline.embed(yield* everything), 3)
+      assert.deepStrictEqual(yield* Option.getOrThrow(store.vectors).pending("default", "hash-256"), [])
+      assert.strictEqual(yield* pipeline.embed(ada, yield* everything), 3)
     }).pipe(within({ script: add("Ada moved to Porto"), embedder: layer }))
   })
 
@@ -1058,7 +1061,7 @@ describe("vectors", () => {
       const bodies = Array.from({ length: 20 }, (_, n) => n === 7 ? "poison" : `tea ${n}`)
       yield* store.put(ada, bodies.map((body) => ({ scope, kind: "reference", body })))
       assert.strictEqual(yield* pipeline.embedMissing, 19)
-      const left = yield* Option.getOrThrow(store.vectors).pending("hash-256")
+      const left = yield* Option.getOrThrow(store.vectors).pending("default", "hash-256")
       assert.deepStrictEqual(left.map(({ text }) => text), ["poison"])
       assert.strictEqual(yield* reason(pipeline.embedMissing), "model")
     }).pipe(within({ embedder: layer }))
@@ -1160,7 +1163,9 @@ describe.each(Object.entries(stores))("at once, on %s", (_, store) => {
       const { pipeline, store } = yield* both
       yield* Effect.replicateEffect(pipeline.remember(ada, turns, { scope }), 50, { concurrency: "unbounded" })
       assert.lengthOf(yield* everything, 1)
-      for (const { pending } of Option.toArray(store.vectors)) assert.deepStrictEqual(yield* pending("hash-256"), [])
+      for (const { pending } of Option.toArray(store.vectors)) {
+        assert.deepStrictEqual(yield* pending("default", "hash-256"), [])
+      }
     }).pipe(within({
       store,
       embedder: Embedder.layerHash(),
@@ -1269,7 +1274,8 @@ describe("undo", () => {
       const old = yield* put("Ada lives in Lisbon")
       const update = (body: string) => ({ _tag: "Update", id: old.id, patch: { body } }) as const
       const applied = yield* store.apply(ada, [update("Porto"), update("Braga")])
-      yield* pipeline.undo({ viewer: ada, mutations: [], applied })
+      const parts = { viewer: ada, mutations: [], applied }
+      yield* pipeline.undo({ ...parts, seal: yield* Sealing.seal(store, parts) })
       assert.deepStrictEqual(yield* bodies(ada), ["Ada lives in Lisbon"])
     }).pipe(within()))
 
@@ -1281,4 +1287,92 @@ describe("undo", () => {
       yield* pipeline.undo(receipt)
       assert.lengthOf(yield* live, 0)
     }).pipe(within({ script: add("x") })))
+})
+
+describe("the seal of a receipt", () => {
+  const script = [...add("Ada moved to Porto"), ...add("Ada likes cats")]
+  const rows = Effect.flatMap(
+    MemoryStore.MemoryStore,
+    (store) => Effect.map(store.list(Viewer.system(), {}), ({ items }) => items)
+  )
+  type Receipt = MemoryPipeline.Receipt
+
+  /** Receipts that claim what the store did not do, each made of two that it did. */
+  const forgeries: Readonly<Record<string, (mine: Receipt, other: Receipt) => Receipt>> = {
+    "without a seal": ({ applied, mutations, viewer }) => ({ applied, mutations, viewer }),
+    "with an empty seal": (mine) => ({ ...mine, seal: "" }),
+    "with another receipt's seal": (mine, { seal }) => ({ ...mine, seal }),
+    "that claims to be System's": (mine) => ({ ...mine, viewer: Viewer.system() }),
+    "that claims to be another viewer's": (mine) => ({ ...mine, viewer: Viewer.make({ userId: "bob" }) }),
+    "that claims another tenant": (mine) => ({ ...mine, viewer: Viewer.make({ userId: "ada", tenant: "other" }) }),
+    "that claims a wider reach": (mine) => ({ ...mine, viewer: Viewer.make({ userId: "ada", reach: "within" }) }),
+    "whose record is another's": (mine, { applied }) => ({ ...mine, applied }),
+    "whose id is another's": ({ applied: [first], ...mine }, { applied: [other] }) => ({
+      ...mine,
+      applied: [{ ...first!, id: other!.id }]
+    }),
+    "whose earlier revision is another": ({ applied: [first], ...mine }) => ({
+      ...mine,
+      applied: [{ ...first!, before: 1 }]
+    }),
+    "whose outcome is another": ({ applied: [first], ...mine }) => ({
+      ...mine,
+      applied: [{ ...first!, outcome: "updated" }]
+    }),
+    "with one change less": (mine) => ({ ...mine, applied: [] }),
+    "with one change twice": ({ applied, ...mine }) => ({ ...mine, applied: [...applied, ...applied] }),
+    "with other mutations": (mine, { mutations }) => ({ ...mine, mutations })
+  }
+
+  describe.each(Object.entries(stores))("on %s", (_, store) => {
+    it.effect.each(Object.entries(forgeries))(
+      "refuses a receipt %s, and changes nothing",
+      ([, forge]) =>
+        Effect.gen(function*() {
+          const { pipeline } = yield* both
+          const mine = yield* pipeline.remember(ada, turns, { scope })
+          const other = yield* pipeline.remember(ada, turns, { scope })
+          const before = yield* rows
+          const error = yield* Effect.flip(pipeline.undo(forge(mine, other)))
+          assert.strictEqual(error.reason, "not_owned")
+          assert.include(error.message, "as `remember` returned it")
+          assert.deepStrictEqual(yield* rows, before)
+          yield* pipeline.undo(other)
+          yield* pipeline.undo(mine)
+        }).pipe(within({ script, store }))
+    )
+
+    it.effect("refuses a receipt that another store of the sort made", () =>
+      Effect.gen(function*() {
+        const foreign = yield* Effect.flatMap(both, ({ pipeline }) => pipeline.remember(ada, turns, { scope })).pipe(
+          within({ script, store })
+        )
+        const { pipeline } = yield* both
+        yield* pipeline.remember(ada, turns, { scope })
+        assert.strictEqual(yield* reason(pipeline.undo(foreign)), "not_owned")
+        assert.lengthOf(yield* rows, 1)
+      }).pipe(within({ script, store })))
+  })
+
+  it.effect.prop(
+    "holds for every receipt after its JSON was read again, and for none whose content was changed",
+    {
+      viewer: Arbitrary.make(Schema.Union(Viewer.Viewer, Viewer.System)),
+      mutations: Arbitrary.make(Schema.Array(MemoryMutation)),
+      applied: Arbitrary.make(Schema.Array(Applied))
+    },
+    (parts) =>
+      Effect.gen(function*() {
+        const store = yield* MemoryStore.MemoryStore
+        const receipt = { ...parts, seal: yield* Sealing.seal(store, parts) }
+        const json = JSON.stringify(yield* Schema.encode(MemoryPipeline.Receipt)(receipt))
+        const read = yield* Schema.decode(Schema.parseJson(MemoryPipeline.Receipt))(json)
+        yield* Sealing.verify(store, read)
+        const [first] = parts.applied
+        if (first === undefined) return
+        const changed = { ...read, applied: [{ ...first, before: first.before + 1 }, ...parts.applied.slice(1)] }
+        assert.strictEqual(yield* reason(Sealing.verify(store, changed)), "not_owned")
+      }).pipe(within()),
+    { fastCheck: { numRuns: 100 } }
+  )
 })

@@ -868,13 +868,16 @@ describe("together", () => {
       yield* store.put(ada, [draft("tea"), fact("milk"), fact("tea")])
       const vectors = Option.getOrThrow(store.vectors)
       const of = (name: string) => Effect.map(within(federated, name), ({ vectors }) => Option.getOrThrow(vectors))
-      assert.lengthOf(yield* vectors.pending("m"), 2)
-      assert.lengthOf(yield* vectors.pending("m", 1), 1)
+      assert.lengthOf(yield* vectors.pending("default", "m"), 2)
+      assert.lengthOf(yield* vectors.pending("default", "m", 1), 1)
       const hash = (body: string) => textHash({ summary: "", summaryDerived: true, body })
-      yield* vectors.attach("m", [[hash("tea"), Float32Array.of(1, 0)], [hash("milk"), Float32Array.of(0, 1)]])
-      assert.deepStrictEqual(yield* vectors.pending("m"), [])
+      yield* vectors.attach("default", "m", [[hash("tea"), Float32Array.of(1, 0)], [
+        hash("milk"),
+        Float32Array.of(0, 1)
+      ]])
+      assert.deepStrictEqual(yield* vectors.pending("default", "m"), [])
       const read = (of: MemoryStore.Vectors) =>
-        Effect.map(of.read("m", [hash("milk"), hash("tea")]), (all) => all.map(Option.isSome))
+        Effect.map(of.read("default", "m", [hash("milk"), hash("tea")]), (all) => all.map(Option.isSome))
       assert.deepStrictEqual(yield* read(vectors), [true, true])
       assert.deepStrictEqual(yield* read(yield* of("notes")), [false, true])
       assert.deepStrictEqual(yield* read(yield* of("facts")), [true, true])

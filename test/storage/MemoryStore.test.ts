@@ -110,6 +110,7 @@ it.effect("where another process was first, the batch is decided anew, on what i
     const store = yield* MemoryStore.make("contended", {
       ...primitives,
       capabilities: { shared: true },
+      secret: "of both",
       commit: (tenant, writes) =>
         Effect.suspend(() => {
           if (intruders-- <= 0) return primitives.commit(tenant, writes)
@@ -130,11 +131,24 @@ it.effect("where another process was first, the batch is decided anew, on what i
     yield* refuses("conflict", store.update(ada, id("x"), { body: "late" }, { ifRevision: 5 }))
   }))
 
+it.effect("refuses a durable or shared store without a secret, since every process has to sign alike", () =>
+  Effect.gen(function*() {
+    for (const capabilities of [{ shared: true }, { durable: true }]) {
+      const made = (secret?: string) => MemoryStore.make("kept", { ...rows().primitives, capabilities, secret })
+      const { message } = yield* refuses("invalid_draft", made())
+      assert.include(message, "secret")
+      const [one, same, other] = [yield* made("a"), yield* made("a"), yield* made("b")]
+      assert.strictEqual(yield* same.sign("p", "x"), yield* one.sign("p", "x"))
+      assert.notStrictEqual(yield* other.sign("p", "x"), yield* one.sign("p", "x"))
+    }
+  }))
+
 it.effect("a writer that is never first gives up with unavailable", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.make("crowded", {
       ...rows().primitives,
       capabilities: { shared: true },
+      secret: "of both",
       commit: () => Effect.fail(conflict)
     })
     assert.isTrue((yield* refuses("unavailable", put(store, draft("tea")))).isRetryable)
@@ -194,10 +208,14 @@ it.effect("data is what its kind's Schema says, and says which field is not; a k
 it.effect("a listener that falls too far behind ends with a typed error: nothing is lost unnoticed", () =>
   Effect.gen(function*() {
     const changes = Changes.make()
-    const change = { id: id("x"), before: undefined, after: undefined, by: "here" } as const
+    const record = yield* Effect.provide(
+      Effect.flatMap(MemoryStore.MemoryStore, (store) => put(store, draft("tea"))),
+      MemoryStore.layerInMemory
+    )
+    const change = { id: record.id, before: undefined, after: record, by: "here" } as const
     let heard = 0
     const listening = yield* Effect.fork(
-      Effect.either(Stream.runForEach(changes.events("default"), () => Effect.sync(() => heard++)))
+      Effect.either(Stream.runForEach(changes.of(ada), () => Effect.sync(() => heard++)))
     )
     while (heard === 0) yield* Effect.zipRight(changes.publish("default", [change]), Effect.yieldNow())
     yield* changes.publish("default", Array.from({ length: 70_000 }, () => change))

@@ -27,7 +27,7 @@ describe("the vectors that Deuz left", () => {
     Effect.gen(function*() {
       const records = yield* Effect.forEach(ids, (deuz) => the(store, system, id(deuz)))
       const { read } = Option.getOrThrow(store.vectors)
-      const found = yield* read(model, records.map(textHash))
+      const found = yield* read("default", model, records.map(textHash))
       return found.map((vector) => Option.isSome(vector) ? Array.from(vector.value) : undefined)
     })
 
@@ -43,7 +43,7 @@ describe("the vectors that Deuz left", () => {
         undefined,
         undefined
       ])
-      const pending = yield* Option.getOrThrow(store.vectors).pending(model)
+      const pending = yield* Option.getOrThrow(store.vectors).pending("default", model)
       assert.lengthOf(pending, 6)
       assert.deepStrictEqual(yield* vault.issues, [])
       assert.strictEqual(fs.readFileSync(path.join(root, ".deuz-vectors.json"), "utf8"), left)

@@ -228,12 +228,12 @@ describe("vectors on a disk that fails", () => {
   const vector = Float32Array.of(1, 0)
   const vectorsOf = ({ store }: Opened) => Option.getOrThrow(store.vectors)
   const query = { text: "more", embedding: { model: "m", vector: [1, 0] } }
-  const attach = (vault: Opened, hash: string) => vectorsOf(vault).attach("m", [[hash, vector]])
+  const attach = (vault: Opened, hash: string) => vectorsOf(vault).attach("default", "m", [[hash, vector]])
   const other = textHash({ summary: "", summaryDerived: true, body: "b" })
   const calls: Readonly<Record<string, (opened: Opened) => Effect.Effect<unknown, MemoryError.MemoryError>>> = {
-    "attach, the first": (vault) => vectorsOf(vault).attach("n", [[hash, vector]]),
+    "attach, the first": (vault) => vectorsOf(vault).attach("default", "n", [[hash, vector]]),
     "attach, a further one": (vault) => attach(vault, other),
-    pending: (vault) => vectorsOf(vault).pending("m"),
+    pending: (vault) => vectorsOf(vault).pending("default", "m"),
     "a hybrid search": ({ store }) =>
       Effect.flatMap(store.search(ada, query), ({ failures, hits }) => {
         assert.lengthOf(hits, 1) // by word at least
@@ -268,7 +268,7 @@ describe("vectors on a disk that fails", () => {
               assert.deepStrictEqual((yield* state(vault)).slice(0, 2), old.slice(0, 2))
               yield* attach(vault, other)
               for (const one of [vault, yield* opened(root, { lockTimeout: 30 })]) {
-                const read = yield* vectorsOf(one).read("m", [hash, other])
+                const read = yield* vectorsOf(one).read("default", "m", [hash, other])
                 assert.deepStrictEqual(read.map(Option.getOrUndefined), [vector, vector], `${code} at call ${at}`)
                 assert.deepStrictEqual((yield* one.store.search(ada, query)).failures, [])
               }

@@ -118,7 +118,7 @@ describe("one who attaches vectors, killed at any moment", () => {
           yield* Effect.scoped(Effect.gen(function*() {
             const { store } = yield* opened(root)
             const hashes = Array.from(kept)
-            const all = yield* Option.getOrThrow(store.vectors).read("m", hashes)
+            const all = yield* Option.getOrThrow(store.vectors).read("default", "m", hashes)
             for (const [n, hash] of hashes.entries()) {
               const vector = Option.getOrThrow(all[n]!)
               assert.strictEqual(Array.from(vector, (digit) => digit.toString(16)).join(""), hash)

@@ -4,6 +4,7 @@ import * as Option from "effect/Option"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { sha256 } from "../../src/domain/Digest.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
 import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { refuses } from "../../src/testing/Law.ts"
 import { ada, draft, found, put } from "../../src/testing/Sample.ts"
@@ -15,15 +16,15 @@ const vectorOf = (text: string) =>
   Float32Array.from({ length: 4 }, (_, n) => parseInt(sha256(text).slice(n, n + 4), 16) + 1)
 const attach = (store: MemoryStore.Service, model = "m") =>
   Effect.gen(function*() {
-    const pending = yield* of(store).pending(model)
-    yield* of(store).attach(model, pending.map(({ hash, text }) => [hash, vectorOf(text)] as const))
+    const pending = yield* of(store).pending("default", model)
+    yield* of(store).attach("default", model, pending.map(({ hash, text }) => [hash, vectorOf(text)] as const))
     return pending.length
   })
 const pending = (store: MemoryStore.Service, model = "m") =>
-  Effect.map(of(store).pending(model), (all) => all.map(({ text }) => text).sort())
+  Effect.map(of(store).pending("default", model), (all) => all.map(({ text }) => text).sort())
 /** Those of these texts that are there are the right ones; how many. */
 const right = (store: MemoryStore.Service, texts: ReadonlyArray<string>, model = "m") =>
-  Effect.map(of(store).read(model, texts.map(sha256)), (all) =>
+  Effect.map(of(store).read("default", model, texts.map(sha256)), (all) =>
     all.filter((vector, n) => {
       if (Option.isSome(vector)) assert.deepStrictEqual(vector.value, vectorOf(texts[n]!))
       return Option.isSome(vector)
@@ -75,7 +76,9 @@ describe("the vectors of a vault", () => {
           n
         ) => [[store, many.slice(n * 10, n * 10 + 20)] as const, [store, many.slice(5, 15)] as const]),
         ([store, some]) =>
-          Effect.forEach(some, (text) => of(store).attach("m", [[sha256(text), vectorOf(text)]]), { discard: true }),
+          Effect.forEach(some, (text) => of(store).attach("default", "m", [[sha256(text), vectorOf(text)]]), {
+            discard: true
+          }),
         { concurrency: "unbounded", discard: true }
       )
       for (const { store } of all) {
@@ -91,11 +94,11 @@ describe("the vectors of a vault", () => {
       const root = yield* filled
       const [a, b] = yield* Effect.all([opened(root), opened(root)])
       const [one, other] = yield* Effect.all([
-        Effect.either(of(a.store).attach("n", [[sha256("alpha"), Float32Array.of(1, 2)]])),
-        Effect.either(of(b.store).attach("n", [[sha256("beta"), Float32Array.of(1, 2, 3)]]))
+        Effect.either(of(a.store).attach("default", "n", [[sha256("alpha"), Float32Array.of(1, 2)]])),
+        Effect.either(of(b.store).attach("default", "n", [[sha256("beta"), Float32Array.of(1, 2, 3)]]))
       ], { concurrency: 2 })
       assert.notStrictEqual(one._tag, other._tag)
-      const read = yield* of((yield* opened(root)).store).read("n", [sha256("alpha"), sha256("beta")])
+      const read = yield* of((yield* opened(root)).store).read("default", "n", [sha256("alpha"), sha256("beta")])
       assert.deepStrictEqual(read.map(Option.isSome), [one._tag === "Right", other._tag === "Right"])
     }))
 
@@ -163,12 +166,12 @@ describe("the vectors of a vault", () => {
       yield* Effect.scoped(Effect.gen(function*() {
         const { store } = yield* opened(root)
         for (const [n, model] of models.entries()) {
-          yield* of(store).attach(model, [[sha256("alpha"), Float32Array.of(n, 1)]])
+          yield* of(store).attach("default", model, [[sha256("alpha"), Float32Array.of(n, 1)]])
         }
       }))
       const { store } = yield* opened(root)
       for (const [n, model] of models.entries()) {
-        const [vector] = yield* of(store).read(model, [sha256("alpha")])
+        const [vector] = yield* of(store).read("default", model, [sha256("alpha")])
         assert.deepStrictEqual(Option.getOrUndefined(vector!), Float32Array.of(n, 1), model)
       }
       assert.lengthOf(fs.readdirSync(folder(root)), models.length + 1)
@@ -218,6 +221,70 @@ describe("the vectors of a vault", () => {
       assert.deepStrictEqual(yield* pending(store), [])
     }))
 
+  const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
+  const ofElsewhere = path.join(".effect-memory/vectors/tenants/elsewhere/m.vec")
+  /** Two tenants' vectors in one file, as an earlier version kept them: alpha, beta, gamma here, gamma, delta there. */
+  const undivided = Effect.gen(function*() {
+    const root = yield* filled
+    yield* Effect.scoped(Effect.gen(function*() {
+      const { store } = yield* opened(root)
+      yield* store.put(elsewhere, ["gamma", "delta"].map((text) => draft(text)))
+      for (const text of ["gamma", "delta"]) {
+        yield* of(store).attach("elsewhere", "m", [[sha256(text), vectorOf(text)]])
+      }
+    }))
+    const rowsOf = (file: string) => {
+      const bytes = fs.readFileSync(file)
+      return bytes.subarray(bytes.indexOf(10) + 1)
+    }
+    const [here, there] = [rowsOf(file(root)), rowsOf(path.join(root, ofElsewhere))]
+    const head = `{"model":"m","dimensions":4}`.padEnd(31) + "\n"
+    fs.rmSync(path.join(folder(root), "tenants"), { recursive: true })
+    fs.writeFileSync(file(root), Buffer.concat([Buffer.from(head), here, there.subarray(row)])) // gamma is there already
+    return root
+  })
+  const known = (store: MemoryStore.Service, tenant: string) =>
+    Effect.map(
+      of(store).read(tenant, "m", ["alpha", "beta", "gamma", "delta"].map(sha256)),
+      (all) => all.map(Option.isSome)
+    )
+
+  it.scopedLive("of an earlier version's one file serve exactly the tenants that have the text, whoever asks first", () =>
+    Effect.gen(function*() {
+      for (const order of [["default", "elsewhere"], ["elsewhere", "default"]]) {
+        const root = yield* undivided
+        yield* Effect.scoped(Effect.gen(function*() {
+          const [one, other] = [yield* opened(root), yield* opened(root)]
+          for (const [n, tenant] of order.entries()) {
+            const expected = tenant === "default" ? [true, true, true, false] : [false, false, true, true]
+            assert.deepStrictEqual(yield* known([one, other][n]!.store, tenant), expected)
+            assert.deepStrictEqual(yield* known([other, one][n]!.store, tenant), expected)
+            assert.deepStrictEqual(yield* of(one.store).pending(tenant, "m"), [])
+          }
+          assert.strictEqual((yield* found(other.store, elsewhere, query("delta")))[0], "delta")
+        }))
+        assert.match(fs.readFileSync(file(root), "latin1"), /^\{"tenant":"default"/)
+        const { store } = yield* opened(root)
+        assert.deepStrictEqual(yield* known(store, "elsewhere"), [false, false, true, true])
+      }
+    }))
+
+  it.scopedLive("of an earlier version's one file are erased with the text, though nobody had asked for them", () =>
+    Effect.gen(function*() {
+      const root = yield* undivided
+      const { store } = yield* opened(root)
+      const [delta] = (yield* store.list(elsewhere, {})).items.filter(({ body }) => body === "delta")
+      yield* store.forget(elsewhere, [delta!.id], { purge: true })
+      const bytes = Buffer.from(vectorOf("delta").buffer)
+      const all = fs.readdirSync(folder(root), { recursive: true, encoding: "utf8" }).filter((name) =>
+        name.endsWith(".vec")
+      )
+      assert.sameMembers(all, ["m.vec", "tenants/elsewhere/m.vec"])
+      assert.isFalse(all.some((name) => fs.readFileSync(path.join(folder(root), name)).includes(bytes)))
+      assert.deepStrictEqual(yield* known(store, "elsewhere"), [false, false, true, false])
+      assert.deepStrictEqual(yield* known(store, "default"), [true, true, true, false])
+    }))
+
   it.scopedLive("are not looked for, written or erased through a link", () =>
     Effect.gen(function*() {
       const template = yield* filled
@@ -230,8 +297,8 @@ describe("the vectors of a vault", () => {
         fs.symlinkSync(to, from)
         const before = fs.readFileSync(linked === "folder" ? path.join(to, "m.vec") : to)
         const { store } = yield* opened(root)
-        yield* refuses("path_escape", of(store).pending("m"))
-        yield* refuses("path_escape", of(store).attach("m", [[sha256("new"), vectorOf("new")]]))
+        yield* refuses("path_escape", of(store).pending("default", "m"))
+        yield* refuses("path_escape", of(store).attach("default", "m", [[sha256("new"), vectorOf("new")]]))
         yield* refuses("path_escape", store.search(ada, query("alpha")))
         const hybrid = yield* store.search(ada, { ...query("alpha"), text: "alpha", mode: "hybrid" })
         assert.deepStrictEqual(hybrid.failures.map(({ error, leg }) => [leg, error.reason]), [[

@@ -7,13 +7,15 @@ import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
-import { Internal } from "../../domain/MemoryScope.ts"
+import { Internal, isInternal } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as Rows from "./Rows.ts"
 
 /** A line as it was seen. */
 export interface Kept extends Rows.Line {
+  /** The id of the session row as it was found. Absent where there is none: then it is written under `Rows.ids`. */
+  readonly sessionRow?: MemoryId | undefined
   /** Of the session row, 0 = there is none. */
   readonly revision: number
   /** Of the next message. */
@@ -89,12 +91,13 @@ export const of = (store: MemoryStore.Service, line: Rows.Line): Io<Kept> =>
     return lines.find((kept) => Rows.keyOf(kept) === key) ?? empty(line)
   })
 
-/** Whether anything was ever kept of the line. */
+/** Whether nothing was ever kept of the line, under the id that its session row has now or had in earlier versions. */
 export const isNew = (store: MemoryStore.Service, line: Rows.Line): Io<boolean> =>
-  Effect.map(
-    store.get(Viewer.system(line.viewer.tenant), [Rows.sessionId(line)]),
-    ([found]) => found === undefined || Option.isNone(found)
-  )
+  Effect.gen(function*() {
+    const idOf = yield* Rows.ids(store, line)
+    const found = yield* store.get(Viewer.system(line.viewer.tenant), [idOf("session"), Rows.earlierSessionId(line)])
+    return found.every((row) => Option.isNone(row) || !isInternal(row.value.scope))
+  })
 
 /** Refused where one is not any more as it was seen. */
 export const records = (
@@ -133,11 +136,11 @@ const together = ({ session, viewer }: Rows.Line, all: ReadonlyArray<readonly [R
   const groups = new Map<number, Array<Found<"messages">>>()
   const planned: Array<Found<"plan">> = []
   let next = 0
-  let revision = 0
+  let last: Found<"session"> | undefined
   for (const [data, record] of all) {
     if (data.row === "session") {
       next = Math.max(next, data.next)
-      revision = record.revision
+      if (last === undefined || data.next > last[0].next) last = [data, record]
     } else if (data.row === "plan") planned.push([data, record])
     else {
       groups.set(data.from, [...groups.get(data.from) ?? [], [data, record]])
@@ -150,7 +153,8 @@ const together = ({ session, viewer }: Rows.Line, all: ReadonlyArray<readonly [R
     const { to } = group[0]![0] // never empty
     return [{ from, to, rows: whole.map(seen), parked: whole.find(([{ parked }]) => parked !== undefined)?.[0].parked }]
   })
-  return { viewer, session, revision, next, batches, plan: planOf(wholeOf(planned)) }
+  const { id: sessionRow, revision = 0 } = last?.[1] ?? {}
+  return { viewer, session, sessionRow, revision, next, batches, plan: planOf(wholeOf(planned)) }
 }
 
 const planOf = (all: ReadonlyArray<Found<"plan">>): Rows.Plan | undefined => {

@@ -92,16 +92,17 @@ export const make = (
 
   const attempt = (
     lane: Lane,
-    decide: (kept: Kept.Kept) => Io<Move>,
+    decide: (kept: Kept.Kept, idOf: Rows.Ids) => Io<Move>,
     provenance: MemoryStore.Provenance,
     left: number
   ): Io<ReadonlyArray<Applied>> =>
     Effect.gen(function*() {
       const kept = yield* current(lane)
-      const { mutations, next = kept.next, takes = 0, after } = yield* decide(kept)
+      const idOf = yield* Rows.ids(store, lane)
+      const { mutations, next = kept.next, takes = 0, after } = yield* decide(kept, idOf)
       const written = yield* store.apply(
         Viewer.system(lane.viewer.tenant),
-        [...mutations, Rows.session(lane, next, kept.revision)],
+        [...mutations, Rows.session(lane, kept.sessionRow ?? idOf("session"), next, kept.revision)],
         provenance
       ).pipe(
         Effect.onError(() =>
@@ -112,9 +113,9 @@ export const make = (
         Effect.either
       )
       if (Either.isRight(written)) {
-        const { revision } = written.right.at(-1)!.record! // the session's, which was put
+        const { id: sessionRow, revision } = written.right.at(-1)!.record! // the session's, which was put
         lane.held += takes
-        yield* see(lane, { ...kept, ...after(written.right), next, revision })
+        yield* see(lane, { ...kept, ...after(written.right), next, sessionRow, revision })
         return written.right.slice(0, mutations.length)
       }
       if (written.left.reason !== "conflict" || left <= 1) return yield* written.left
@@ -124,7 +125,7 @@ export const make = (
     })
   const move = (
     lane: Lane,
-    decide: (kept: Kept.Kept) => Io<Move>,
+    decide: (kept: Kept.Kept, idOf: Rows.Ids) => Io<Move>,
     provenance: MemoryStore.Provenance = ours
   ): Io<ReadonlyArray<Applied>> =>
     lane.writing.withPermits(1)(Effect.uninterruptible(attempt(lane, decide, provenance, attempts)))
@@ -163,12 +164,12 @@ export const make = (
           const takes = messages.some(meant) ? 1 : 0
           let from = 0
           yield* restore(room.take(takes))
-          const written = move(lane, (kept) =>
+          const written = move(lane, (kept, idOf) =>
             Effect.sync(() => {
               from = kept.next
               const to = from + messages.length
               const entries = messages.flatMap((message, i) => meant(message) ? [{ sequence: from + i, message }] : [])
-              const drafts = takes > 0 ? Rows.messages(lane, { from, to }, entries) : []
+              const drafts = takes > 0 ? Rows.messages(lane, idOf, { from, to }, entries) : []
               return {
                 mutations: put(drafts, 0),
                 next: to,
@@ -187,15 +188,17 @@ export const make = (
     plan: (lane, batches, { mutations, provenance }, old) =>
       Effect.gen(function*() {
         const of = batches.flatMap(({ rows }) => rows.map(({ id }) => id))
-        const drafts = Rows.plan(lane, mutations, provenance, of)
         let plan: Rows.Plan = { rows: [], mutations, provenance, of }
-        yield* move(lane, (kept) =>
-          Effect.as(standing(kept, batches, old), {
-            mutations: [...put(drafts, old ? undefined : 0), ...Rows.erase(old?.rows.slice(drafts.length) ?? [])],
-            after: (applied) => {
-              plan = { ...plan, rows: rowsOf(applied.slice(0, drafts.length)) }
-              return { plan }
-            }
+        yield* move(lane, (kept, idOf) =>
+          Effect.suspend(() => {
+            const drafts = Rows.plan(lane, idOf, plan, old?.rows)
+            return Effect.as(standing(kept, batches, old), {
+              mutations: [...put(drafts, old ? undefined : 0), ...Rows.erase(old?.rows.slice(drafts.length) ?? [])],
+              after: (applied: ReadonlyArray<Applied>) => {
+                plan = { ...plan, rows: rowsOf(applied.slice(0, drafts.length)) }
+                return { plan }
+              }
+            })
           }))
         return plan
       }),

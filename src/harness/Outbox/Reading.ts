@@ -106,7 +106,7 @@ export const make = ({ ledger, listener, options, pipeline, store, timeout }: {
             const records = written.right.flatMap(({ outcome, record }: Applied): ReadonlyArray<MemoryRecord> =>
               record && outcome !== "duplicate" ? [record] : []
             )
-            yield* inTime(pipeline.embed(records)).pipe(Effect.catchAll(noVector(lane)))
+            yield* inTime(pipeline.embed(lane.viewer, records)).pipe(Effect.catchAll(noVector(lane)))
             return true
           }
           const { left } = written

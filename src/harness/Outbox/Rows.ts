@@ -8,9 +8,14 @@
  * ```
  *
  * A text longer than a record holds lies in several, written and erased together.
+ *
+ * The rows' ids are signed by the store (`ids`), so that nobody can take one beforehand or tell from an id who talks to the
+ * agent. Rows under the ids of earlier versions, which anybody could compute, keep them until they are erased.
  */
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../../domain/Digest.ts"
+import type { MemoryError } from "../../domain/MemoryError.ts"
 import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
 import { MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { type Draft, type MemoryRecord, Origin, Trust } from "../../domain/MemoryRecord.ts"
@@ -88,31 +93,39 @@ const encode = Schema.encodeSync(Data)
 export const keyOf = ({ session, viewer }: Line): string =>
   canonicalJson([Viewer.tenantOf(viewer), normalise(Viewer.scopeOf(viewer)), viewer.reach, session])
 
+/** The id of each row of a line, by name. The same as long as the store's secret is. */
+export type Ids = (name: string) => MemoryId
+export const ids = (store: MemoryStore.Service, line: Line): Effect.Effect<Ids, MemoryError> =>
+  Effect.map(store.sign("outbox", keyOf(line)), (signature) => (name) => stableId(`outbox:${signature}:${name}`))
+
+/** The id that the session row of a line had in earlier versions. */
+export const earlierSessionId = (line: Line): MemoryId => stableId(`outbox:${keyOf(line)}:session`)
+
 export const messages = (
   line: Line,
+  idOf: Ids,
   { from, to }: Pick<Batch, "from" | "to">,
   entries: ReadonlyArray<Entry>
 ): ReadonlyArray<Draft> =>
   pieces(Schema.encodeSync(Entries)(entries)).map((body, part, { length }) =>
-    draft(line, `${from}/${part}`, body, { row: "messages", ...line, from, to, part, parts: length })
+    draft(idOf(`${from}/${part}`), body, { row: "messages", ...line, from, to, part, parts: length })
   )
 
+/** Takes the ids of the plan that it replaces, as far as that has some. */
 export const plan = (
   line: Line,
-  mutations: ReadonlyArray<MemoryMutation>,
-  provenance: MemoryStore.Provenance,
-  of: ReadonlyArray<MemoryId>
+  idOf: Ids,
+  { mutations, of, provenance }: Omit<Plan, "rows">,
+  old: ReadonlyArray<Row> = []
 ): ReadonlyArray<Draft> =>
   pieces(Schema.encodeSync(Mutations)(mutations)).map((body, part, { length }) =>
-    draft(line, `plan/${part}`, body, { row: "plan", ...line, ...provenance, of, part, parts: length })
+    draft(old[part]?.id ?? idOf(`plan/${part}`), body, { row: "plan", ...line, ...provenance, of, part, parts: length })
   )
 
-export const sessionId = (line: Line): MemoryId => idOf(line, "session")
-
 /** Refused where the line is not any more as it was seen. */
-export const session = (line: Line, next: number, ifRevision: number): MemoryMutation => ({
+export const session = (line: Line, id: MemoryId, next: number, ifRevision: number): MemoryMutation => ({
   _tag: "Put",
-  draft: draft(line, "session", "", { row: "session", ...line, next }),
+  draft: draft(id, "", { row: "session", ...line, next }),
   ifRevision
 })
 
@@ -128,10 +141,8 @@ export const parking = (record: MemoryRecord, parked: string | undefined): Memor
 export const erase = (rows: ReadonlyArray<Row>): ReadonlyArray<MemoryMutation> =>
   rows.map(({ id, revision }) => ({ _tag: "Forget", id, purge: true, ifRevision: revision }))
 
-const idOf = (line: Line, name: string): MemoryId => stableId(`outbox:${keyOf(line)}:${name}`)
-
-const draft = (line: Line, name: string, body: string, data: Data): Draft => ({
-  id: idOf(line, name),
+const draft = (id: MemoryId, body: string, data: Data): Draft => ({
+  id,
   scope: Internal,
   kind,
   summary: `${data.row}, on their way into memory`,

@@ -8,7 +8,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import { deriveSummary } from "../../domain/MemoryRecord.ts"
 import type { Episode, Reflection } from "../../domain/Payload.ts"
-import type * as Viewer from "../../domain/Viewer.ts"
+import * as Viewer from "../../domain/Viewer.ts"
 import * as Embedder from "../../host/Embedder.ts"
 import { check, invalid } from "../../storage/Check.ts"
 import * as Embedding from "../../storage/Embedding.ts"
@@ -101,7 +101,7 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
         episodes.put(viewer, named(draft)),
         ({ record }) =>
           Option.isNone(embedding) ? Effect.void : Effect.catchAll(
-            embedding.value.keep([record], "add"),
+            embedding.value.keep(Viewer.tenantOf(viewer), [record], "add"),
             (error) => Effect.logWarning("an episode has no vector yet", error)
           )
       ),

@@ -6,6 +6,7 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
@@ -56,9 +57,14 @@ export const layer = (
     yield* disk.makeFolder("")
     const vault = yield* Folder.open(disk, { analyzer, kinds }, Duration.decode(options.lockTimeout ?? "3 seconds"))
     yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, (error) => Effect.logDebug("no snapshot", error)))
-    yield* keepCurrent(disk, vault, Duration.decode(options.poll ?? "1 second"))
+    const ready = yield* keepCurrent(disk, vault, Duration.decode(options.poll ?? "1 second"))
     const sidecar = yield* DeuzVectors.make(disk, vault.mirror.entries, vault.sidecar)
-    const store = yield* makeStore("markdown", { ...primitives(vault), sidecar })
+    const store = yield* makeStore("markdown", {
+      ...primitives(vault),
+      sidecar,
+      ready,
+      outside: (viewer) => Stream.unwrap(Effect.as(ready, vault.changes.of(viewer)))
+    })
     yield* maintain(store)
 
     return Context.make(MemoryStore, store).pipe(Context.add(Vault, {
@@ -80,14 +86,25 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   revisions: (tenant, id, limit) => Effect.map(vault.revisions(tenant, id), (rows) => rows.slice(0, limit)),
   commit: vault.commit,
   exclusive: vault.exclusive,
-  catalog: (tenant) => Effect.sync(() => vault.mirror.catalog(tenant)),
-  outside: vault.changes.events
+  secret: vault.secret,
+  catalog: (tenant) => Effect.sync(() => vault.mirror.catalog(tenant))
 })
 
-/** Follows other processes by their log, sooner where a watch hints at it; looks at every file as often as a tenth of the time allows. */
-const keepCurrent = (disk: Disk.Disk, vault: Folder.Vault, poll: Duration.Duration) =>
+/** Polls without a call or a listener, until the vault rests. */
+const patience = 60
+
+/**
+ * Follows other processes by their log, sooner where a watch hints at it; looks at every file as often as a tenth of the time
+ * allows. A vault that nobody uses or listens to is left alone after `patience` polls: then the next call, which runs the
+ * effect returned here, looks before it answers.
+ */
+const keepCurrent = (
+  disk: Disk.Disk,
+  vault: Folder.Vault,
+  poll: Duration.Duration
+): Effect.Effect<Effect.Effect<void>, never, Scope.Scope> =>
   Effect.gen(function*() {
-    if (!Duration.isFinite(poll)) return
+    if (!Duration.isFinite(poll)) return Effect.void
     const told = Effect.catchAll((error: MemoryError) => Effect.logWarning("the vault could not be looked at", error))
     let due = 0
     const look = Effect.gen(function*() {
@@ -97,6 +114,36 @@ const keepCurrent = (disk: Disk.Disk, vault: Folder.Vault, poll: Duration.Durati
       const end = yield* Clock.currentTimeMillis
       due = end + 10 * (end - start)
     })
-    yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.sleep(poll), told(look))))
+    const waking = yield* Effect.makeSemaphore(1)
+    const awake = yield* Effect.makeLatch(true)
+    let isResting = false
+    let quiet = 0
+
+    const watch = Effect.gen(function*() {
+      yield* Effect.sleep(poll)
+      if (vault.changes.isHeard()) quiet = 0
+      if (++quiet <= patience) return yield* told(look)
+      isResting = true
+      yield* awake.close
+      yield* awake.await
+    })
+    yield* Effect.forkScoped(Effect.forever(watch))
     yield* Watch.hinted(disk, told(vault.follow))
+
+    /** Those who come while it looks wait for the look, too. */
+    const wake = waking.withPermits(1)(Effect.suspend(() =>
+      isResting
+        ? Effect.zipRight(
+          told(look),
+          Effect.suspend(() => {
+            isResting = false
+            return awake.open
+          })
+        )
+        : Effect.void
+    ))
+    return Effect.suspend(() => {
+      quiet = 0
+      return isResting ? wake : Effect.void
+    })
   })

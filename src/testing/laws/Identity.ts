@@ -24,6 +24,25 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
+    "the gap of two ids minted in one millisecond does not count what other tenants wrote in between",
+    (store) =>
+      Effect.gen(function*() {
+        const mint = (viewer: Viewer.Any, count: number) =>
+          Effect.map(
+            store.put(viewer, Array.from({ length: count }, (_, n) => draft(String(n)))),
+            (puts) => numberOf(puts[0]!.record.id)
+          )
+        const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
+        const [a, b] = [yield* mint(ada, 1), yield* mint(ada, 1)]
+        const foreign = yield* mint(elsewhere, 7)
+        const c = yield* mint(ada, 1)
+        assert.strictEqual(c - b, b - a)
+        // another tenant's ids lie anywhere in the millisecond
+        assert.isTrue(foreign - b > 1_000_000n || b - foreign > 1_000_000n)
+      })
+  ),
+
+  law(
     "with the same clock and the same seed, ids and records are the same",
     (store, another) =>
       Effect.gen(function*() {
@@ -162,3 +181,7 @@ export const laws: ReadonlyArray<Law> = [
       assert.strictEqual((yield* the(store, ada, id("one"))).body, "here")
     }))
 ]
+
+/** An id as a number, so that gaps can be told. */
+const numberOf = (id: string): bigint =>
+  Array.from(id).reduce((sum, digit) => sum * 32n + BigInt("0123456789ABCDEFGHJKMNPQRSTVWXYZ".indexOf(digit)), 0n)

@@ -82,7 +82,7 @@ export const laws: ReadonlyArray<Law> = [
     (store, vectors) =>
       Effect.gen(function*() {
         yield* store.put(ada, [draft("green tea"), draft("the night train")])
-        yield* vectors.attach("m", [
+        yield* vectors.attach("default", "m", [
           [hashOf("green tea"), Float32Array.of(3e38, 0)],
           [hashOf("the night train"), Float32Array.of(0, 1e-45)]
         ])
@@ -119,22 +119,22 @@ export const laws: ReadonlyArray<Law> = [
         const { id } = yield* put(store, draft("green tea"))
         const hash = hashOf("green tea")
         const given = Float32Array.of(1, 0)
-        yield* vectors.attach("m", [[hash, given]])
+        yield* vectors.attach("default", "m", [[hash, given]])
         given[0] = 0
         assert.deepStrictEqual(yield* found(store, ada, by([1, 0], { mode: "vector" })), ["green tea"])
-        yield* vectors.attach("m", [[hash, Float32Array.of(0, 1)]])
-        const [read] = yield* vectors.read("m", [hash])
+        yield* vectors.attach("default", "m", [[hash, Float32Array.of(0, 1)]])
+        const [read] = yield* vectors.read("default", "m", [hash])
         Option.getOrThrow(read!)[0] = 7
-        const [again] = yield* vectors.read("m", [hash])
+        const [again] = yield* vectors.read("default", "m", [hash])
         assert.deepStrictEqual(Option.getOrThrow(again!), Float32Array.of(1, 0))
         yield* store.forget(ada, [id], { purge: true })
         const train = yield* put(store, draft("the night train"))
-        yield* vectors.attach("m", [[hashOf("the night train"), Float32Array.of(0, 0, 1)]])
+        yield* vectors.attach("default", "m", [[hashOf("the night train"), Float32Array.of(0, 0, 1)]])
         const query = by([0, 0, 1], { mode: "vector" })
         assert.deepStrictEqual(yield* found(store, ada, query), ["the night train"])
         assert.strictEqual(yield* whyNot(store, ada, train.id, query), "hit")
         for (const model of ["", "x".repeat(501), "\ud800"]) {
-          yield* refuses("invalid_draft", vectors.attach(model, [[hash, Float32Array.of(1)]]))
+          yield* refuses("invalid_draft", vectors.attach("default", model, [[hash, Float32Array.of(1)]]))
         }
       })
   ),
@@ -147,12 +147,13 @@ export const laws: ReadonlyArray<Law> = [
         yield* store.put(ada, [draft("black tea"), draft("tea on the train")])
         yield* store.put(bob, [draft("not hers", { scope: { userId: "bob" } })])
         yield* store.put(ada, [draft("not yet"), draft("filtered", { importance: 0 })])
-        const pending = yield* vectors.pending("m")
+        const pending = yield* vectors.pending("default", "m")
         const plane: Readonly<Record<string, readonly [number, number]>> = {
           "black tea": [0.9, 0.4],
           "tea on the train": [0.7, 0.7]
         }
         yield* vectors.attach(
+          "default",
           "m",
           pending.filter(({ text }) => text.includes("tea")).map(({ hash, text }) =>
             [hash, Float32Array.from(plane[text] ?? [1, 0])] as const

@@ -163,19 +163,29 @@ export const laws: ReadonlyArray<Law> = [
                 anonymous(yield* refuses("not_found", store.update(viewer, id, { body: "x" }))),
                 anonymous(yield* refuses("not_found", store.update(viewer, id, { body: "x" }, { ifRevision: 1 }))),
                 anonymous(yield* refuses("not_found", store.apply(viewer, [{ _tag: "Restore", id, revision: 1 }]))),
-                anonymous(yield* refuses("conflict", store.apply(viewer, [{ _tag: "Forget", id, ifRevision: 1 }])))
+                anonymous(yield* refuses("conflict", store.apply(viewer, [{ _tag: "Forget", id, ifRevision: 1 }]))),
+                anonymous(yield* refuses("conflict", store.put(viewer, [draft("x", { id })], { ifRevision: 1 }))),
+                // what could not be written anyway says nothing of the id
+                ...yield* Effect.forEach(
+                  [draft(" ", { id, scope: { userId: "bob" } }), draft("elsewhere", { id, scope: { userId: "eve" } })],
+                  (draft) =>
+                    Effect.map(Effect.either(store.put(viewer, [draft])), (made) =>
+                      made._tag === "Left" ? anonymous(made.left) : "written")
+                )
               ]
             }))
         assert.deepEqual(yield* answers(foreign), yield* answers(nobody))
         assert.deepStrictEqual(yield* get(store, ada, foreign), secret)
         assert.deepEqual(yield* store.uses(ada, [foreign]), [{ count: 0 }])
-        for (const viewer of strangers.filter((viewer) => viewer.tenant === "default")) {
-          const own = { userId: "bob" }
-          yield* refuses("invalid_id", store.put(viewer, [draft("mine now", { id: foreign, scope: own })]))
-          yield* refuses(
-            "invalid_id",
-            store.put(viewer, [draft("mine now", { id: foreign, scope: own })], { ifRevision: 1 })
+        for (
+          const viewer of strangers.filter((viewer) =>
+            viewer.tenant === "default"
           )
+        ) {
+          const own = { userId: "bob" }
+          for (const options of [{}, { ifRevision: 0 }]) {
+            yield* refuses("invalid_id", store.put(viewer, [draft("mine now", { id: foreign, scope: own })], options))
+          }
         }
         assert.deepStrictEqual(yield* get(store, system, foreign), secret)
       })

@@ -1,7 +1,9 @@
 /** `changes`: who hears what. */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -92,6 +94,44 @@ export const laws: ReadonlyArray<Law> = [
           written(his),
           forgotten(id("x"))
         ])
+      })
+  ),
+
+  law(
+    "others' changes never end a subscription that is not read: it holds exactly the viewer's own",
+    (store) =>
+      Effect.gen(function*() {
+        const heard = yield* Queue.unbounded<StoreChange>()
+        const reads = yield* Deferred.make<void>()
+        const mark = id("mark")
+        let marks = 0
+        yield* store.changes(ada).pipe(
+          Stream.filter((change) => change._tag !== "Written" || change.record.id !== mark || ++marks === 1),
+          Stream.runForEach((change) => Effect.zipRight(Queue.offer(heard, change), Deferred.await(reads))),
+          Effect.forkScoped
+        )
+        for (let tries = 0; (yield* Queue.size(heard)) === 0; tries++) {
+          assert.isBelow(tries, 10_000, "nothing was heard")
+          yield* put(store, draft("listening?", { id: mark }))
+          yield* Effect.yieldNow()
+        }
+        yield* Queue.takeAll(heard)
+        const tea = yield* put(store, draft("tea"))
+        const bobs = draft("not ada's", { id: id("bob's"), scope: { userId: "bob" } })
+        yield* store.apply(
+          bob,
+          Array.from({ length: 33_000 }, () => [
+            { _tag: "Put", draft: bobs } as const,
+            { _tag: "Forget", id: id("bob's"), purge: true } as const
+          ]).flat()
+        )
+        const coffee = yield* store.update(ada, tea.id, { body: "coffee" })
+        yield* store.forget(ada, [tea.id])
+        yield* Deferred.succeed(reads, undefined)
+        assert.deepEqual(
+          Array.from(yield* Queue.takeN(heard, 3)),
+          [written(tea), written(coffee), forgotten(tea.id)]
+        )
       })
   ),
 

@@ -33,13 +33,15 @@ const plane: Readonly<Record<string, readonly [tea: number, train: number]>> = {
 }
 const embed = (vectors: Vectors, model = "m") =>
   Effect.gen(function*() {
-    const pending = yield* vectors.pending(model)
+    const pending = yield* vectors.pending("default", model)
     yield* vectors.attach(
+      "default",
       model,
       pending.map(({ hash, text }) => [hash, Float32Array.from(plane[text] ?? [-1, 0])] as const)
     )
     return pending.map(({ text }) => text).sort()
   })
+const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
 const by = (...vector: ReadonlyArray<number>): MemoryQuery => ({ mode: "vector", embedding: { model: "m", vector } })
 
 export const laws: ReadonlyArray<Law> = [
@@ -50,24 +52,63 @@ export const laws: ReadonlyArray<Law> = [
         const tea = yield* put(store, draft("green tea"))
         yield* put(store, draft("green tea", { summary: "Drink" }))
         yield* put(store, draft("green tea", { scope: { userId: "bob" } }), bob)
-        yield* put(store, draft("green tea"), Viewer.make({ tenant: "other", userId: "ada" }))
+        yield* put(store, draft("green tea"), elsewhere)
         const gone = yield* put(store, draft("the night train"))
         yield* store.forget(ada, [gone.id])
         yield* put(store, draft("soon gone", { expiresAt: 1_000 }))
         yield* TestClock.adjust("1 second")
         assert.deepStrictEqual(
-          (yield* vectors.pending("m")).map(({ hash, text }) => [text, hash]).sort(),
+          (yield* vectors.pending("default", "m")).map(({ hash, text }) => [text, hash]).sort(),
           [["Drink\ngreen tea", textHash({ summary: "Drink", body: "green tea" })], ["green tea", textHash(tea)]]
         )
-        assert.lengthOf(yield* vectors.pending("m", 1), 1)
+        assert.lengthOf(yield* vectors.pending("default", "m", 1), 1)
         assert.deepStrictEqual(yield* embed(vectors), ["Drink\ngreen tea", "green tea"])
-        assert.deepStrictEqual(yield* vectors.pending("m"), [])
-        assert.lengthOf(yield* vectors.pending("another"), 2)
+        assert.deepStrictEqual(yield* vectors.pending("default", "m"), [])
+        assert.lengthOf(yield* vectors.pending("default", "another"), 2)
+        assert.deepStrictEqual((yield* vectors.pending("elsewhere", "m")).map(({ text }) => text), ["green tea"])
+        assert.deepStrictEqual(yield* vectors.pending("nowhere", "m"), [])
         yield* store.update(ada, tea.id, { body: "black tea" })
-        assert.deepStrictEqual((yield* vectors.pending("m")).map(({ text }) => text), ["black tea"])
-        const [old, none] = yield* vectors.read("m", [textHash(tea), textHash({ summary: "", body: "unheard of" })])
+        assert.deepStrictEqual((yield* vectors.pending("default", "m")).map(({ text }) => text), ["black tea"])
+        const [old, none] = yield* vectors.read("default", "m", [
+          textHash(tea),
+          textHash({ summary: "", body: "unheard of" })
+        ])
         assert.deepStrictEqual(Option.getOrUndefined(old!), Float32Array.of(1, 0))
         assert.isTrue(Option.isNone(none!))
+      })
+  ),
+
+  ofVectors(
+    "one tenant's vectors neither serve another, nor show in what awaits there, nor fix its dimensions",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        const [here, there] = [yield* put(store, draft("green tea")), yield* put(store, draft("green tea"), elsewhere)]
+        const hash = textHash(here)
+        assert.strictEqual(textHash(there), hash)
+        const isKept = (tenant: string) =>
+          Effect.map(vectors.read(tenant, "m", [hash]), ([vector]) => Option.isSome(vector!))
+        const three: MemoryQuery = { mode: "vector", embedding: { model: "m", vector: [0, 0, 1] } }
+
+        yield* vectors.attach("elsewhere", "m", [[hash, Float32Array.of(0, 0, 1)]])
+        assert.deepStrictEqual([yield* isKept("default"), yield* isKept("elsewhere")], [false, true])
+        assert.lengthOf(yield* vectors.pending("default", "m"), 1)
+        const { awaiting, hits } = yield* store.search(ada, by(1, 0))
+        assert.deepStrictEqual([hits.length, awaiting], [0, 1])
+        assert.deepStrictEqual(yield* found(store, ada, { ...three, mode: "hybrid", text: "tea" }), ["green tea"])
+        assert.strictEqual(yield* whyNot(store, ada, here.id, by(1, 0)), "no_match")
+
+        yield* vectors.attach("default", "m", [[hash, Float32Array.of(1, 0)]])
+        assert.deepStrictEqual(yield* found(store, ada, by(1, 0)), ["green tea"])
+        assert.deepStrictEqual(yield* found(store, elsewhere, three), ["green tea"])
+        yield* refuses("invalid_draft", store.search(ada, three))
+        yield* refuses("invalid_draft", store.search(elsewhere, by(1, 0)))
+
+        yield* store.forget(elsewhere, [there.id], { purge: true })
+        assert.deepStrictEqual([yield* isKept("default"), yield* isKept("elsewhere")], [true, false])
+        yield* vectors.attach("elsewhere", "m", [[hash, Float32Array.of(1)]])
+        yield* store.forget(ada, [here.id], { purge: true })
+        assert.isFalse(yield* isKept("default"))
+        yield* refuses("invalid_draft", vectors.pending("", "m"))
       })
   ),
 
@@ -150,7 +191,7 @@ export const laws: ReadonlyArray<Law> = [
         yield* store.forget(ada, [train.id])
         assert.deepStrictEqual(yield* found(store, ada, by(0, 1)), [])
         yield* store.forget(ada, [train.id], { purge: true })
-        const [gone] = yield* vectors.read("m", [textHash(train)])
+        const [gone] = yield* vectors.read("default", "m", [textHash(train)])
         assert.isTrue(Option.isNone(gone!))
         yield* embed(vectors)
         assert.deepStrictEqual(yield* found(store, ada, by(-1, 0)), ["black coffee"])
@@ -172,14 +213,14 @@ export const laws: ReadonlyArray<Law> = [
         for (const entry of bad) {
           yield* refuses(
             "invalid_draft",
-            vectors.attach("m", [[textHash({ summary: "", body: "x" }), Float32Array.of(1, 0)], entry])
+            vectors.attach("default", "m", [[textHash({ summary: "", body: "x" }), Float32Array.of(1, 0)], entry])
           )
         }
-        assert.lengthOf(yield* vectors.pending("m"), 1)
-        const [before] = yield* vectors.read("m", [textHash({ summary: "", body: "x" })])
+        assert.lengthOf(yield* vectors.pending("default", "m"), 1)
+        const [before] = yield* vectors.read("default", "m", [textHash({ summary: "", body: "x" })])
         assert.isTrue(Option.isNone(before!))
-        yield* vectors.attach("m", [[hash, Float32Array.of(1, 0)]])
-        yield* refuses("invalid_draft", vectors.attach("m", [[hash, Float32Array.of(1, 0, 0)]]))
+        yield* vectors.attach("default", "m", [[hash, Float32Array.of(1, 0)]])
+        yield* refuses("invalid_draft", vectors.attach("default", "m", [[hash, Float32Array.of(1, 0, 0)]]))
         yield* refuses("invalid_draft", store.search(ada, by(1, 0, 0)))
         yield* refuses("invalid_draft", store.search(ada, by(1, Number.NaN)))
         yield* refuses("invalid_draft", store.search(ada, by()))

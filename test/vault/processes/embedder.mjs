@@ -13,7 +13,7 @@ await run(root, (store) =>
     for (let n = 0;; n++) {
       const hashes = Array.from({ length: 1 + n % 50 }, (_, i) => createHash("sha256").update(`${round} ${n} ${i}`).digest("hex"))
       // a vector that says whose it is
-      yield* attach("m", hashes.map((hash) => [hash, Float32Array.from({ length: 64 }, (_, i) => parseInt(hash[i], 16))]))
+      yield* attach("default", "m", hashes.map((hash) => [hash, Float32Array.from({ length: 64 }, (_, i) => parseInt(hash[i], 16))]))
       yield* say({ kept: hashes })
     }
   }))

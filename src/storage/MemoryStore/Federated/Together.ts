@@ -5,6 +5,7 @@ import * as Stream from "effect/Stream"
 import type * as SubscriptionRef from "effect/SubscriptionRef"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import { defaultLimit } from "../../../ranking/MemoryIndex.ts"
+import * as Activity from "../../Activity.ts"
 import type { Capabilities, Service } from "../../MemoryStore.ts"
 import type { Copying } from "./Copying.ts"
 import * as Members from "./Members.ts"
@@ -67,9 +68,11 @@ export const make = (
         (counts) =>
           counts.reduce((sum, count) => sum + count, 0)
       )),
+    activity: Activity.together(Effect.map(all, (members) => members.map(({ store }) => store.activity))),
     vectors: first.some(({ store }) => Option.isSome(store.vectors))
       ? Option.some(Vectors.make(all))
       : Option.none(),
+    sign: (primary ?? first[0]!.store).sign, // a federation has one store at least
     ingest: primary?.ingest ?? Option.none(),
     tools: (viewer) => first.flatMap(({ store }) => store.tools(viewer))
   }

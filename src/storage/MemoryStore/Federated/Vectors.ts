@@ -11,24 +11,24 @@ export const make = (members: Effect.Effect<Members.Members>): Vectors.Vectors =
     Effect.flatMap(all, (stores) => Effect.forEach(stores, ask, { concurrency: "unbounded" }))
 
   return {
-    pending: (model, limit) =>
+    pending: (tenant, model, limit) =>
       Effect.map(
-        each(({ pending }) => pending(model, limit)),
+        each(({ pending }) => pending(tenant, model, limit)),
         (texts) => Array.from(new Map(texts.flat().map((text) => [text.hash, text])).values()).slice(0, limit)
       ),
     // to those that wait for it, or else have it; of what is no store's the first says what it is
-    attach: (model, vectors) =>
+    attach: (tenant, model, vectors) =>
       Effect.gen(function*() {
         const given = Array.from(vectors)
         yield* legal(model, given)
         const stores = yield* all
         const waiting = yield* Effect.forEach(stores, ({ pending }) =>
-          Effect.map(pending(model), (texts) => new Set(texts.map(({ hash }) => hash))))
+          Effect.map(pending(tenant, model), (texts) => new Set(texts.map(({ hash }) => hash))))
         const others = given.map(([hash]) =>
           hash
         ).filter((hash) => !waiting.some((hashes) => hashes.has(hash)))
         const kept = yield* Effect.forEach(stores, ({ read }) =>
-          Effect.map(read(model, others), (found) =>
+          Effect.map(read(tenant, model, others), (found) =>
             new Set(others.filter((_, n) => Option.isSome(found[n]!)))))
         for (const [n, { attach }] of stores.entries()) {
           const isElsewhere = (hash: string) =>
@@ -36,12 +36,12 @@ export const make = (members: Effect.Effect<Members.Members>): Vectors.Vectors =
           const meant = given.filter(([hash]) =>
             waiting[n]!.has(hash) || kept[n]!.has(hash) || (n === 0 && !isElsewhere(hash))
           )
-          if (meant.length > 0) yield* attach(model, meant)
+          if (meant.length > 0) yield* attach(tenant, model, meant)
         }
       }),
-    read: (model, hashes) =>
+    read: (tenant, model, hashes) =>
       Effect.map(
-        each(({ read }) => read(model, hashes)),
+        each(({ read }) => read(tenant, model, hashes)),
         (found) =>
           hashes.map((_, n) =>
             found.reduce((first, vectors) => Option.orElse(first, () => vectors[n]!), Option.none<Float32Array>())

@@ -175,6 +175,11 @@ const refused = (
     const id = idOf(mutation)!
     const [found] = yield* store.get(viewer, [id])
     if (Option.isSome(found!)) return yield* MemoryError.make("read_only", { op, id, message: `${name} is read-only` })
+    if (mutation._tag === "Put" && (mutation.ifRevision ?? 0) > 0) {
+      const expected = mutation.ifRevision ?? 0
+      const message = `expected revision ${expected}, found 0`
+      return yield* MemoryError.make("conflict", { op, id, message, detail: { expected, actual: 0 } })
+    }
     if (mutation._tag === "Put") {
       return yield* MemoryError.make("invalid_id", { op, id, message: "this id cannot be used" })
     }

@@ -20,7 +20,6 @@ const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Sche
 /** `sidecar`, with vectors for those of the entries that Deuz wrote and nobody has changed since. */
 export const make = (disk: Disk, entries: () => ReadonlyArray<Entry>, sidecar: Sidecar): Effect.Effect<DeuzVectors> =>
   Effect.map(Effect.makeSemaphore(1), (importing) => {
-    const { embeddings } = sidecar
     const asked = new Set<string>()
     let issue: MemoryError.MemoryError | undefined
 
@@ -41,10 +40,11 @@ export const make = (disk: Disk, entries: () => ReadonlyArray<Entry>, sidecar: S
         })
       )
 
-    const bringIn = (model: string) =>
+    const bringIn = (tenant: string, model: string) =>
       Effect.gen(function*() {
-        const wanted = entries().filter(({ extra, path, row }) =>
-          Deuz.isPlace(path) && extra["embeddingModelId"] === model &&
+        const embeddings = sidecar.embeddings(tenant)
+        const wanted = entries().filter(({ extra, path, row, tenant: at }) =>
+          at === tenant && Deuz.isPlace(path) && extra["embeddingModelId"] === model &&
           embeddings.get(model, hashOf(row.record)) === undefined
         )
         if (wanted.length === 0) return
@@ -55,22 +55,23 @@ export const make = (disk: Disk, entries: () => ReadonlyArray<Entry>, sidecar: S
         }).filter(([, vector]) => vector.every(Number.isFinite)) // a number may be too large for 32 bits
         const dimensions = embeddings.dimensions(model) ?? mostCommon(rows.map(([, { length }]) => length))
         const fit = rows.filter(([, { length }]) => length === dimensions)
-        if (fit.length > 0) yield* sidecar.append(model, fit)
+        if (fit.length > 0) yield* sidecar.append(tenant, model, fit)
       })
 
     return {
       ...sidecar,
-      follow: (model) =>
+      follow: (tenant, model) =>
         Effect.zipRight(
-          sidecar.follow(model),
-          Effect.suspend(() =>
-            asked.has(model) ?
+          sidecar.follow(tenant, model),
+          Effect.suspend(() => {
+            const key = JSON.stringify([tenant, model])
+            return asked.has(key) ?
               Effect.void :
               Effect.tap(
-                bringIn(model),
-                () => Effect.sync(() => embeddings.dimensions(model) !== undefined && asked.add(model))
+                bringIn(tenant, model),
+                () => Effect.sync(() => sidecar.embeddings(tenant).dimensions(model) !== undefined && asked.add(key))
               )
-          ).pipe(importing.withPermits(1))
+          }).pipe(importing.withPermits(1))
         ),
       issues: () => issue === undefined ? [] : [{ path, error: issue }]
     }

@@ -1,9 +1,9 @@
 /** What makes a folder a vault: the version of its format, and the key with which this vault signs. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../../../domain/MemoryError.ts"
+import * as SecureRandom from "../../../host/SecureRandom.ts"
 import type { Disk } from "./Disk.ts"
 import { hidden } from "./Layout.ts"
 import type { Lock } from "./Lock.ts"
@@ -24,8 +24,7 @@ export const open = (disk: Disk, lock: Lock): Effect.Effect<Header, MemoryError.
     return yield* lock.withLock(Effect.gen(function*() {
       const first = yield* disk.read(file)
       if (Option.isSome(first)) return yield* decoded(first.value)
-      const digits = yield* Effect.replicateEffect(Random.nextIntBetween(0, 2 ** 32), 8)
-      const made = { version, key: digits.map((digit) => digit.toString(16).padStart(8, "0")).join("") }
+      const made = { version, key: yield* SecureRandom.secret }
       yield* disk.write(`${hidden}/.gitignore`, "*\n")
       yield* disk.write(file, Schema.encodeSync(Header)(made))
       return made

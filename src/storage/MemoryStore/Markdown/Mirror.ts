@@ -12,6 +12,7 @@ import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import { dedupeKey, MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import type { Embeddings } from "../../../ranking/Embeddings.ts"
 import * as Catalog from "../../Catalog.ts"
 import type { Event } from "../../Changes.ts"
 import type { Stored } from "../../MemoryStore.ts"
@@ -74,7 +75,12 @@ const racy = 2_000
 const maxBytes = 1_048_576
 const concurrency = 32
 
-export const make = (disk: Disk, revisions: Revisions, context: Document.Context & Catalog.Options): Mirror => {
+export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
+  /** Where the vectors of a tenant are looked up. */
+  readonly embeddings: (tenant: string) => Embeddings
+}
+
+export const make = (disk: Disk, revisions: Revisions, context: Options): Mirror => {
   const files = new Map<string, Entry | Bad>()
   const claims = new Map<string, ReadonlyArray<Entry>>() // of one id, the best first
   const catalogs = new Map<string, Catalog.Catalog>()
@@ -84,10 +90,11 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
 
   const claim = (tenant: string, id: MemoryId) => `${tenant}/${id}`
   const entry = (tenant: string, id: MemoryId): Entry | undefined => claims.get(claim(tenant, id))?.[0]
+  const made = (tenant: string) => Catalog.make({ ...context, embeddings: context.embeddings(tenant) })
   const catalog = (tenant: string): Catalog.Catalog => {
     const known = catalogs.get(tenant)
     if (known) return known
-    const fresh = Catalog.make(context)
+    const fresh = made(tenant)
     catalogs.set(tenant, fresh)
     return fresh
   }
@@ -237,7 +244,7 @@ export const make = (disk: Disk, revisions: Revisions, context: Document.Context
     entry,
     entries: () => Array.from(files.values()).flatMap((file) => file._tag === "Entry" ? [file] : []),
     paths: (tenant, id) => (claims.get(claim(tenant, id)) ?? []).map(({ path }) => path),
-    catalog: (tenant) => catalogs.get(tenant) ?? Catalog.make(context),
+    catalog: (tenant) => catalogs.get(tenant) ?? made(tenant),
     tenants: () => Array.from(catalogs).flatMap(([tenant, { size }]) => size() > 0 ? [tenant] : []),
     issue: (path) => {
       const file = files.get(path)

@@ -6,12 +6,12 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import { sha256 } from "../../../domain/Digest.ts"
+import { sha256, sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
-import { Embeddings } from "../../../ranking/Embeddings.ts"
+import { hashOf, TenantEmbeddings } from "../../../ranking/Embeddings.ts"
 import * as Changes from "../../Changes.ts"
 import { invalid } from "../../Check.ts"
 import type { Sidecar, Stored, Write } from "../../MemoryStore.ts"
@@ -41,6 +41,8 @@ export interface Vault {
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   readonly sidecar: Sidecar
+  /** Derived from the vault's key, so that what was signed before holds after a restart. */
+  readonly secret: string
   /** Looks at every file. */
   readonly refresh: Io<void>
   /** Looks at what other processes say they wrote. */
@@ -62,8 +64,12 @@ export const open = (
     const revisions = Revisions.make(disk)
     const sweep = Leftovers.make(disk, lockTimeout)
     const context: Document.Context = { key, kinds }
-    const embeddings = new Embeddings()
-    const mirror = Mirror.make(disk, revisions, { ...context, analyzer, embeddings })
+    const embeddings = new TenantEmbeddings()
+    const mirror = Mirror.make(disk, revisions, {
+      ...context,
+      analyzer,
+      embeddings: (tenant) => embeddings.of(tenant)
+    })
     const changes = Changes.make()
     let dirty = false
 
@@ -256,12 +262,17 @@ export const open = (
         )),
       exclusive,
       commit,
-      sidecar: VectorFile.make(disk, embeddings, exclusive),
-      refresh: Effect.flatMap(log.news(false), ({ seen }) => Effect.zipRight(heard(mirror.look, false), seen)),
+      secret: sign(key, "the secret of the store"), // no file is signed with it, so no file's signature is one of its own
+      sidecar: VectorFile.make(disk, embeddings, exclusive, () =>
+        mirror.tenants().map((tenant) => [tenant, new Set(mirror.catalog(tenant).records().map(hashOf))])),
+      refresh: Effect.flatMap(log.news(false), ({ seen }) =>
+        Effect.zipRight(heard(mirror.look, false), seen)),
       follow: follow(false),
       save: Effect.suspend(() => {
         const entries = mirror.entries()
-        const catalogs = mirror.tenants().map((tenant) => [tenant, mirror.catalog(tenant)] as const)
+        const catalogs = mirror.tenants().map((tenant) =>
+          [tenant, mirror.catalog(tenant)] as const
+        )
         const built = catalogs.reduce((sum, [, catalog]) => catalog.isBuilt() ? sum + catalog.size() : sum, 0)
         const stale = entries.length - entries.filter((entry) => loaded.has(entry)).length
         return built + stale + Math.abs(loaded.size - entries.length) > Math.max(20, entries.length / 50)

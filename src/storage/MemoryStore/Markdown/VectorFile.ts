@@ -1,10 +1,14 @@
 /**
- * A model's vectors in one file: rows of a fixed size, added at the end by who holds the lock.
+ * A tenant's vectors of one model in one file: rows of a fixed size, added at the end by who holds the lock.
  *
  * ```text
- * {"model":"glove-100d","dimensions":100}\n        padded with spaces to 4 bytes
+ * {"tenant":"default","model":"glove-100d","dimensions":100}\n        padded with spaces to 4 bytes
  * hash (32 bytes)  checksum (4)  vector (dimensions × 4, little-endian)        again and again
  * ```
+ *
+ * The default tenant's files lie in `vectors`, those of another in a folder below it. A file whose header names no tenant
+ * was written by an earlier version for all of them: it is divided when its model is first asked for, and each tenant is
+ * given the vectors of the texts that it has.
  *
  * A cache: a row that is torn or whose checksum does not hold is passed over, and its text is embedded again.
  */
@@ -13,7 +17,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
-import type { Embeddings } from "../../../ranking/Embeddings.ts"
+import type { TenantEmbeddings } from "../../../ranking/Embeddings.ts"
 import type { Sidecar } from "../../MemoryStore.ts"
 import { fit } from "../../Vectors.ts"
 import type { Disk, Stat } from "./Disk.ts"
@@ -23,11 +27,18 @@ type Io<A> = Effect.Effect<A, MemoryError>
 type Row = readonly [hash: string, vector: Float32Array]
 
 const folder = `${hidden}/vectors`
+const folderOf = (tenant: string) => tenant === defaultTenant ? folder : `${folder}/tenants/${segmentOf(tenant)}`
 /** A name for each model, however it is written: `segmentOf` takes two spellings of a letter for one. */
-const fileOf = (model: string) =>
-  `${folder}/${/^[A-Za-z0-9_-]{1,64}$/.test(model) ? segmentOf(model) : `~${sha256(model).slice(0, 32)}`}.vec`
+const fileOf = (tenant: string, model: string) =>
+  `${folderOf(tenant)}/${/^[A-Za-z0-9_-]{1,64}$/.test(model) ? segmentOf(model) : `~${sha256(model).slice(0, 32)}`}.vec`
+const defaultTenant = "default"
 
-const Header = Schema.parseJson(Schema.Struct({ model: Schema.String, dimensions: Schema.Int.pipe(Schema.positive()) }))
+const Header = Schema.parseJson(Schema.Struct({
+  /** Absent in a file of an earlier version: it is all tenants'. */
+  tenant: Schema.optional(Schema.String),
+  model: Schema.String,
+  dimensions: Schema.Int.pipe(Schema.positive())
+}))
 const decodeHeader = Schema.decodeOption(Header)
 const encodeHeader = Schema.encodeSync(Header)
 
@@ -36,20 +47,29 @@ interface Position extends Stat {
   readonly offset: number
 }
 
-/** `exclusive` shuts other writers out; whoever asks to `retain` has done so. */
-export const make = (disk: Disk, embeddings: Embeddings, exclusive: <A>(self: Io<A>) => Io<A>): Sidecar => {
+/** `exclusive` shuts other writers out; whoever asks to `retain` has done so. `texts`: the hashes of each tenant's texts. */
+export const make = (
+  disk: Disk,
+  all: TenantEmbeddings,
+  exclusive: <A>(self: Io<A>) => Io<A>,
+  texts: () => ReadonlyArray<readonly [tenant: string, hashes: ReadonlySet<string>]>
+): Sidecar => {
   const positions = new Map<string, Position>()
+  /** Models whose file is still one for all tenants. */
+  const undivided = new Set<string>()
+  const looked = new Set<string>()
   /** Neither the folder nor the file is a link. */
   const within = (path: string) => disk.within(`${path}/`)
 
-  const follow = (model: string): Io<void> =>
+  const catchUp = (tenant: string, model: string): Io<void> =>
     Effect.gen(function*() {
-      const path = fileOf(model)
-      const known = positions.get(model)
+      const embeddings = all.of(tenant)
+      const path = fileOf(tenant, model)
+      const known = positions.get(path)
       const stat = Option.getOrUndefined(yield* disk.stat(path))
       if (stat === undefined) {
         if (known !== undefined) embeddings.retain(() => false, model) // purged there, or thrown away
-        positions.delete(model)
+        positions.delete(path)
         return
       }
       const { ino, mtime, size } = stat
@@ -58,77 +78,137 @@ export const make = (disk: Disk, embeddings: Embeddings, exclusive: <A>(self: Io
       const isGrown = known?.ino === ino && known.size < size && known.offset > 0
       const from = isGrown ? known.offset : 0
       const bytes = yield* disk.bytesFrom(path, from)
-      const dimensions = isGrown ? embeddings.dimensions(model) : dimensionsIn(bytes, model)
+      if (!isGrown && tenant === defaultTenant && isUndivided(bytes, model)) {
+        undivided.add(model)
+        return
+      }
+      const dimensions = isGrown ? embeddings.dimensions(model) : dimensionsIn(bytes, tenant, model)
       const { end, rows } = dimensions === undefined
         ? { end: 0, rows: [] }
-        : rowsIn(bytes, dimensions, isGrown ? 0 : headOf(model, dimensions).length)
+        : rowsIn(bytes, dimensions, isGrown ? 0 : headOf({ tenant, model, dimensions }).length)
       if (!isGrown) {
         // another process erased what is not there, and may have begun anew
         const left = new Set(embeddings.dimensions(model) === dimensions ? rows.map(([hash]) => hash) : [])
         embeddings.retain((hash) => left.has(hash), model)
       }
       for (const [hash, vector] of rows) embeddings.set(model, hash, vector)
-      positions.set(model, { ino, mtime, size, offset: from + end })
+      positions.set(path, { ino, mtime, size, offset: from + end })
     })
 
-  const rewrite = (model: string, rows: ReadonlyArray<Row>): Io<void> =>
+  const rewrite = (tenant: string, model: string, rows: ReadonlyArray<Row>): Io<void> =>
     rows.length === 0
-      ? disk.remove(fileOf(model), { force: false })
-      : disk.write(fileOf(model), print(model, rows), { force: false })
+      ? disk.remove(fileOf(tenant, model), { force: false })
+      : disk.write(fileOf(tenant, model), print(tenant, model, rows), { force: false })
+
+  /** Gives each tenant its own of a file that was all tenants'. The old file goes last, so a death on the way loses nothing. */
+  const divide = (model: string): Io<void> =>
+    Effect.gen(function*() {
+      const path = fileOf(defaultTenant, model)
+      yield* within(path)
+      if (Option.isNone(yield* disk.stat(path))) return
+      const bytes = yield* disk.bytesFrom(path, 0)
+      const header = Option.getOrUndefined(headerOf(bytes))
+      if (header === undefined || !isUndivided(bytes, model)) return // another process was first
+      const { rows } = rowsIn(bytes, header.dimensions, headOf(header).length)
+      const own = new Map(texts())
+      for (const [tenant, hashes] of own) {
+        if (tenant === defaultTenant) continue
+        yield* within(fileOf(tenant, model))
+        yield* catchUp(tenant, model)
+        const embeddings = all.of(tenant)
+        const fresh = rows.filter(([hash]) => hashes.has(hash) && embeddings.get(model, hash) === undefined)
+        const fits = (embeddings.dimensions(model) ?? header.dimensions) === header.dimensions
+        if (fresh.length > 0 && fits) yield* rewrite(tenant, model, [...embeddings.all(model), ...fresh])
+      }
+      yield* rewrite(defaultTenant, model, rows.filter(([hash]) => own.get(defaultTenant)?.has(hash)))
+    })
+
+  const follow = (tenant: string, model: string): Io<void> =>
+    Effect.gen(function*() {
+      if (tenant === defaultTenant || !looked.has(model)) yield* catchUp(defaultTenant, model)
+      if (undivided.has(model)) {
+        yield* exclusive(divide(model))
+        undivided.delete(model)
+        yield* catchUp(defaultTenant, model)
+      }
+      if (all.of(tenant).dimensions(model) !== undefined || positions.has(fileOf(defaultTenant, model))) {
+        looked.add(model)
+      }
+      if (tenant !== defaultTenant) yield* catchUp(tenant, model)
+    })
 
   return {
-    embeddings,
+    embeddings: (tenant) => all.of(tenant),
     follow,
-    append: (model, rows) =>
-      exclusive(Effect.gen(function*() {
-        yield* follow(model)
-        yield* fit(embeddings, model, rows)
-        const fresh = Array.from(new Map(rows)).filter(([hash]) => embeddings.get(model, hash) === undefined)
-        if (fresh.length === 0) return
-        const path = fileOf(model)
-        yield* within(path)
-        const known = positions.get(model)
-        if (known !== undefined && known.offset > 0 && known.offset === known.size) {
-          yield* disk.append(path, body(fresh))
-        } else {
-          // a torn row, or a file of another sort: begun anew with what is known
-          yield* rewrite(model, [...embeddings.all(model), ...fresh])
-        }
-        yield* follow(model)
-      })),
-    retain: (hashes) =>
+    append: (tenant, model, rows) =>
+      Effect.zipRight(
+        follow(tenant, model),
+        exclusive(Effect.gen(function*() {
+          const embeddings = all.of(tenant)
+          yield* catchUp(tenant, model)
+          yield* fit(embeddings, model, rows)
+          const fresh = Array.from(new Map(rows)).filter(([hash]) => embeddings.get(model, hash) === undefined)
+          if (fresh.length === 0) return
+          const path = fileOf(tenant, model)
+          yield* within(path)
+          const known = positions.get(path)
+          if (known !== undefined && known.offset > 0 && known.offset === known.size) {
+            yield* disk.append(path, body(fresh))
+          } else {
+            // a torn row, or a file of another sort: begun anew with what is known
+            yield* rewrite(tenant, model, [...embeddings.all(model), ...fresh])
+          }
+          yield* catchUp(tenant, model)
+        }))
+      ),
+    retain: (tenant, hashes) =>
       Effect.gen(function*() {
         let count = 0
-        yield* within(folder)
-        for (const name of yield* disk.list(folder)) {
-          const path = `${folder}/${name}`
-          if (!/\.vec(?:\.(?:~[0-9a-z]+\.)?tmp)?$/.test(name)) continue
-          yield* within(path)
-          const bytes = yield* disk.bytesFrom(path, 0)
-          const header = Option.getOrUndefined(headerOf(bytes))
-          if (header === undefined || fileOf(header.model) !== path) {
-            yield* disk.remove(path, { force: false }) // what cannot be read, or was never finished, may hold it too
-            continue
+        for (const at of new Set([folder, folderOf(tenant)])) {
+          yield* within(at)
+          for (const name of yield* disk.list(at)) {
+            const path = `${at}/${name}`
+            if (!/\.vec(?:\.(?:~[0-9a-z]+\.)?tmp)?$/.test(name)) continue
+            yield* within(path)
+            let bytes = yield* disk.bytesFrom(path, 0)
+            let header = Option.getOrUndefined(headerOf(bytes))
+            if (header?.tenant === undefined && header && fileOf(defaultTenant, header.model) === path) {
+              yield* divide(header.model)
+              undivided.delete(header.model)
+              if (Option.isNone(yield* disk.stat(path))) continue
+              bytes = yield* disk.bytesFrom(path, 0)
+              header = Option.getOrUndefined(headerOf(bytes))
+            }
+            const owner = header?.tenant
+            if (header === undefined || owner === undefined || fileOf(owner, header.model) !== path) {
+              yield* disk.remove(path, { force: false }) // what cannot be read, or was never finished, may hold it too
+              continue
+            }
+            if (owner !== tenant) continue
+            const { dimensions, model } = header
+            const { rows } = rowsIn(bytes, dimensions, headOf(header).length)
+            const kept = rows.filter(([hash]) => hashes.has(hash))
+            if (bytes.length === sizeOf({ tenant, model, dimensions }, kept.length)) continue
+            count += rows.length - kept.length
+            yield* rewrite(tenant, model, kept)
           }
-          const { dimensions, model } = header
-          const { rows } = rowsIn(bytes, dimensions, headOf(model, dimensions).length)
-          const kept = rows.filter(([hash]) => hashes.has(hash))
-          if (bytes.length === sizeOf(model, dimensions, kept.length)) continue
-          count += rows.length - kept.length
-          yield* rewrite(model, kept)
         }
-        return Math.max(count, embeddings.retain((hash) => hashes.has(hash)))
+        return Math.max(count, all.of(tenant).retain((hash) => hashes.has(hash)))
       })
   }
 }
 
 const headerOf = (bytes: Uint8Array) => {
-  const end = bytes.subarray(0, 4_096).indexOf(10)
+  const end = bytes.subarray(0, 8_192).indexOf(10)
   return end < 0 ? Option.none() : decodeHeader(new TextDecoder().decode(bytes.subarray(0, end)))
 }
 
-const headOf = (model: string, dimensions: number): Uint8Array => {
-  const text = new TextEncoder().encode(encodeHeader({ model, dimensions }))
+/** Whether it is a file of the model that names no tenant. */
+const isUndivided = (bytes: Uint8Array, model: string): boolean =>
+  Option.exists(headerOf(bytes), (header) => header.tenant === undefined && header.model === model)
+
+const headOf = ({ dimensions, model, tenant }: typeof Header.Type): Uint8Array => {
+  const text = new TextEncoder().encode(encodeHeader({ tenant, model, dimensions }))
   const head = new Uint8Array(Math.ceil((text.length + 1) / 4) * 4).fill(32)
   head.set(text)
   head[head.length - 1] = 10
@@ -148,8 +228,8 @@ const body = (rows: ReadonlyArray<Row>): Uint8Array => {
   return all
 }
 
-const print = (model: string, rows: ReadonlyArray<Row>): Uint8Array => {
-  const head = headOf(model, rows[0]![1].length)
+const print = (tenant: string, model: string, rows: ReadonlyArray<Row>): Uint8Array => {
+  const head = headOf({ tenant, model, dimensions: rows[0]![1].length })
   const tail = body(rows)
   const all = new Uint8Array(head.length + tail.length)
   all.set(head)
@@ -157,14 +237,13 @@ const print = (model: string, rows: ReadonlyArray<Row>): Uint8Array => {
   return all
 }
 
-const sizeOf = (model: string, dimensions: number, rows: number) =>
-  headOf(model, dimensions).length + rows * (9 + dimensions) * 4
+const sizeOf = (header: typeof Header.Type, rows: number) => headOf(header).length + rows * (9 + header.dimensions) * 4
 
-/** `undefined`: it is no file of this model. */
-const dimensionsIn = (bytes: Uint8Array, model: string): number | undefined =>
+/** `undefined`: it is no file of this tenant and model. */
+const dimensionsIn = (bytes: Uint8Array, tenant: string, model: string): number | undefined =>
   Option.match(headerOf(bytes), {
     onNone: () => undefined,
-    onSome: (header) => header.model === model ? header.dimensions : undefined
+    onSome: (header) => header.tenant === tenant && header.model === model ? header.dimensions : undefined
   })
 
 /** Those that begin at `from` and one after the other; where the last whole one ends. */

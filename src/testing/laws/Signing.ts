@@ -1,0 +1,30 @@
+/** Laws of `sign`: what a store signs, only that store can have signed. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { type Law, law } from "../Law.ts"
+
+export const laws: ReadonlyArray<Law> = [
+  law(
+    "signs the same text for the same purpose alike, and any other text or purpose differently",
+    (store) =>
+      Effect.gen(function*() {
+        const signature = yield* store.sign("receipt", "tea")
+        assert.match(signature, /^[0-9a-f]{64}$/)
+        assert.strictEqual(yield* store.sign("receipt", "tea"), signature)
+        const others = yield* Effect.forEach(
+          [["receipt", "coffee"], ["outbox", "tea"], ["receip", "ttea"], ["", "receipttea"], [
+            "tea",
+            "receipt"
+          ]] as const,
+          ([purpose, text]) => store.sign(purpose, text)
+        )
+        assert.strictEqual(new Set([signature, ...others]).size, 6)
+      })
+  ),
+
+  law("signs with a secret that no other store has", (store, another) =>
+    Effect.gen(function*() {
+      const other = yield* another
+      assert.notStrictEqual(yield* other.sign("receipt", "tea"), yield* store.sign("receipt", "tea"))
+    }))
+]

@@ -1,0 +1,98 @@
+/** Hourly work of stores over a long sleep: it runs where something happened, not once for every hour that was missed. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as TestClock from "effect/TestClock"
+import * as Tracer from "effect/Tracer"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import * as Retirement from "../../src/harness/Retirement.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { ada, draft, listed, put, system } from "../../src/testing/Sample.ts"
+import { stores } from "../stores.ts"
+
+/** How many stores each maintains by itself. */
+const maintained: Readonly<Record<keyof typeof stores, number>> = {
+  memory: 1,
+  markdown: 1,
+  shelf: 0,
+  "overlay on memory": 1,
+  federated: 3
+}
+
+/** The names of all spans that begin. */
+const traced = <A, E, R>(use: (spans: Array<string>) => Effect.Effect<A, E, R>) =>
+  Effect.gen(function*() {
+    const spans: Array<string> = []
+    const tracer = yield* Effect.tracer
+    return yield* Effect.withTracer(
+      use(spans),
+      Tracer.make({
+        span(...args) {
+          spans.push(args[0])
+          return tracer.span(...args)
+        },
+        context: (f, fiber) => tracer.context(f, fiber)
+      })
+    )
+  })
+
+const compactions = (spans: ReadonlyArray<string>) => spans.filter((name) => name.endsWith(".compact")).length
+
+describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
+  const stores = maintained[name as keyof typeof maintained] // a key of the same record
+
+  it.scoped("compacts once after a sleep of a year in which nothing expired, and not at all while nothing is done", () =>
+    traced((spans) =>
+      Effect.gen(function*() {
+        const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
+        yield* put(store, draft("tea"))
+        spans.length = 0
+        yield* TestClock.setTime(3e10)
+        assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
+        assert.isAtMost(compactions(spans), stores)
+        spans.length = 0
+        yield* TestClock.setTime(3.1e10)
+        yield* TestClock.setTime(6e10)
+        yield* put(store, draft("coffee"))
+        assert.isAtMost(compactions(spans), stores)
+      })
+    ))
+
+  it.scoped("erases what expired during a long sleep, with one compaction for each time at which something did", () =>
+    traced((spans) =>
+      Effect.gen(function*() {
+        const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
+        yield* put(store, draft("soon", { expiresAt: 1_000 }))
+        yield* put(store, draft("later", { expiresAt: 2e10 }))
+        yield* put(store, draft("last", { expiresAt: 9e10 }))
+        spans.length = 0
+        yield* TestClock.setTime(3e10)
+        yield* put(store, draft("after the sleep")) // waits for a compaction that is at work
+        assert.isAtMost(compactions(spans), 3 * stores)
+        const expected = ["after the sleep", "last"]
+        const left = yield* listed(store, system)
+        if (name === "shelf" || name.startsWith("overlay")) assert.includeMembers(left, expected)
+        else assert.sameMembers(left, expected)
+      })
+    ))
+})
+
+describe("Retirement.layer", () => {
+  it.scoped("keeps to the caps once after a long sleep, and rests while nothing is done", () =>
+    traced((spans) =>
+      Effect.gen(function*() {
+        const store = yield* MemoryStore.MemoryStore
+        yield* Layer.build(Retirement.layer)
+        yield* TestClock.adjust("2 hours")
+        yield* Effect.forEach(["a", "b"], (body) => put(store, draft(body, { kind: "scrap" })))
+        spans.length = 0
+        yield* TestClock.setTime(3e10)
+        assert.lengthOf(yield* listed(store, ada), 1)
+        assert.isAtMost(spans.filter((name) => name === "memory.tenants").length, 3)
+      }).pipe(
+        Effect.provide(MemoryStore.layerInMemory),
+        Effect.provide(MemoryKind.layer(MemoryKind.make({ name: "scrap", cap: 1 })))
+      )
+    ))
+})

@@ -1,0 +1,27 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as TestClock from "effect/TestClock"
+import * as Minting from "../../src/storage/Minting.ts"
+
+describe("Minting", () => {
+  it.effect("ids of each of many tenants only go up, though the clock goes back and tenants are dropped", () =>
+    Effect.gen(function*() {
+      const { next } = yield* Minting.make
+      const lasts = new Map<string, string>()
+      const round = (tenants: number) =>
+        Effect.gen(function*() {
+          for (let n = 0; n < tenants; n++) {
+            const id = yield* next(`t${n}`)
+            assert.isTrue(id > (lasts.get(`t${n}`) ?? ""), `t${n}`)
+            lasts.set(`t${n}`, id)
+          }
+        })
+      yield* TestClock.setTime(10_000)
+      yield* round(10_500)
+      yield* TestClock.setTime(5_000)
+      yield* round(500)
+      yield* round(500)
+      yield* TestClock.setTime(20_000)
+      yield* round(500)
+    }))
+})

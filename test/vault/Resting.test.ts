@@ -1,0 +1,55 @@
+/** A vault that nobody uses: it is not looked at, and the first call after the rest sees what was edited meanwhile. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as TestClock from "effect/TestClock"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import type * as Markdown from "../../src/storage/MemoryStore/Markdown.ts"
+import { listen } from "../../src/testing/Listener.ts"
+import { ada, draft, listed, put } from "../../src/testing/Sample.ts"
+import { files, opened, place } from "./Place.ts"
+
+const edit = (root: string, from: string, to: string) =>
+  Effect.sync(() => {
+    const [name, text] = Object.entries(files(root)).find(([, text]) => text.includes(from))!
+    fs.writeFileSync(path.join(root, name), text.replaceAll(from, to))
+  })
+
+/** Time goes on, second by second, while the disk answers: so long that a vault which nobody uses is at rest. */
+const rest = (vault: Markdown.VaultService) =>
+  Effect.forEach(
+    Array.from({ length: 200 }),
+    () => Effect.zipRight(TestClock.adjust("1 second"), vault.refresh),
+    { discard: true }
+  )
+
+describe("a vault at rest", () => {
+  it.scoped("answers the first call with what a hand wrote in it", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const { store, vault } = yield* opened(root, { poll: "1 second" })
+      yield* put(store, draft("green tea"))
+      yield* rest(vault)
+      yield* edit(root, "green tea", "black tea")
+      assert.deepStrictEqual(yield* listed(store, ada), ["black tea"])
+      yield* rest(vault)
+      yield* edit(root, "black tea", "white tea")
+      const answers = yield* Effect.all([listed(store, ada), listed(store, ada)], { concurrency: "unbounded" })
+      assert.deepStrictEqual(answers, [["white tea"], ["white tea"]])
+    }))
+
+  it.scoped("tells whoever begins to listen after the rest, and goes on looking for them", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const { store, vault } = yield* opened(root, { poll: "1 second" })
+      yield* put(store, draft("green tea"))
+      yield* rest(vault)
+      const told = yield* listen(store, ada)
+      yield* edit(root, "green tea", "black tea")
+      yield* vault.refresh
+      assert.deepStrictEqual(
+        (yield* told).map((change) => change._tag === "Written" && [change.by, change.record.body]),
+        [["there", "black tea"]]
+      )
+    }))
+})
