@@ -32,7 +32,7 @@ export const attack = (name: string, store: Run.Store, options: Options): Effect
   unknown
 > =>
   Effect.gen(function*() {
-    const { logEvery = Infinity, operations, agents, seed = 1, sharesVectors, shrinks = 200, steps = 300 } = options
+    const { logEvery = Infinity, operations, agents, seed = 1, shrinks = 200, steps = 300 } = options
     let [compared, foreign, claimed, worlds] = [0, 0, 0, 0]
     const said = () =>
       Console.log(
@@ -43,7 +43,7 @@ export const attack = (name: string, store: Run.Store, options: Options): Effect
           `seeds ${seed} to ${seed + worlds - 1}`
       )
     for (let next = logEvery; compared < operations; worlds++) {
-      const world = World.make(seed + worlds, { agents, steps, sharesVectors })
+      const world = World.make(seed + worlds, { agents, steps })
       const outcome = yield* Run.run(world, store, options)
       compared += outcome.compared
       foreign += outcome.foreign

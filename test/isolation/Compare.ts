@@ -11,6 +11,13 @@ const token = /[0-9A-HJKMNP-TV-Z]{26}(?:-[0-9a-f]{32}(?![0-9a-f]))?/g
 
 /** One pairing of ids for a whole run: an id of one side is always the same id of the other. */
 export class Comparison {
+  readonly #exact: boolean
+
+  /** `exact`: minted ids are equal to the digit. Else they are names. */
+  constructor({ exact }: { readonly exact: boolean }) {
+    this.#exact = exact
+  }
+
   readonly #crowdedOf = new Map<string, string>()
   readonly #aloneOf = new Map<string, string>()
 
@@ -45,6 +52,7 @@ export class Comparison {
 
   #paired(alone: string, crowded: string): boolean {
     const [a, b] = [alone.slice(0, 26), crowded.slice(0, 26)]
+    if (this.#exact) return alone === crowded
     const [known, back] = [this.#crowdedOf.get(a), this.#aloneOf.get(b)]
     if (known !== undefined || back !== undefined) return known === b && back === a
     this.#crowdedOf.set(a, b)

@@ -78,7 +78,7 @@ export const run = (
         alone: yield* side,
         crowded: yield* side,
         foreign: { minted: [], cursors: [] },
-        comparison: new Comparison()
+        comparison: new Comparison({ exact: !world.agents })
       }
       const told = yield* listening(world.group, pair, ordersChanges)
       for (const [at, step] of world.steps.entries()) {
@@ -115,7 +115,8 @@ const take = (
         time.pass(step.millis)
         return undefined
       case "foreign": {
-        time.pass(1) // ids are minted from time: in a millisecond of their own, they are none of the group's ids
+        // ids of one tenant go on from each other: in a millisecond of their own, foreign ones leave the group's as they are
+        if (Viewer.tenantOf(step.viewer) === world.tenant.normalize("NFC")) time.pass(1)
         if (yield* isTheGroups(world, pair, step.viewer, step.operation)) return undefined
         const side: Side = { ...crowded, ...foreign }
         const random = yield* Random.nextInt
@@ -123,7 +124,7 @@ const take = (
           Effect.withRandom(Random.make(`foreign ${random}`))
         )
         counts.foreign++
-        time.pass(1)
+        if (Viewer.tenantOf(step.viewer) === world.tenant.normalize("NFC")) time.pass(1)
         return undefined
       }
       case "compact": {
@@ -134,7 +135,10 @@ const take = (
         return undefined
       }
       case "embed":
-        yield* Effect.zipRight(embed(alone.store, step.share), embed(crowded.store, step.share))
+        yield* Effect.zipRight(
+          embed(alone.store, world.tenant, step.share),
+          embed(crowded.store, world.tenant, step.share)
+        )
         return undefined
       case "ask": {
         const random = yield* Random.nextInt
@@ -143,6 +147,7 @@ const take = (
         const busy = yield* answer(crowded)
         if (yield* isClaimed(pair, step.viewer, step.operation, busy)) {
           counts.known["claimed id"]++
+          time.pass(1) // it may have minted ids that the other side has not
           return undefined
         }
         const quiet = yield* answer(alone)
@@ -262,16 +267,21 @@ const sweep = ({ store }: Side, { tenant }: World.World) =>
     yield* store.forget(system, [id], { purge: true })
   })
 
-const embed = ({ vectors }: MemoryStore.Service, share: number) =>
+/** Each tenant has vectors of a length of its own. */
+const embed = ({ tenants, vectors }: MemoryStore.Service, home: string, share: number) =>
   Effect.gen(function*() {
     if (Option.isNone(vectors)) return
-    for (const model of World.models) {
-      const pending = yield* vectors.value.pending(model)
-      yield* vectors.value.attach(
-        model,
-        pending.filter(({ hash }) => Number.parseInt(hash.slice(0, 2), 16) < share * 256)
-          .map(({ hash, text }) => [hash, vectorOf(model, text)] as const)
-      )
+    for (const tenant of yield* tenants) {
+      const length = tenant === home.normalize("NFC") ? 4 : 3
+      for (const model of World.models) {
+        const pending = yield* vectors.value.pending(tenant, model)
+        yield* vectors.value.attach(
+          tenant,
+          model,
+          pending.filter(({ hash }) => Number.parseInt(hash.slice(0, 2), 16) < share * 256)
+            .map(({ hash, text }) => [hash, vectorOf(model, text).slice(0, length)] as const)
+        )
+      }
     }
   })
 

@@ -35,11 +35,6 @@ export interface World {
 export interface Options {
   /** Steps in all; about six of ten are compared. */
   readonly steps: number
-  /**
-   * Foreign viewers of other tenants have texts that are equal to those of the group also where they have vectors, and
-   * vectors of other lengths. Default false: see `knownDifferences`.
-   */
-  readonly sharesVectors?: boolean | undefined
   /** Half of the operations are those of agents. Default false. */
   readonly agents?: boolean | undefined
 }
@@ -50,12 +45,14 @@ export interface Options {
  * `put` with an id of the author's own that a foreign record of the same tenant holds is `invalid_id`: ids are unique
  * in a tenant. The store without foreign records is then not asked.
  *
- * The random digits of a minted id, and with them the seal of a cursor that names it: ids are compared as names. Their
- * order is compared.
+ * The random digits of a minted id, and with them the seal of a cursor that names it, where agents stand above the store:
+ * the ids of one flush are drawn for everybody's messages. They are compared as names, and their order is compared.
+ * Elsewhere ids are equal to the digit, as long as no foreign record of the same tenant is minted in the same millisecond.
  *
- * A text has one vector, and a model one length of vectors, for all who write it: in worlds with vectors a foreign text
- * is never equal to one of the group, and all vectors have four numbers. A vector whose text no record has any more is
- * erased when anything is: after each write of the group and before each compaction both stores erase such vectors.
+ * Within a tenant a text has one vector, and a model one length of vectors, for all who write it: in worlds with vectors a
+ * foreign text of the same tenant is never equal to one of the group. A vector whose text no record has any more is
+ * erased when anything of the tenant is: after each write of the group and before each compaction both stores erase such
+ * vectors. Across tenants texts and models are shared, and lengths differ.
  */
 export const knownDifferences = ["claimed id"] as const
 export type KnownDifference = typeof knownDifferences[number]
@@ -68,12 +65,12 @@ export const everyone = (tenant: string): Viewer.Viewer => Viewer.make({ tenant,
 export const isSeenBy = (group: ReadonlyArray<Viewer.Any>, tenant: string, scope: MemoryScope): boolean =>
   group.some((viewer) => Viewer.tenantOf(viewer) === tenant.normalize("NFC") && Viewer.sees(viewer, scope))
 
-export const make = (seed: number, { agents = false, sharesVectors = false, steps }: Options): World => {
+export const make = (seed: number, { agents = false, steps }: Options): World => {
   const dice = new Dice(seed)
   const tenant = dice.pick(tenants)
   const vectors = dice.chance(0.5)
   const group = dice.many(1, dice.pick([1, 1, 2, 3]), () => someone(dice, tenant))
-  const foreigners = { agents, group, tenant, vectors, sharesVectors }
+  const foreigners = { agents, group, tenant, vectors }
   return {
     seed,
     tenant,
@@ -169,12 +166,11 @@ const ownIds = ["a", "b", "c", "d"]
 
 const foreign = (
   dice: Dice,
-  { agents, group, sharesVectors, tenant, vectors }: {
+  { agents, group, tenant, vectors }: {
     readonly agents: boolean
     readonly group: ReadonlyArray<Viewer.Any>
     readonly tenant: string
     readonly vectors: boolean
-    readonly sharesVectors: boolean
   }
 ): Step => {
   const unseen = Array.from({ length: 10 }, () => anyScope(dice)).find((scope) => !isSeenBy(group, tenant, scope))
@@ -186,7 +182,7 @@ const foreign = (
     : dice.chance(0.1)
     ? everyone(home)
     : Viewer.make({ tenant: home, ...(scope === Global ? someIds(dice) : { ...someIds(dice), ...scope }) })
-  const suffix = vectors && !(sharesVectors && !isHere) ? " ~" : ""
+  const suffix = vectors && isHere ? " ~" : ""
   const author: Author = {
     scope: () => scope,
     name: () =>
