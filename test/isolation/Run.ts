@@ -143,6 +143,7 @@ const take = (
         const busy = yield* answer(crowded)
         if (yield* isClaimed(pair, step.viewer, step.operation, busy)) {
           counts.known["claimed id"]++
+          time.pass(1) // it may have minted ids that the other side has not
           return undefined
         }
         const quiet = yield* answer(alone)
