@@ -5,6 +5,7 @@ import * as Option from "effect/Option"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
+import { key as scopeKey } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { Service, Uses } from "./MemoryStore.ts"
 
@@ -18,20 +19,22 @@ export const make = (
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
 ): Pick<Service, "touch" | "uses"> => {
   const table = new Map<string, Uses>()
-  const keyOf = (viewer: Viewer.Any, id: MemoryId) => `${Viewer.tenantOf(viewer)}/${id}`
+  // with the scope: an id that is free again may be somebody else's next, who must not learn how often it was used
+  const keyOf = (viewer: Viewer.Any, { id, scope }: MemoryRecord) =>
+    `${Viewer.tenantOf(viewer)}/${id}/${scopeKey(scope)}`
 
   return {
     touch: (viewer, ids) =>
       Effect.gen(function*() {
         const accessedAt = yield* Clock.currentTimeMillis
         const found = yield* get(viewer, ids)
-        ids.forEach((id, i) => {
-          if (Option.isNone(found[i]!)) return
-          const key = keyOf(viewer, id)
+        for (const record of found) {
+          if (Option.isNone(record)) continue
+          const key = keyOf(viewer, record.value)
           const count = (table.get(key)?.count ?? 0) + 1
           table.delete(key) // to the end: a Map keeps the order of insertion
           table.set(key, { count, accessedAt })
-        })
+        }
         for (const key of table.keys()) {
           if (table.size <= capacity) break
           table.delete(key)
@@ -40,7 +43,8 @@ export const make = (
     uses: (viewer, ids) =>
       Effect.map(
         get(viewer, ids),
-        (found) => ids.map((id, i): Uses => (Option.isSome(found[i]!) && table.get(keyOf(viewer, id))) || { count: 0 })
+        (found) =>
+          found.map((record): Uses => (Option.isSome(record) && table.get(keyOf(viewer, record.value))) || { count: 0 })
       )
   }
 }

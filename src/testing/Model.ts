@@ -115,9 +115,13 @@ export const make = ({ history, kinds }: Options): Model => {
       return { to, from }
     },
     touch(viewer, id, now) {
-      if (get(viewer, id, now)) used.set(`${viewer.tenant} ${id}`, (used.get(`${viewer.tenant} ${id}`) ?? 0) + 1)
+      const record = get(viewer, id, now)
+      if (record) used.set(useOf(viewer, record), (used.get(useOf(viewer, record)) ?? 0) + 1)
     },
-    uses: (viewer, id, now) => get(viewer, id, now) ? used.get(`${viewer.tenant} ${id}`) ?? 0 : 0,
+    uses(viewer, id, now) {
+      const record = get(viewer, id, now)
+      return record ? used.get(useOf(viewer, record)) ?? 0 : 0
+    },
     compact(now) {
       let erased = 0
       for (const rows of world.values()) {
@@ -234,6 +238,9 @@ export const make = ({ history, kinds }: Options): Model => {
     }
   }
 }
+
+/** Uses belong to the scope: whoever has the id next starts at none. */
+const useOf = ({ tenant }: Viewer.Any, { id, scope }: MemoryRecord): string => JSON.stringify([tenant, id, scope])
 
 const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: number): MemoryRecord => {
   const named = clean(patch)

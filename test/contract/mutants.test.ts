@@ -156,6 +156,23 @@ const mutants: Readonly<Record<string, Store>> = {
     touch: (viewer, ids) => store.touch(all(viewer), ids),
     uses: (viewer, ids) => store.uses(all(viewer), ids)
   })),
+  "uses are those of an id, whoever had it before": broken((store) => {
+    const counts = new Map<string, number>()
+    return {
+      touch: (viewer, ids) =>
+        Effect.tap(store.touch(viewer, ids), () =>
+          Effect.sync(() => {
+            for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1)
+          })),
+      uses: (viewer, ids) =>
+        Effect.zipWith(
+          store.uses(viewer, ids),
+          store.get(viewer, ids),
+          (uses, found) =>
+            uses.map((use, n) => Option.isSome(found[n]!) ? { ...use, count: counts.get(ids[n]!) ?? 0 } : use)
+        )
+    }
+  }),
   "whyNot tells of foreign records": broken((store) => ({
     whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query)
   })),

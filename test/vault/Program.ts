@@ -11,6 +11,9 @@ import { createInterface } from "node:readline"
 /** Short by default; `npm run soak` asks for the whole. */
 export const times = (short: number, long: number): number => process.env["SOAK"] === undefined ? short : long
 
+/** Whether `npm run soak -- --long` asks for hours instead of minutes. */
+export const isLong = process.env["SOAK_LONG"] !== undefined
+
 export interface Program<A> {
   /** What it says, in order; waited for under a watchdog. */
   readonly line: Effect.Effect<A>

@@ -191,6 +191,19 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
+  law("an id that is free again brings no uses of the record that had it before", (store) =>
+    Effect.gen(function*() {
+      const again = id("again")
+      yield* store.put(ada, [draft("hers", { id: again })])
+      yield* store.touch(ada, [again])
+      assert.strictEqual((yield* store.uses(ada, [again]))[0]?.count, 1)
+      yield* store.forget(ada, [again], { purge: true })
+      yield* store.put(bob, [draft("his", { id: again, scope: { userId: "bob" } })])
+      assert.deepEqual(yield* store.uses(bob, [again]), [{ count: 0 }])
+      yield* store.touch(bob, [again])
+      assert.strictEqual((yield* store.uses(bob, [again]))[0]?.count, 1)
+    })),
+
   law("an equal record of somebody else is not a double, and not told", (store) =>
     Effect.gen(function*() {
       const hers = yield* put(store, fact("Tea"))

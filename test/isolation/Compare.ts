@@ -1,0 +1,76 @@
+/** Compares two answers to the letter, but for the random digits of minted ids: those are names, and must keep their order. */
+export interface Difference {
+  /** A path into the answer, such as `hits.0.score`. */
+  readonly path: string
+  readonly alone: unknown
+  readonly crowded: unknown
+}
+
+/** An id, with the seal of a cursor where it stands in one: a hash of the place and filter, and so of the ids in them. */
+const token = /[0-9A-HJKMNP-TV-Z]{26}(?:-[0-9a-f]{32}(?![0-9a-f]))?/g
+
+/** One pairing of ids for a whole run: an id of one side is always the same id of the other. */
+export class Comparison {
+  readonly #exact: boolean
+
+  /** `exact`: minted ids are equal to the digit. Else they are names. */
+  constructor({ exact }: { readonly exact: boolean }) {
+    this.#exact = exact
+  }
+
+  readonly #crowdedOf = new Map<string, string>()
+  readonly #aloneOf = new Map<string, string>()
+
+  /** The first difference; `undefined` where the answers are equal. Both are compared as JSON. */
+  answers(alone: unknown, crowded: unknown): Difference | undefined {
+    const [a, b] = [JSON.stringify(alone) ?? "", JSON.stringify(crowded) ?? ""]
+    return this.#texts(a, b) ? undefined : this.#first(parsed(a), parsed(b), [])
+  }
+
+  /** The first two ids that are in another order on the crowded side. */
+  order(): Difference | undefined {
+    const pairs = Array.from(this.#crowdedOf).sort(([a], [b]) => a < b ? -1 : 1)
+    const at = pairs.findIndex(([, crowded], n) => n > 0 && pairs[n - 1]![1] >= crowded)
+    return at < 0 ? undefined : {
+      path: "order of minted ids",
+      alone: [pairs[at - 1]![0], pairs[at]![0]],
+      crowded: [pairs[at - 1]![1], pairs[at]![1]]
+    }
+  }
+
+  /** What an id of the crowded side is called on the other; itself where it was never seen. */
+  aloneOf(crowded: string): string {
+    return this.#aloneOf.get(crowded) ?? crowded
+  }
+
+  #texts(alone: string, crowded: string): boolean {
+    const ids = alone.match(token) ?? []
+    const others = crowded.match(token) ?? []
+    return ids.length === others.length && ids.every((id, n) => this.#paired(id, others[n]!)) &&
+      (alone === crowded || alone.replace(token, "#") === crowded.replace(token, "#"))
+  }
+
+  #paired(alone: string, crowded: string): boolean {
+    const [a, b] = [alone.slice(0, 26), crowded.slice(0, 26)]
+    if (this.#exact) return alone === crowded
+    const [known, back] = [this.#crowdedOf.get(a), this.#aloneOf.get(b)]
+    if (known !== undefined || back !== undefined) return known === b && back === a
+    this.#crowdedOf.set(a, b)
+    this.#aloneOf.set(b, a)
+    return true
+  }
+
+  #first(alone: unknown, crowded: unknown, path: ReadonlyArray<string>): Difference {
+    if (isObject(alone) && isObject(crowded)) {
+      for (const key of new Set([...Object.keys(alone), ...Object.keys(crowded)])) {
+        const [a, b] = [alone[key], crowded[key]]
+        if (!this.#texts(JSON.stringify(a) ?? "", JSON.stringify(b) ?? "")) return this.#first(a, b, [...path, key])
+      }
+    }
+    return { path: path.join("."), alone, crowded }
+  }
+}
+
+const parsed = (text: string): unknown => text === "" ? undefined : JSON.parse(text)
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> =>
+  typeof value === "object" && value !== null

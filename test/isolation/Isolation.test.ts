@@ -1,0 +1,51 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
+import { stores } from "../stores.ts"
+import * as Attack from "./Attack.ts"
+import { patience, seed, sizes } from "./Sizes.ts"
+
+const mirrored = Federated.layer({
+  copies: { layer: MemoryStore.layerInMemory, mirror: () => true },
+  vault: { layer: stores.markdown, writable: true }
+})
+const spread = Federated.layer({
+  a: { layer: MemoryStore.layerInMemory, writable: true },
+  b: { layer: MemoryStore.layerInMemory, writable: true }
+}, { route: ({ kind }) => kind === "user" ? "b" : "a" })
+
+const attacked = {
+  memory: [stores.memory, sizes.memory],
+  markdown: [stores.markdown, sizes.durable],
+  "markdown, mirrored in memory": [mirrored, sizes.durable],
+  shelf: [stores.shelf, sizes.others],
+  "overlay on memory": [stores["overlay on memory"], sizes.others],
+  federated: [stores.federated, sizes.others],
+  "federated, spread by kind": [spread, { ...sizes.others, ordersChanges: false }]
+} as const
+
+describe("isolation by comparison", () => {
+  it.effect(
+    "agents over memory: foreign records change no tool, block, event, receipt or automatic memory",
+    () =>
+      Effect.gen(function*() {
+        const { compared } = yield* Attack.holds("agents", stores.memory, { ...sizes.agents, agents: true, seed })
+        assert.isAtLeast(compared, sizes.agents.operations)
+      }),
+    patience
+  )
+
+  for (const [name, [store, size]] of Object.entries(attacked)) {
+    it.effect(
+      `${name}: foreign records change no answer, score, count, error, cursor or change that a viewer is given`,
+      () =>
+        Effect.gen(function*() {
+          const { compared, foreign } = yield* Attack.holds(name, store, { ...size, seed })
+          assert.isAtLeast(compared, size.operations)
+          assert.isAbove(foreign, compared / 5)
+        }),
+      patience
+    )
+  }
+})

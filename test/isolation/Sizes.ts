@@ -1,0 +1,30 @@
+/**
+ * How many operations are compared: some seconds of work by default, 100,000 under `npm run soak`, 1,000,000 under
+ * `npm run soak -- --long`.
+ */
+import { isLong, times } from "../vault/Program.ts"
+
+/** Mutants must be caught within this. */
+export const short = { operations: 600, steps: 160 } as const
+
+const steps = times(short.steps, 300)
+const logEvery = times(Infinity, isLong ? 50_000 : 10_000)
+
+export const sizes = {
+  memory: { operations: times(short.operations, isLong ? 1_000_000 : 100_000), steps, logEvery },
+  others: { operations: times(200, isLong ? 20_000 : 2_000), steps, logEvery: logEvery / 10 },
+  agents: { operations: times(200, isLong ? 100_000 : 5_000), steps, logEvery: logEvery / 10 },
+  /** A vault writes files at each step. */
+  durable: {
+    operations: times(100, isLong ? 20_000 : 2_000),
+    steps: times(80, 300),
+    logEvery: logEvery / 10,
+    shrinks: 40
+  }
+}
+
+/** Of the first world: that of a failure, to see it again. */
+export const seed = Number(process.env["ISOLATION_SEED"] ?? 1)
+
+/** Milliseconds: a watchdog for what hangs, however busy the machine. */
+export const patience = times(300_000, isLong ? 36_000_000 : 1_800_000)
