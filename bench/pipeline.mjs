@@ -13,7 +13,7 @@ import { setImmediate, setTimeout } from "node:timers"
 import { Completion, Embedder, MemoryPipeline, MemoryStore, Message, Viewer } from "../dist/index.js"
 import { notes } from "./corpus.mjs"
 
-const runs = 3
+const runs = 5
 const longest = 262_144
 const scope = { userId: "ada" }
 const ada = Viewer.make(scope)

@@ -28,6 +28,9 @@ export interface Wanted<A> {
   readonly isAnswer?: (item: unknown) => boolean
 }
 
+/** Lists of an answer that are looked at. */
+const most = 1_024
+
 /**
  * Returns the items of the first list that holds a legal one; lists under `name` go before bare ones. Returns none where
  * there is no such list but an explicit empty one. Anything else, and an answer longer than
@@ -50,7 +53,7 @@ export const read = <A>(
   const lists = (isNamed ? named : said).filter((value) => Array.isArray(value))
   // a single object where a list was asked for is a list of one
   const singles = isNamed ? [] : [...named.filter(isObject), ...said.filter(isItem)]
-  for (const list of [...lists, ...singles.map((item) => [item])]) {
+  for (const list of [...lists.filter(({ length }) => length > 0), ...singles.map((item) => [item])].slice(0, most)) {
     const legal = items(list)
     if (legal.length > 0) return Either.right(legal)
   }

@@ -68,6 +68,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
     paced: EventLoop.Pacer
   ): Io<A> =>
     Effect.gen(function*() {
+      yield* paced(prompt.user.length)
       const answer = yield* completion.complete(prompt)
       yield* paced(answer.length)
       const said = yield* read(answer)
