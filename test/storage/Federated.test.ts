@@ -1037,7 +1037,7 @@ describe("stores that come and go", () => {
       const come = Effect.scoped(Effect.gen(function*() {
         const { store } = yield* federated.attach("extra", memory)
         yield* put(store, draft("more tea"))
-        yield* Effect.yieldNow()
+        yield* Effect.repeatN(Effect.yieldNow(), 50) // long enough for a search to begin and end meanwhile
       }))
       const comings = yield* Effect.fork(Effect.repeatN(come, 30))
       const searches = yield* Effect.replicateEffect(
