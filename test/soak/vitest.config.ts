@@ -10,7 +10,7 @@ export default defineConfig({
     ],
     env: { SOAK: "1" },
     maxWorkers: 2, // the longest two beside each other
-    minWorkers: 1,
+    minWorkers: 2,
     testTimeout: 1_800_000
   }
 })
