@@ -6,6 +6,12 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 const src = (path: string) => fileURLToPath(new URL(`./src/${path}`, import.meta.url))
 
 /** `src` sees the sources. `built` sees what is published: `effect-memory` is `dist`, by the package's own exports. */
+/**
+ * One more than there are cores, since some worker always waits: for a timer, a disk or a child. None is ended before the
+ * last file: Vitest may end an idle one twice on a busy machine, and takes that for a failure.
+ */
+const workers = availableParallelism() + 1
+
 /** The small files with the long runs. Vitest begins with the largest file, and would end with one of these by itself. */
 const long = /\/test\/(?:contract|vault\/(?:Kill|Crowd|Outbox|Faults|Reopen))/
 
@@ -26,8 +32,8 @@ export default defineConfig({
   test: {
     testTimeout: hangs,
     hookTimeout: hangs,
-    maxWorkers: availableParallelism() + 1, // some worker always waits, for a timer, a disk or a child
-    minWorkers: 1,
+    maxWorkers: workers,
+    minWorkers: workers,
     // no module of ours keeps a state, and loading all of them for each file took a third of the time
     isolate: false,
     sequence: { sequencer: LongestFirst },

@@ -25,6 +25,7 @@ import { invalid } from "../storage/Check.ts"
 import type * as Embedding from "../storage/Embedding.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Attribution from "./Attribution.ts"
+import * as DerivedIds from "./DerivedIds.ts"
 import { buildExtractionPrompt, clean, readFacts } from "./Extraction.ts"
 import * as FactVectors from "./FactVectors.ts"
 import * as Limits from "./Limits.ts"
@@ -107,7 +108,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
       if (options.infer === false) {
         const attempt = Effect.gen(function*() {
           const turns = Turns.verbatim(messages, scope, options, yield* Clock.currentTimeMillis)
-          const mutations = yield* unseen(store, viewer, turns)
+          const mutations = yield* unseen(store, viewer, yield* DerivedIds.settle(store, viewer, turns))
           return { mutations, applied: yield* apply(mutations), failures: [] }
         })
         // whoever was first stored one of them at least: it is not unseen the next time
@@ -164,7 +165,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
             said: found.said,
             source: { session, sequence: Turns.placeOf(sequence, 0) }
           })
-          const mutations = isFirst ? planned.map(named(kinds)) : planned
+          const mutations = yield* DerivedIds.settle(store, viewer, isFirst ? planned.map(named(kinds)) : planned)
           yield* paced(mutations.length * 1_024)
           if (write) yield* Neighbours.unmoved(store, viewer, [...existing, ...found.said])
           return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut }

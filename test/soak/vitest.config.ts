@@ -12,7 +12,7 @@ export default defineConfig({
     ],
     env: { SOAK: "1" },
     maxWorkers: 2, // the longest two beside each other
-    minWorkers: 1,
+    minWorkers: 2,
     testTimeout: process.env["SOAK_LONG"] === undefined ? 1_800_000 : 36_000_000
   }
 })
