@@ -340,13 +340,13 @@ describe("when it reads", () => {
       assert.deepStrictEqual(calls, [["42"]])
     }))
 
-  it.scoped("nobody in particular is not remembered, unless Global is said", () =>
+  it.scoped("remembers nothing for a viewer without ids, unless Global is named and shared", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const nobody = Viewer.make({})
       const outbox = yield* opened(store, model())
       assert.strictEqual((yield* Effect.flip(outbox.append(nobody, "s", users("a")))).reason, "invalid_scope")
-      const open = yield* opened(store, model(), { options: { scope: "global" } })
+      const open = yield* opened(store, model(), { options: { scope: "global", sharedWrites: ["global"] } })
       yield* open.append(nobody, "s", users("a"))
       yield* open.flush
       assert.deepStrictEqual(yield* remembered(store), ["a"])

@@ -504,7 +504,7 @@ describe("neighbours", () => {
   it.effect("are of exactly the scope that is written", () =>
     Effect.gen(function*() {
       const fill = Effect.all([
-        put("Ada lives in Rome", { scope: Global }),
+        put("Ada lives in Rome", { scope: Global }, { trust: 2 }), // a user writes there at trust 2
         put("Ada lives in Paris", { scope: { userId: "ada", sessionId: "s" } }),
         put("Ada lives in Bonn", { scope: { userId: "eve" } }),
         put("Ada lives in Lisbon")

@@ -6,7 +6,8 @@ import * as Stream from "effect/Stream"
 import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
 import { ada, draft, get, id, put, system } from "../../src/testing/Sample.ts"
 import { eventually, files, type Opened, opened, place } from "./Place.ts"
 
@@ -223,7 +224,7 @@ describe("a file that lies elsewhere than it says", () => {
           yield* vault.refresh
           assert.deepStrictEqual(yield* issues, [copy])
           assert.lengthOf((yield* store.list(system, {})).items, 1)
-          assert.lengthOf((yield* store.list({ ...system, tenant: "other" }, {})).items, 0)
+          assert.lengthOf((yield* store.list(Viewer.system("other"), {})).items, 0)
           // nor when the original is edited, or gone
           write(at, original.replace("the first", "edited"))
           yield* vault.refresh

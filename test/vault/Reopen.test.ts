@@ -9,6 +9,7 @@ import * as path from "node:path"
 import { canonicalJson, sha256, sign } from "../../src/domain/Digest.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import * as SecureRandom from "../../src/host/SecureRandom.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
 import { draft, fact, id, put, system } from "../../src/testing/Sample.ts"
 import { files, opened, place } from "./Place.ts"
@@ -82,7 +83,11 @@ describe("a vault reopened", () => {
           }))
           yield* TestClock.setTime(0)
           return files(root)
-        }).pipe(Effect.withRandom(Random.make("equal")), Effect.scoped)
+        }).pipe(
+          Effect.withRandom(Random.make("equal")),
+          Effect.provide(SecureRandom.layerSeeded("equal")),
+          Effect.scoped
+        )
       )
       const first = yield* run
       assert.isAbove(Object.keys(first).length, 50)

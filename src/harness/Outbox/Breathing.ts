@@ -11,7 +11,7 @@ export interface Breathing {
 }
 
 /** Steps in one turn of the event loop. A step decodes or writes some rows: 1 to 4 ms. */
-const stepsPerTurn = 8
+const stepsPerTurn = 6
 
 export const make = (): Breathing => {
   const waiting = new Set<() => void>() // in order

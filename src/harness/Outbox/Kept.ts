@@ -77,7 +77,10 @@ export const all = (
         known.rows.push([data, record])
         lines.set(key, known)
       }))
-    return Array.from(lines.values(), ({ line, rows }) => together(line, rows))
+    return yield* Effect.forEach(lines.values(), ({ line, rows }, i) => {
+      const kept = Effect.sync(() => together(line, rows))
+      return (i + 1) % page === 0 ? Effect.zipRight(breath, kept) : kept
+    })
   })
 
 /**
@@ -101,8 +104,8 @@ export const rows = (
     )
   )
 
-/** Rows that are decoded in one turn of the event loop. */
-const page = 250
+/** Rows that are decoded in one turn of the event loop, and lines that are put together. */
+const page = 100
 
 /** Reads the line's rows, among those of its session and ids. */
 export const of = (store: MemoryStore.Service, line: Rows.Line): Io<Kept> =>

@@ -10,7 +10,6 @@ import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
 import * as FiberId from "effect/FiberId"
 import * as Queue from "effect/Queue"
-import * as Runtime from "effect/Runtime"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -80,9 +79,16 @@ export const make = (
 ): Effect.Effect<Lane, never, Scope.Scope> =>
   Effect.gen(function*() {
     const scope = yield* Effect.flatMap(Effect.scope, (parent) => Scope.fork(parent, ExecutionStrategy.sequential))
-    // not the caller's: a fiber of one conversation may be asked for by another
-    const fork = yield* Effect.map(Effect.runtime(), (runtime) => (self: Effect.Effect<void>) =>
-      void Runtime.runFork(runtime)(Effect.interruptible(self), { scope, immediate: false }))
+    // a fiber of one conversation may be asked for by another, whose context it must not have
+    const refs = yield* Effect.getFiberRefs
+    const fork: Fork = (self) =>
+      Effect.setFiberRefs(refs).pipe(
+        Effect.zipRight(self),
+        Effect.interruptible,
+        Effect.forkIn(scope),
+        Effect.asVoid,
+        Effect.uninterruptible // the caller has noted that there is a fiber
+      )
     const attempts = attemptsOf()
     const lane: Lane = {
       ...line,
@@ -90,11 +96,8 @@ export const make = (
       tenant: Viewer.tenantOf(line.viewer),
       writing: yield* Effect.makeSemaphore(1),
       draining: yield* Effect.makeSemaphore(1),
-      tell: (happening) =>
-        tell(happening),
-      ask: Effect.suspend(() =>
-        ask
-      ),
+      tell: (happening) => tell(happening),
+      ask: Effect.suspend(() => ask),
       readNow: Effect.suspend(() => {
         lane.isUrgent = true
         const next = attempts.next()
@@ -119,14 +122,12 @@ export const make = (
     const ask = yield* worker(lane, disconnected, retry, attempts, fork)
     const tell = trigger.watch
       ? watched(trigger.name, trigger.watch, ask, fork)
-      : yield* Effect.map(streamed(trigger, ask), ([tell, run]) => {
-        fork(run)
-        return tell
-      })
+      : yield* Effect.flatMap(streamed(trigger, ask), ([tell, run]) => Effect.as(fork(run), tell))
     return lane
   })
 
-type Fork = (self: Effect.Effect<void>) => void
+/** Runs a fiber of the conversation until its scope ends. */
+type Fork = (self: Effect.Effect<void>) => Effect.Effect<void>
 
 /** Follows a trigger that is a state: one fiber at most, while it waits for a time. */
 const watched = (name: string, start: () => Watch, ask: Effect.Effect<void>, fork: Fork): Lane["tell"] => {
@@ -144,11 +145,9 @@ const watched = (name: string, start: () => Watch, ask: Effect.Effect<void>, for
     Effect.flatMap(Clock.currentTimeMillis, (now) => {
       watch ??= start()
       const fires = watch.on(happening, now)
-      if (!isWaiting && watch.due() !== undefined) {
-        isWaiting = true
-        fork(safe(waits(watch)))
-      }
-      return fires ? ask : Effect.void
+      const isToWait = !isWaiting && watch.due() !== undefined
+      isWaiting ||= isToWait
+      return Effect.zipRight(isToWait ? fork(safe(waits(watch))) : Effect.void, fires ? ask : Effect.void)
     }).pipe(safe)
 }
 
@@ -232,11 +231,11 @@ const worker = (
         }
       }
     }).pipe(Effect.ensuring(Effect.sync(() => isWorking = false)))
-    return Effect.sync(() => {
+    return Effect.suspend(() => {
       isAsked = true
       if (asked) Deferred.unsafeDone(asked, Effect.void)
-      if (isWorking) return
+      if (isWorking) return Effect.void
       isWorking = true
-      fork(works)
+      return fork(works)
     })
   })
