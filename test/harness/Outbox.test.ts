@@ -506,8 +506,8 @@ describe("what goes wrong", () => {
           "capacityPerLine: expected a whole number, 1 or more",
           "concurrency: expected a whole number, 2 or more",
           "openLines: expected a whole number, 1 or more",
-          "turn: expected a finite time, longer than none",
-          "timeout: expected a finite time, longer than none"
+          "turn: expected a finite time, 1 ms or more",
+          "timeout: expected a finite time, 1 ms or more"
         ]
       })
     }).pipe(memory))

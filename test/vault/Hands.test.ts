@@ -7,7 +7,7 @@ import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import * as Viewer from "../../src/domain/Viewer.ts"
+import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
 import { ada, draft, get, id, put, system } from "../../src/testing/Sample.ts"
 import { eventually, files, type Opened, opened, place } from "./Place.ts"
 

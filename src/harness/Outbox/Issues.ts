@@ -10,9 +10,9 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
   ...whole("capacityPerLine", options.capacityPerLine, 1),
   ...whole("concurrency", options.concurrency, 2),
   ...whole("openLines", options.openLines, 1),
-  ...time("turn", options.turn),
-  ...time("timeout", options.timeout),
-  ...time("flushTimeout", options.flushTimeout)
+  ...time("turn", options.turn, 1),
+  ...time("timeout", options.timeout, 1),
+  ...time("flushTimeout", options.flushTimeout, 0)
 ]
 
 const whole = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
@@ -20,10 +20,10 @@ const whole = (name: string, value: number | undefined, least: number): Readonly
     ? []
     : [`${name}: expected a whole number, ${least} or more`]
 
-const time = (name: string, value: Duration.DurationInput | undefined): ReadonlyArray<string> =>
+const time = (name: string, value: Duration.DurationInput | undefined, least: 0 | 1): ReadonlyArray<string> =>
   value === undefined || Option.exists(
       Duration.decodeUnknown(value),
-      (duration) => Duration.isFinite(duration) && Duration.toMillis(duration) > 0
+      (duration) => Duration.isFinite(duration) && Duration.toMillis(duration) >= least
     )
     ? []
-    : [`${name}: expected a finite time, longer than none`]
+    : [`${name}: expected a finite time, ${least} ms or more`]

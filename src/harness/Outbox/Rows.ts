@@ -89,9 +89,14 @@ export type Data = typeof Data.Type
 export const decode = Schema.decodeUnknownEither(Data)
 const encode = Schema.encodeSync(Data)
 
-/** One string per line. */
+/** One string per line. `everyone` is written as `within`, which earlier versions called it: their lines go on. */
 export const keyOf = ({ session, viewer }: Line): string =>
-  canonicalJson([Viewer.tenantOf(viewer), normalise(Viewer.scopeOf(viewer)), viewer.reach, session])
+  canonicalJson([
+    Viewer.tenantOf(viewer),
+    normalise(Viewer.scopeOf(viewer)),
+    viewer.reach === "everyone" ? "within" : viewer.reach,
+    session
+  ])
 
 /** The id of each row of a line, by name. The same as long as the store's secret is. */
 export type Ids = (name: string) => MemoryId
