@@ -51,7 +51,7 @@ describe("Viewer", () => {
       assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
     }))
 
-  it("gives a whole tenant only where everyone is asked for, and by its name", () => {
+  it("sees a whole tenant only if made by everyone, with the tenant's name", () => {
     assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
     assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
     assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))
@@ -72,7 +72,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("is told from a plain object of the same fields", () => {
+  it("is distinguished from a plain object of the same fields", () => {
     const viewer = Viewer.make({ userId: "ada" })
     assert.isTrue(Viewer.isAny(viewer))
     assert.isTrue(Viewer.isAny(Viewer.system()))

@@ -24,14 +24,14 @@ const betweenTurns = 30_000
 /** Five turns, as the default trigger reads. */
 const period = 5 * betweenTurns
 
-/** What the model makes of a conversation; most are `well`. */
+/** What the model does with the conversations of the first users; with all others it does `well`. */
 const moods = ["hangs", "dies", "garbles", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs"]
 const moodOf = (user: number): string => moods[user] ?? "well"
 const viewerOf = (user: number) =>
   Viewer.make({ tenant: `tenant ${user % tenants}`, userId: `user ${user}`, sessionId: "s" })
 const textOf = (user: number, turn: number) => `${moodOf(user)} u${user} t${turn}.`
 
-/** Answers after a second, and notes when it was asked about the words of a turn that it could read. */
+/** A model that answers after a second, and records when it was asked about the words of each readable turn. */
 const modelOf = (readAt: Map<string, Array<number>>) =>
   Completion.make({
     model: "moody",
@@ -107,7 +107,7 @@ describe("a crowd with hanging, dying and garbled conversations in it", () => {
   )
 })
 
-/** A manager with every default over one store in memory, and the store. */
+/** A manager with every default over one store in memory, together with the store. */
 const managed = (completion: Completion.Service) =>
   Layer.unwrapEffect(Effect.map(
     MemoryStore.MemoryStore,
