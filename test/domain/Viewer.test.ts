@@ -81,7 +81,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("is about the user, else the agent where no session or actor is named, else exactly itself", () => {
+  it("speaks about its user, else its agent if it names no session or actor, else the scope of all its ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

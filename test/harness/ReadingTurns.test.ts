@@ -85,7 +85,7 @@ describe("ReadingTurns", () => {
       assert.deepStrictEqual(ended.toSorted(), lines("s", 4))
     }))
 
-  it.effect("lets a reading that outlasts its turn go on while nobody waits for its reader", () =>
+  it.effect("lets a reading that outlasts its turn go on while no other waits for its reader", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(2)
       yield* start("a", lines("a", 2), 60)

@@ -100,7 +100,7 @@ describe("a crowd with hanging, dying and garbled conversations in it", () => {
           yield* Effect.logInfo(`${users} users, ${turns} turns each: read after ${slowest / 1_000} s at most`)
         }).pipe(Effect.provide(built))
         const end = yield* Effect.fork(Scope.close(scope, Exit.void))
-        yield* TestClock.adjust("30 seconds") // the last flush waits for what hangs
+        yield* TestClock.adjust("30 seconds") // the last flush waits for readings that hang
         yield* Fiber.join(end)
       }),
     times(60_000, 600_000)

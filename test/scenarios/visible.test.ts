@@ -79,7 +79,7 @@ describe("whatever a model reads", () => {
       clean("failure", (yield* Effect.flip(search!.call({ query: "tea", stores: [hostile] }))).message)
     }).pipe(Effect.provide(world({ stores: named }))))
 
-  it.effect("holds nothing hidden and no marker: what a tool of someone else's answers, and why a plugin refuses", () => {
+  it.effect("holds nothing hidden and no marker: results of foreign tools, and the reasons of plugins that refuse", () => {
     const foreign = {
       ...note,
       call: (input: unknown) =>

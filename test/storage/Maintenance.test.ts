@@ -59,7 +59,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
       })
     ))
 
-  it.scoped("erases what expired during a long sleep, with one compaction for each time at which something did", () =>
+  it.scoped("erases records that expired during a long sleep, with one compaction per expiry time", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)

@@ -48,7 +48,7 @@ const Outbox = Schema.Struct({
   folder: Schema.String,
   /** The scope that the outbox writes to; absent: the default of each viewer. */
   scope: Schema.optional(Schema.Struct({ userId: Schema.String })),
-  /** By tenant, the messages that wait, among them those whose plan is kept. */
+  /** Messages that wait, by tenant, including those whose plan is kept. */
   waiting: Schema.Record({ key: Schema.String, value: Schema.Array(Schema.String) }),
   /** The messages whose plan is kept: no model is asked for them again. */
   planned: Schema.Array(Schema.String),

@@ -1,6 +1,6 @@
 // Turns of many users of several tenants through an outbox over a store in memory, from which nothing is worth remembering.
 // Three more users say some things that hang the model, make it die or make it answer garbage, until they are parked.
-// Says how much of the heap is alive once all else is drained; run with --expose-gc.
+// Prints the live heap once everything else is drained; run with --expose-gc.
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
@@ -50,7 +50,7 @@ const alive = (turns) =>
       Effect.gen(function*() {
         for (let n = user; n < turns; n += users) yield* turn(outbox, n)
       }), { concurrency: users, discard: true })
-    // nothing but what is parked is left
+    // only parked messages are left
     yield* outbox.flush.pipe(Effect.retry({ times: 1_000 }))
     const { waiting } = yield* outbox.status
     yield* Effect.promise(async () => {
