@@ -99,7 +99,7 @@ const main = async () => {
   const command = read(process.argv.slice(2))
   if (command.help) return console.log(help)
   const data = load(command.folder, command)
-  // the library is loaded once command and data are known to be good: a refusal is immediate
+  // the library is loaded only after command and data are validated, so that a refusal is immediate
   const { evaluate } = await import("./evaluation.mjs")
   const { failure, measured, perSecond } = await evaluate(data, command, progress)
   if (failure !== undefined) {

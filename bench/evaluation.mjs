@@ -17,7 +17,7 @@ const analyzers = {
   "stem-wide": { stem: true, stopwords: "wide", query: "wide" }
 }
 
-/** Store, and the pipeline where vectors are wanted. */
+/** Makes the layer of a store, with a pipeline if an embedder is chosen. */
 const layerOf = ({ analyzer, embedder, store }) => {
   const base = store === "memory" ? Memory.MemoryStore.layerInMemory : Layer.unwrapScoped(
     Effect.map(
@@ -41,7 +41,7 @@ const supported = (feature, name) => {
   return feature
 }
 
-/** One scope per conversation, and one for what is of none. */
+/** Gives each conversation a scope of its own, and all documents without one another. */
 const scopes = (documents) => {
   const numbers = new Map(
     Array.from(new Set(documents.map(({ conv }) => conv)), (conv, n) => [conv, { userId: `conv-${n}` }])
@@ -67,7 +67,7 @@ const draft = (scope) => ({ sequence, session, text }) => ({
 
 const batch = 250
 
-/** Document ids by record id. */
+/** Stores the documents and returns their ids by record id. */
 const store = Effect.fnUntraced(function*(documents, { all, viewer }, tick) {
   const memory = yield* Memory.MemoryStore.MemoryStore
   const ids = new Map()
@@ -107,7 +107,7 @@ const run = Effect.fnUntraced(function*({ documents, queries }, { embedder, mode
   return { measured, perSecond: queries.length / (took / 1_000) }
 })
 
-/** The measures of every query, or the `failure` as text. Throws a `Refusal` where the data or the command is wrong. */
+/** Returns the measures of every query, or the `failure` as text. Throws a `Refusal` if the data or the command is wrong. */
 export const evaluate = async (data, command, tick) => {
   const layer = layerOf(command)
   const exit = await Effect.runPromiseExit(

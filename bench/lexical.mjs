@@ -20,7 +20,7 @@ import { facts, notes, queries } from "./corpus.mjs"
 
 const counts = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [10_000, 100_000]
 const places = 50
-/** Turns of a session, where records have one. */
+/** Number of turns in a session, for notes in sessions. */
 const turnsOfSession = 20
 const now = 1_700_000_000_000
 const limit = 10
@@ -47,12 +47,12 @@ const analyzer = Analyzer.make()
 const split = (text) => text === "" ? [] : text.split(" ")
 const given = { index: split, query: split }
 
-/** One text a note; a copy that keeps nothing else alive. */
+/** Makes one text per note, as a copy that keeps no other memory alive. */
 const tokens = ({ body, id, summary, tags }) => ({
   id,
   text: Buffer.from([summary, body, ...tags].flatMap((text) => analyzer.index(text)).join(" ")).toString()
 })
-/** A word that a question repeats counts once in ours, so it is asked for once. */
+/** Removes repeated words of a question, since our engine counts them once. */
 const asked = (text) => Array.from(new Set(analyzer.query(text))).join(" ")
 
 const idOf = (n) => MemoryId.stableId(`note ${n}`)
@@ -63,7 +63,7 @@ const session = (n) => ({
   sequence: Math.floor(n / places) % turnsOfSession
 })
 
-/** In order, with the place of each. */
+/** Runs the step for each item in order, with its place. */
 const each = (items, f) => {
   for (const [n, item] of items.entries()) f(item, n)
 }
@@ -81,7 +81,7 @@ const ours = (hasSessions) => () => {
         scope: { userId: place(id) },
         kind: "note",
         summary: "note",
-        summaryDerived: true, // it is no text of its own
+        summaryDerived: true, // the summary adds no text to the body
         body: text,
         tags: [],
         importance: 0.5,
@@ -107,7 +107,7 @@ const ours = (hasSessions) => () => {
   }
 }
 
-/** The whole of it: checks, revisions, spans, the index. What it holds are the records as well. */
+/** The whole store: checks, revisions, spans and the index. Its heap includes the records. */
 const store = (hasSessions) => async () => {
   const layer = Layer.provide(Layer.fresh(MemoryStore.layerInMemory), Layer.succeed(Analyzer.Analyzer, given))
   const scope = await Effect.runPromise(Scope.make())
@@ -182,7 +182,7 @@ const flexSearch = () => {
   }
 }
 
-/** Its `ascii` tokenizer splits at what is neither a letter nor a digit of ASCII, nor beyond ASCII: here at the blanks. */
+/** FTS5 with the `ascii` tokenizer, which keeps ASCII letters, digits and all other code points: here it splits at blanks. */
 const fts5 = () => {
   const db = new Database(":memory:")
   db.exec("CREATE VIRTUAL TABLE note USING fts5(text, userId UNINDEXED, tokenize = 'ascii')")
@@ -216,7 +216,7 @@ const engines = {
 /** The engines that everything is compared with. */
 const peers = ["MiniSearch", "FlexSearch", "FTS5"]
 
-/** How much of the index's ten best the engine has among its own, over the questions to which there are ten. */
+/** Returns the share of the index's ten best that are among the engine's ten best, over questions with at least ten hits. */
 const overlap = (best, answers) => {
   const shares = answers.flatMap((answer, n) =>
     best[n].length < limit ? [] : [answer.filter((id) => best[n].includes(id)).length / limit]
@@ -263,7 +263,7 @@ const measure = async (count) => {
     for (const text of questions.slice(0, 100)) some.push(await engine.search(text)) // and warms it up
     answers.push(some)
   }
-  // by turns: each engine gets as many questions as it answers in about as long as the others
+  // engines take turns, each with as many questions as it answers in about the same time as the others
   for (const row of rows) {
     const ms = await timed(() => row.engine.ask(questions.slice(0, 10)))
     row.share = Math.max(20, Math.min(questions.length, Math.round(5_000 / Math.max(ms, 1))))

@@ -1,7 +1,8 @@
 /**
- * How long the outbox keeps the event loop: the longest stall while it appends, reads, parks and opens at its documented
- * bounds, over a store in memory, with a model that answers at the next turn of the loop. Wall milliseconds, and the CPU
- * time of the busiest turn, which other processes do not lengthen; garbage collection and compilation count in both.
+ * Measures how long the outbox blocks the event loop: the longest stall while it appends, reads, parks and opens at its
+ * documented bounds, over a store in memory, with a model that answers at the next turn of the loop. Prints wall
+ * milliseconds, and the CPU time of the busiest turn, which other processes do not lengthen. Both include garbage
+ * collection and compilation.
  */
 import { Effect, Layer, Logger } from "effect"
 import { readFileSync } from "node:fs"
@@ -22,7 +23,10 @@ import {
 const perLine = 1_000
 const perTenant = 10_000
 
-/** CPU milliseconds of the main thread, without the helpers of the garbage collector; of the process where that is not told. */
+/**
+ * Returns the CPU milliseconds of the main thread, without those of garbage-collection threads; of the whole process if the
+ * system does not report threads.
+ */
 const cpu = () => {
   try {
     return Number(readFileSync("/proc/self/schedstat", "utf8").split(" ")[0]) / 1e6
@@ -31,7 +35,7 @@ const cpu = () => {
     return (system + user) / 1_000
   }
 }
-/** Runs beside the measured work for as long as that takes; the longest time between two turns of the loop. */
+/** Runs the work and returns the longest time between two turns of the event loop meanwhile. */
 const stalls = (work) =>
   Effect.gen(function*() {
     let longest = 0
@@ -126,7 +130,7 @@ const program = Effect.gen(function*() {
     yield* measured("flush", `a tenant of ${perTenant}, ${perTenant / 5} lines`, outbox.flush)
   }))
   const memory = yield* Effect.context()
-  const crashed = yield* Effect.scoped(opened) // nobody reads what is appended to an outbox that is closed
+  const crashed = yield* Effect.scoped(opened) // a closed outbox appends but does not read
   yield* fill(crashed, 500, perTenant / 500)
   yield* measured(
     "open and read what was left",

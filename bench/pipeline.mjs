@@ -1,10 +1,11 @@
 /**
- * How long `MemoryPipeline` holds the event loop at a stretch, on inputs at its documented bounds: 64 facts, answers of
- * 262,144 characters, 1,000 neighbours, 10,000 records in scope, hostile answers. The model is a script that answers at
- * once, so nothing but the pipeline and the store is measured. The longest time between two turns of the event loop in
- * each run, in CPU time of the process and by the clock; the median of `runs`, after one to warm up.
+ * Measures how long `MemoryPipeline` blocks the event loop at a stretch, on inputs at its documented bounds: 64 facts,
+ * answers of 262,144 characters, 1,000 neighbours, 10,000 records in scope, hostile answers. The model is a script that
+ * answers at once, so only the pipeline and the store are measured. Prints the longest time between two turns of the event
+ * loop, in CPU time of the process and by the clock: the median of `runs`, after one to warm up.
  *
- * `--most 50` ends with 1 where a median of CPU time is above 50 ms; `--only TEXT` runs the cases whose names hold it.
+ * With `--most 50` it exits with 1 if a median of CPU time is above 50 ms. `--only TEXT` runs the cases whose names contain
+ * the text.
  */
 import { NodeContext } from "@effect/platform-node"
 import { Context, Effect, Layer, Logger } from "effect"
@@ -27,10 +28,10 @@ const cpu = () => {
   return (system + user) / 1_000
 }
 
-/** The longest stretch of the event loop while `self` runs, by the clock and in CPU time, and what the whole took. */
+/** Runs `self`; returns the longest stall of the event loop meanwhile and the total, by the clock and in CPU time. */
 const stalled = (self) =>
   Effect.gen(function*() {
-    yield* Effect.async((resume) => void setTimeout(() => resume(Effect.void), 20)) // what came before is over
+    yield* Effect.async((resume) => void setTimeout(() => resume(Effect.void), 20)) // lets earlier work finish
     globalThis.gc?.()
     const start = { wall: performance.now(), cpu: cpu() }
     let last = start
@@ -55,7 +56,7 @@ const sentence = (length, n) => {
   const body = fresh[(n * 13) % fresh.length]
   return `${n} ${body.repeat(Math.ceil(length / body.length))}`.slice(0, length).trim()
 }
-/** Facts that fill an answer: 64 of them, as long as fits. */
+/** Makes 64 facts that fill an answer to its limit. */
 const long = Array.from({ length: 64 }, (_, n) => sentence(Math.floor((longest - 4_000) / 64) - 60, n))
 const short = Array.from({ length: 64 }, (_, n) => sentence(90, n + 100))
 const isDecision = (prompt) => prompt.user.startsWith("EXISTING:")
@@ -69,7 +70,7 @@ const rewords = ({ user }) => ({
   memory: existingIn(user).map(({ id }, n) => ({ event: "UPDATE", id, text: `${n} ${sentence(200, n + 300)}` }))
 })
 const script = (facts, decide) => (prompt) => isDecision(prompt) ? decide(prompt) : { facts }
-/** Extraction of one fact, and this to decide. */
+/** Makes a model that extracts one fact and gives this answer as its decision. */
 const decision = (answer) => script([short[0]], () => answer)
 const inAnswer = (items) => {
   let all = ""

@@ -7,7 +7,7 @@ export * as MemoryId from "./domain/MemoryId.ts"
 export * as MemoryScope from "./domain/MemoryScope.ts"
 /** For whom a call is made. */
 export * as Viewer from "./domain/Viewer.ts"
-/** The rules of shared memory: what a model may write there, and how far it is trusted. */
+/** The rules of shared memory: which scopes a model may write, and how far others trust it. */
 export * as Sharing from "./domain/Sharing.ts"
 /** What sort of thing is remembered, and how long it matters. */
 export * as MemoryKind from "./domain/MemoryKind.ts"
@@ -29,13 +29,13 @@ export * as MemoryError from "./domain/MemoryError.ts"
 export * as Emotion from "./domain/Emotion.ts"
 /** One turn of a conversation, as the harness hands it over. */
 export * as Message from "./domain/Message.ts"
-/** What a Schema has against an input, without quoting it. */
+/** Schema errors as messages that never quote the input. */
 export * as SchemaIssues from "./domain/SchemaIssues.ts"
-/** Text that a model reads: the one sanitiser. */
+/** The sanitiser of text that a model reads. */
 export * as PromptText from "./domain/PromptText.ts"
 /** JSON in what a model wrote. */
 export * as JsonText from "./domain/JsonText.ts"
-/** The version of a stored format. */
+/** The version check of stored formats. */
 export * as FormatVersion from "./domain/FormatVersion.ts"
 /** Fingerprints. */
 export * as Digest from "./domain/Digest.ts"
@@ -69,7 +69,7 @@ export * as MemoryIndex from "./ranking/MemoryIndex.ts"
 export * as Completion from "./host/Completion.ts"
 /** Text to vectors. */
 export * as Embedder from "./host/Embedder.ts"
-/** Keeps long work from holding the event loop. */
+/** Pauses that keep long work from blocking the event loop. */
 export * as EventLoop from "./host/EventLoop.ts"
 /** Randomness for secrets. */
 export * as SecureRandom from "./host/SecureRandom.ts"

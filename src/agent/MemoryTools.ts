@@ -21,8 +21,8 @@ export { make as makeRecords } from "./RecordTools.ts"
 export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 
 /**
- * remember where there is a scope that the viewer's model may write, recall, and forget with `allowForget`; none where the
- * spec says `enabled: false`.
+ * Makes the memory tools of a viewer: `remember` if its model may write any scope, `recall`, and `forget` with
+ * `allowForget`. Makes none if the spec says `enabled: false`.
  */
 export const make = (
   viewer: Viewer
@@ -78,7 +78,7 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
       Effect.gen(function*() {
         const old = id === undefined ? undefined : yield* known(memory, id)
         const name = named ?? (old ? ToolScope.nameOf(old.scope) : fallback)
-        // what goes by the same name stays as narrow as it is; whether Global may be written is for the service to say
+        // a replacement under the same name keeps the record's own scope; the service decides whether Global may be written
         const scope = old && ToolScope.nameOf(old.scope) === name
           ? old.scope
           : name === "global"

@@ -14,7 +14,8 @@ import * as Provenance from "./Provenance.ts"
 
 /**
  * memory_append, memory_search, memory_update, memory_delete, memory_view; none where the spec says `enabled: false`.
- * What is appended has all ids of the viewer as its scope; without any it would be Global, which `sharedWrites` opens.
+ * An appended record has all ids of the viewer as its scope. A viewer without ids appends to Global, which only
+ * `sharedWrites` opens.
  */
 export const make = (
   viewer: Viewer.Viewer

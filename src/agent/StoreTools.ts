@@ -156,7 +156,7 @@ const addMemory = (
           return yield* MemoryError.make("not_owned", { op: name, message: "Global memory is not to be changed here" })
         }
         if (!Sharing.mayWrite(viewer, scope, sharedWrites)) {
-          const message = "memory that others read is not to be added to here; the spec's sharedWrites opens it"
+          const message = "a model may not add to memory that others read; sharedWrites of the spec opens it"
           return yield* MemoryError.make("invalid_scope", { op: name, message })
         }
         const drafts = entries.map((entry) => ({ scope, kind: "semantic", body: entry.trim() }))

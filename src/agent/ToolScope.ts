@@ -10,7 +10,7 @@ import type { MemorySpec } from "../harness/MemorySpec.ts"
 export const Name = Schema.Literal("global", "user", "agent", "session", "run")
 export type Name = typeof Name.Type
 
-/** The name of a record's scope. One that holds an actor alone has no name that a model could choose. */
+/** Returns the name of a record's scope. A scope of an actor alone is `actor`, which no tool offers a model to choose. */
 export const Shown = Schema.Literal(...Name.literals, "actor")
 export type Shown = typeof Shown.Type
 
@@ -27,7 +27,7 @@ export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
  * ```text
  * a user               user, session and run of this user
  * an agent or run      agent, run, global
- * anybody else         the scope of all the viewer's ids, by its narrowest one
+ * any other viewer     the scope of all the viewer's ids, named after the narrowest one
  * within               the scope of all the viewer's ids, since it sees no broader one
  * ```
  *
@@ -53,7 +53,7 @@ export const writable = (
   }))
 }
 
-/** The names under which the viewer may see something: its own and, for `within`, all that is narrower. */
+/** Returns the names of scopes in which the viewer may see records: its own and, with reach `within`, all narrower ones. */
 export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   if (viewer.reach === "exact") {
     return Name.literals.filter((name) => name === "global" || viewer[idOf[name]] !== undefined)

@@ -11,7 +11,7 @@ export const sha256Bytes = (text: string): Uint8Array => createHash("sha256").up
 export const sign = (key: string, text: string | Uint8Array): string =>
   createHmac("sha256", key).update(text).digest("hex")
 
-/** Draws bytes from the operating system's cryptographic generator. For `SecureRandom` alone. */
+/** Draws `length` bytes from the operating system's cryptographic generator. Only `SecureRandom` calls it. */
 export const secretBytes = (length: number): Uint8Array => new Uint8Array(randomBytes(length))
 
 /** Keys sorted at every depth by UTF-16 unit, `undefined` dropped, numbers as JSON writes them. */

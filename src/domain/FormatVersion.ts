@@ -1,11 +1,11 @@
 /**
  * The version of a stored format: of a vault, a checkpoint, a line of a cassette, a row of an outbox.
  *
- * Data names its `version` where it is not the first, so data without one is version 1. A reader refuses a version that it
- * does not know before it decodes, writes or deletes anything: the release that wrote the data finds it as it was.
+ * Data of version 1 carries no `version` field; data of every later version does. A reader refuses a version that it does
+ * not know before it decodes, writes or deletes anything, so the newer release that wrote the data finds it unchanged.
  *
- * What a vault keeps beside its records (journal, snapshot, log, revisions, vectors) has no version of its own: it changes
- * with the vault's.
+ * The other files of a vault (journal, snapshot, log, revisions, vectors) have no version of their own: their format
+ * changes with the version of the vault.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -14,14 +14,18 @@ import * as Schema from "effect/Schema"
 import * as MemoryError from "./MemoryError.ts"
 
 interface Options {
+  /** Operation that the error names. */
   readonly op: string
-  /** Names the data in the message: "the checkpoint of run-7". */
+  /** Name of the data in the error message, such as "the checkpoint of run-7". */
   readonly what: string
   /** The newest version that the caller reads. Default 1. */
   readonly known?: number | undefined
 }
 
-/** Fails with `unsupported` where `data` names another version than 1..`known`. What is no object has no version. */
+/**
+ * Fails with `unsupported` unless the version of `data` is one of 1..`known`. A value without a `version` field counts as
+ * version 1.
+ */
 export const refuseNewer = (
   data: unknown,
   { known = 1, op, what }: Options
@@ -35,7 +39,7 @@ export const refuseNewer = (
     })
 }
 
-/** `refuseNewer` for a text. What is no JSON has no version: its reader says what is wrong with it. */
+/** Applies `refuseNewer` to JSON text. Text that is not JSON passes: the reader that decodes it reports what is wrong. */
 export const refuseNewerJson = (text: string, options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
   refuseNewer(Either.getOrUndefined(parse(text)), options)
 

@@ -48,14 +48,14 @@ interface Frame {
   readonly start: number
   readonly close: "]" | "}"
   readonly items: Array<unknown>
-  /** The names of an object, each with the item of its place; none of an array. */
+  /** Keys of an object, each at the index of its value in the items; empty for an array. */
   readonly keys: Array<string>
   expects: "key" | "colon" | "item" | "comma"
 }
 
 /** Deeper ones are no answer, and would overflow the stack of whoever walks them. */
 const deepest = 100
-/** Shared by all arrays, and never written to. */
+/** The keys of every array; never written to. */
 const none: Array<string> = []
 
 const readAt = (text: string, from: number): Reading => {
@@ -140,7 +140,7 @@ const scalar = /^(?:true|false|null|-?(?:0|[1-9]\d*)(?:\.\d+)?(?:[eE][+-]?\d+)?)
 
 const skip = (text: string, from: number): number => {
   for (let at = from;; at++) {
-    const code = text.charCodeAt(at) // NaN behind the end
+    const code = text.charCodeAt(at) // NaN beyond the end of the text
     if (code !== 32 && code !== 10 && code !== 13 && code !== 9) return at
   }
 }

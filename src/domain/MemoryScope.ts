@@ -11,7 +11,7 @@ export const ScopeId = Schema.String.pipe(
   Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // not a lookahead: a generator reads the pattern
   Schema.annotations({
     identifier: "ScopeId",
-    // in place of every inner message, which would repeat the value
+    // replaces every inner message, which would quote the value
     message: () => ({ message: "expected 1..256 characters without control characters, / or \\", override: true }),
     arbitrary: () => (fc) =>
       fc.oneof(fc.fullUnicodeString({ minLength: 1, maxLength: 20 }), fc.stringMatching(/^[a-zA-Z0-9_-]{1,20}$/))

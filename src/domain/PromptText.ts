@@ -1,7 +1,7 @@
 /**
- * Text that a model reads. `visible` is the one sanitiser: everything of ours that reaches a model passes through it, so
- * that stored text can neither hide something from the people who read it nor end the block that it stands in. What is
- * stored stays as it is.
+ * Sanitises text that a model reads. Everything that this library shows a model passes through `visible`, so that stored
+ * text can neither hide anything from the people who read it nor end the block that it stands in. The stored text itself
+ * is not changed.
  *
  * `visible` is linear in the length of its input and idempotent, and leaves text without such characters unchanged:
  *
@@ -13,8 +13,9 @@
  * joiners          ZWJ and ZWNJ stay between letters of scripts that join, and after a virama; ZWJ stays between emoji
  * U+FE0E, U+FE0F   stay after an emoji, and between a keycap's digit and U+20E3
  * flags            the tag sequences of England, Scotland and Wales stay
- * markers          `<|im_start|>`, `[INST]` and their like, and the tags of our blocks, begin with an entity
- * lone surrogates  U+FFFD
+ * markers          `<|im_start|>`, `[INST]` and the like, and the tags of our own blocks: the first character becomes an
+ *                  entity
+ * lone surrogates  each becomes U+FFFD
  * ```
  */
 
@@ -35,7 +36,7 @@ export const withoutMemory = (text: string): string => {
   }
 }
 
-/** Removes what nobody sees, and keeps a model from reading markers of its own format or tags of our blocks. */
+/** Removes invisible characters, and disarms chat-template markers and the tags of our own blocks. */
 export const visible = (text: string): string => disarm(reveal(text))
 
 /**
@@ -72,28 +73,31 @@ export const fence = (text: string): string => {
   return `${mark}\n${text}\n${mark}`
 }
 
-/** Visible text in which every `&`, `<` and `>` is an entity: for what stands between tags. */
+/** Returns visible text in which every `&`, `<` and `>` is an entity: for text between tags. */
 export const escape = (text: string): string =>
   disarm(reveal(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"))
 
-/** Visible text on one line, its runs of white space a space each. */
+/** Returns visible text on one line, each run of white space as one space. */
 export const oneLine = (text: string): string => visible(reveal(text).replace(/\s+/gu, " ").trim())
 
 /** One line, escaped: for labels and summaries. */
 export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
 
-/** Surrogates are repaired first: two lone ones would become a character where what stood between them is removed. */
+/**
+ * Repairs surrogates, unifies line breaks and removes invisible characters. Surrogates come first: otherwise two lone ones
+ * would form a character once the text between them is removed.
+ */
 const reveal = (text: string): string =>
   text.toWellFormed().replace(/\r\n?|[\v\f\u0085\u2028\u2029]/g, "\n").replace(hidden, "").replace(conditional, keep)
 
-/** Controls, and every default-ignorable code point that no context makes legitimate. */
+/** Matches controls, and every default-ignorable code point that no context makes legitimate. */
 const hidden =
   /[^\P{Cc}\t\n]|[^\P{Default_Ignorable_Code_Point}\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]|[\ufff9-\ufffb]/gu
 
-/** Runs of code points that stay only where their neighbours need them. */
+/** Matches runs of code points that stay only where their neighbours need them. */
 const conditional = /[\ufe0e\ufe0f\u200c-\u200d\u{e0020}-\u{e007f}]+/gu
 
-/** What stays of a run of conditional code points. Both neighbours are visible, so a second pass decides the same. */
+/** Returns the part of such a run that stays. Both neighbours are visible, so a second pass decides the same. */
 const keep = (run: string, offset: number, text: string): string => {
   const before = codePointBefore(text, offset)
   const after = codePointAt(text, offset + run.length)
@@ -119,7 +123,7 @@ const tagged = (region: string): string =>
 /** The three flags that Unicode recommends for interchange; any other sequence would be hidden text behind a flag. */
 const flags = ["gbeng", "gbsct", "gbwls"].map(tagged)
 
-/** Of the Indic scripts. After one, ZWJ and ZWNJ choose the form of a consonant even at the end of a word. */
+/** The viramas of Indic scripts. After one, ZWJ and ZWNJ choose the form of a consonant even at the end of a word. */
 const virama = /[\u094d\u09cd\u0a4d\u0acd\u0b4d\u0bcd\u0c4d\u0ccd\u0d4d\u0dca]/
 
 const scripts = [
@@ -140,7 +144,7 @@ const scripts = [
   ...["Tamil", "Telugu", "Tibetan", "Tirhuta"]
 ]
 
-/** A letter, mark or digit of a script whose letters take another form beside each other. */
+/** Matches a letter, mark or digit of a script whose letters change form beside each other. */
 const joining = new RegExp(`(?=[\\p{L}\\p{M}\\p{Nd}])[${scripts.map((name) => `\\p{scx=${name}}`).join("")}]`, "u")
 
 const codePointBefore = (text: string, at: number): string => {
@@ -151,17 +155,17 @@ const codePointBefore = (text: string, at: number): string => {
 const codePointAt = (text: string, at: number): string =>
   at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // within the text
 
-/** Puts an entity in place of the first character of what a model or a parser of our blocks may take for markup. */
+/** Replaces the first character of anything that a model or a parser of our blocks may take for markup by an entity. */
 const disarm = (text: string): string =>
   text.replace(upToMarkerEnd, (line) => line.replace(markerStart, "&lt;"))
     .replace(tags, "&lt;")
     .replace(instructions, "&#91;")
 
-/** Each line as far as the last `|>` in it: a marker such as `<|im_start|>` is on one line, in any width. */
+/** Matches each line up to its last `|>`. A marker such as `<|im_start|>` stands on one line, in half or full width. */
 const upToMarkerEnd = /^.+(?<!<)(?=[|｜￨│∣][>＞﹥])/gm
 const markerStart = /[<＜﹤](?=[|｜￨│∣])/g
 
-/** The tags of our blocks, and markers of chat templates that have angle brackets alone. */
+/** Matches the tags of our own blocks, and chat-template markers that have angle brackets only. */
 const tags =
   /[<＜﹤](?=\s*(?:[/／]\s*)?(?:memory|entry)\b|[/／]?(?:(?:start|end)_of_turn|bos|eos|pad|unk|s)[>＞﹥]|<[/／]?sys>>)/gi
 

@@ -1,42 +1,46 @@
 /**
- * What a Schema has against an input, in words that name the field and what is expected of it. The input itself is never
- * quoted: such words end up in events, logs and the answers of tools, which may be read by others than its author.
+ * Turns Schema errors into messages that name the field and the expected value. The messages never quote the input, since
+ * they end up in events, logs and tool results, which people other than the input's author may read.
  */
 import * as Arr from "effect/Array"
 import * as Option from "effect/Option"
 import * as ParseResult from "effect/ParseResult"
 import * as AST from "effect/SchemaAST"
 
+/** One violation: the path to the field, empty for the input as a whole, and the message. */
 export interface SchemaIssue {
   readonly path: ReadonlyArray<PropertyKey>
   readonly message: string
 }
 
-/** Every violation, in the order of the Schema. A Schema's own `message` annotations are used as they are. */
+/** Returns every violation, in the order of the Schema's fields. Keeps a Schema's own `message` annotations unchanged. */
 export const of = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> =>
   ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({ message, path }))
 
-/** `path.to.field: message`, or the message alone where the input as a whole is at fault. */
+/** Formats a violation as `path.to.field: message`, or as the message alone where the path is empty. */
 export const line = ({ message, path }: SchemaIssue): string =>
   path.length === 0 ? message : `${path.map((key) => String(key).slice(0, longestKey)).join(".")}: ${message}`
 
-/** A line for each violation, at least one; every path begins with `at`. */
+/** Formats every violation as a line, at least one. Prefixes every path with `at`. */
 export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<PropertyKey>): [string, ...Array<string>] => {
   const [first = "not valid", ...rest] = of(error).map(({ message, path }) => line({ message, path: [...at, ...path] }))
   return [first, ...rest]
 }
 
-/** The same of anything that was thrown: what is no error of a Schema is `otherwise`, since its own message may quote. */
+/**
+ * Formats any thrown value: a `ParseError` as `lines` does, anything else as the one line `otherwise`, since the message of
+ * another error may quote the input.
+ */
 export const linesOf = (
   cause: unknown,
   otherwise: string,
   ...at: ReadonlyArray<PropertyKey>
 ): [string, ...Array<string>] => ParseResult.isParseError(cause) ? lines(cause, ...at) : [otherwise]
 
-/** UTF-16 units of a key that a message shows: the keys of a record are its author's, of any length. */
+/** Longest key that a message shows, in UTF-16 units. Authors choose the keys of a record, at any length. */
 const longestKey = 64
 
-/** The same issue with a message for every leaf that would otherwise quote the input. */
+/** Returns the issue with a message of its own at every leaf whose default message would quote the input. */
 const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
   switch (issue._tag) {
     case "Type":
@@ -50,7 +54,7 @@ const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
         issue.ast,
         issue.actual,
         issue.kind,
-        // a transformation's failure is another library's message, such as JSON.parse's
+        // the message of a failed transformation comes from elsewhere, such as JSON.parse, and may quote the input
         issue.kind === "Transformation"
           ? new ParseResult.Type(issue.ast, issue.actual, expected(issue.ast.to))
           : unquoted(issue.issue)

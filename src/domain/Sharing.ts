@@ -1,17 +1,18 @@
 /**
  * The rules of shared memory: which scopes a model may write on behalf of a viewer, and how far others trust what was written
- * there. Tools, extraction and the pipeline are a model's writes. Code of the harness that writes by itself may write
- * wherever the viewer sees; its trust is limited all the same.
+ * there. Writes by tools, extraction and the pipeline count as a model's. Harness code that calls the service directly may
+ * write any scope that the viewer sees; the trust of its writes is limited in the same way.
  *
  * ```text
  * the viewer names            a model may write
  * a user                      scopes that hold this user
- * an agent or a run alone     whatever the viewer sees: one person's agent
- * a session or an actor       scopes that hold all ids of the viewer: one of many whom a bot serves
- * nobody                      nothing; for `everyone`, whatever is not Global
+ * an agent or a run alone     every scope that the viewer sees: it is one person's agent
+ * a session or an actor       scopes that hold all ids of the viewer: it is one of many visitors of a bot
+ * no id                       nothing; with reach `everyone`, every scope except Global
  * ```
  *
- * `SharedWrites` opens more. A bot that serves many people must therefore name each of them, by user, session or actor.
+ * `SharedWrites` opens more scopes. A bot that serves many people must therefore name each of them in the viewer, by user,
+ * session or actor.
  */
 import * as Schema from "effect/Schema"
 import type { Trust } from "./MemoryRecord.ts"
@@ -19,13 +20,13 @@ import { fields, Global, matchesScope, type MemoryScope, same } from "./MemorySc
 import * as Viewer from "./Viewer.ts"
 
 /**
- * Shared scopes that a model may write: `agent` for those that hold the viewer's agent and no user, `global` for Global.
- * What one conversation writes there, every other one reads.
+ * Shared scopes that a model may write: `agent` opens those that hold the viewer's agent and no user, `global` opens Global.
+ * Every conversation reads what another one wrote there.
  */
 export const SharedWrites = Schema.Array(Schema.Literal("agent", "global")).annotations({ identifier: "SharedWrites" })
 export type SharedWrites = typeof SharedWrites.Type
 
-/** Whether a model may write records of the scope on behalf of the viewer. */
+/** Whether a model may write records of the scope on behalf of the viewer. `shared` defaults to none. */
 export const mayWrite = (viewer: Viewer.Any, scope: MemoryScope, shared: SharedWrites = []): boolean => {
   if (Viewer.isSystem(viewer)) return true
   if (!Viewer.sees(viewer, scope)) return false
@@ -37,8 +38,8 @@ export const mayWrite = (viewer: Viewer.Any, scope: MemoryScope, shared: SharedW
 }
 
 /**
- * The trust of what the viewer writes into the scope: `trust`, and at least 2 where the viewer names a user and the scope
- * names none, since others read there what this user caused.
+ * Returns the trust of a record that the viewer writes into the scope: `trust`, raised to 2 (less trusted) where the viewer
+ * names a user and the scope names none, since other users read there what this user caused.
  */
 export const trustIn = (viewer: Viewer.Any, scope: MemoryScope, trust: Trust): Trust =>
   trust < 2 && !Viewer.isSystem(viewer) && viewer.userId !== undefined &&
@@ -46,7 +47,7 @@ export const trustIn = (viewer: Viewer.Any, scope: MemoryScope, trust: Trust): T
     ? 2
     : trust
 
-/** Whether the viewer is one person's agent or run: it names neither user, session nor actor. */
+/** Whether the viewer is one person's agent or run: it names an agent or a run, and no user, session or actor. */
 export const isPersonal = ({ actorId, agentId, runId, sessionId, userId }: Viewer.Viewer): boolean =>
   userId === undefined && sessionId === undefined && actorId === undefined &&
   (agentId !== undefined || runId !== undefined)

@@ -1,14 +1,14 @@
 /**
- * A viewer says for whom a call is made. Every operation of a store takes one, and checks it before any limit.
+ * A viewer says for whom a call is made. Every operation of a store takes one, and checks it before it applies any limit.
  *
  * ```text
- * exact     sees a record iff every id set on the record equals the viewer's   (global, its own, its run's)
- * within    sees a record iff every id set on the viewer equals the record's   (a user and all that is narrower)
+ * exact     sees a record iff every id set on the record equals the viewer's   (Global, the user's, the run's)
+ * within    sees a record iff every id set on the viewer equals the record's   (the user's and every narrower scope)
  * everyone  sees every record of the tenant
  * ```
  *
- * A missing id opens nothing: `make` and `decode` refuse a key that is present but undefined, null or empty, a key they do
- * not know, and `within` without an id. Only `everyone` gives a whole tenant.
+ * A missing id never widens what a viewer sees: `make` and `decode` refuse a key that is present but undefined, null or
+ * empty, an unknown key, and `within` without an id. Only `everyone` sees a whole tenant.
  */
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -19,7 +19,7 @@ import { fields, Global, type Ids, isInternal, matchesScope, type MemoryScope, s
 
 export const Tenant = ScopeId
 export const Reach = Schema.Literal("exact", "within", "everyone").annotations({
-  // in place of every inner message, which would repeat the value
+  // replaces every inner message, which would quote the value
   message: () => ({
     message: "expected \"exact\" or \"within\"; the whole tenant is Viewer.everyone(tenant)",
     override: true
@@ -53,11 +53,11 @@ export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
 ) {}
 
 /**
- * A viewer as it is stored. Queues and receipts of earlier versions wrote the whole tenant as `within` without ids; it is
- * read as `everyone`. Ids from outside are decoded by `decode`.
+ * The stored form of a viewer. Queues and receipts of earlier versions wrote the whole tenant as `within` without ids, which
+ * decodes as `everyone`. For ids from outside the process use `decode`.
  */
 export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.transform(
-  Schema.encodedSchema(Fields).annotations({ parseOptions: { onExcessProperty: "error" } }), // never an id misspelt away
+  Schema.encodedSchema(Fields).annotations({ parseOptions: { onExcessProperty: "error" } }), // a misspelt id must not be ignored
   Viewer,
   {
     strict: true,
@@ -77,7 +77,7 @@ export class System extends Schema.TaggedClass<System>("@memory/System")("System
 
 export type Any = Viewer | System
 
-/** The ids and the reach of a viewer. A key that is there must hold an id: leave out what is not known. */
+/** The ids and the reach of a viewer. Every key that is present must hold an id: leave out unknown ids. */
 export interface Input extends Ids {
   /** Default `"default"`. */
   readonly tenant?: string | undefined
@@ -85,55 +85,55 @@ export interface Input extends Ids {
   readonly reach?: "exact" | "within" | undefined
 }
 
-/** A viewer of these ids. Throws an `invalid_scope` that names the key at fault; `decode` fails with it instead. */
+/** Makes a viewer from its ids. Throws an `invalid_scope` that names the faulty key; `decode` fails with it instead. */
 export const make = (input: Input): Viewer => Either.getOrThrowWith(read("Viewer.make", input), (error) => error)
 
 /**
- * A viewer from outside: a token, a request, a configuration. Fails with an `invalid_scope` that names every key at fault
- * and repeats no value. It never gives a whole tenant.
+ * Decodes a viewer from outside the process: a token, a request, a configuration. Fails with an `invalid_scope` that names
+ * every faulty key and quotes no value. Never returns a viewer of the whole tenant.
  */
 export const decode = (input: unknown): Effect.Effect<Viewer, MemoryError.MemoryError> => read("Viewer.decode", input)
 
 /**
- * A viewer that sees every record of the tenant, whoever it is of, and none of the library's own rows: for an
- * administrator, an export, a benchmark. Without an argument the tenant is `"default"`; an argument that is no tenant,
- * `undefined` included, throws an `invalid_scope`.
+ * Makes a viewer that sees the records of all users of the tenant, and none of the library's own rows: for an
+ * administrator, an export, a benchmark. Without an argument the tenant is `"default"`. Throws an `invalid_scope` for any
+ * argument that is not a tenant, `undefined` included.
  */
 export const everyone = (...tenant: [tenant?: string]): Viewer =>
   new Viewer({ tenant: tenant.length === 0 ? "default" : tenantFrom("Viewer.everyone", tenant[0]), reach: "everyone" })
 
-/** The library itself, in this tenant. Default `"default"`. */
+/** Makes the viewer of the library itself, which sees every row of the tenant. Default tenant `"default"`. */
 export const system = (tenant = "default"): System => new System({ tenant: tenantFrom("Viewer.system", tenant) })
 
 export const isSystem = (viewer: Any): viewer is System => viewer instanceof System
 
-/** Whether the value is a viewer, and not merely shaped like one. */
+/** Whether the value was made as a viewer; false for a plain object of the same fields. */
 export const isAny = (value: unknown): value is Any => value instanceof Viewer || value instanceof System
 
 /** The tenant as a key: after NFC. */
 export const tenantOf = (viewer: Any): string => viewer.tenant.normalize("NFC")
 
-/** Whether both are the same; ids are compared after NFC. */
+/** Whether two viewers are equal in tenant, ids and reach. Compares ids after NFC normalisation. */
 export const equals = (a: Any, b: Any): boolean =>
   tenantOf(a) === tenantOf(b) && (isSystem(a) || isSystem(b)
     ? isSystem(a) && isSystem(b)
     : a.reach === b.reach && fields.every((field) => a[field]?.normalize("NFC") === b[field]?.normalize("NFC")))
 
-/** The ids of a viewer; none for the library. */
+/** Returns the ids of a viewer; none for the library. */
 export const idsOf = (viewer: Any): Ids =>
   isSystem(viewer)
     ? {}
     : Object.fromEntries(fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]]]))
 
-/** The scope of exactly the viewer's ids; Global where it has none. */
+/** Returns the scope of exactly the viewer's ids; Global if it has none. */
 export const scopeOf = (viewer: Any): MemoryScope => {
   const ids = idsOf(viewer)
   return Object.keys(ids).length === 0 ? Global : ids
 }
 
 /**
- * The scope that a viewer's statements are about: the user; else the agent, where the viewer names neither session nor
- * actor; else exactly the viewer. A viewer that does not see that scope (`within` several ids) has its own.
+ * Returns the scope that a viewer's statements are about: its user; else its agent, if it names neither session nor actor;
+ * else all of its ids. A viewer that does not see that scope (`within` several ids) gets the scope of all its ids.
  */
 export const subjectOf = (viewer: Viewer): MemoryScope => {
   const { actorId, agentId, sessionId, userId } = viewer
@@ -145,10 +145,10 @@ export const subjectOf = (viewer: Viewer): MemoryScope => {
   return subject !== undefined && sees(viewer, subject) ? subject : scopeOf(viewer)
 }
 
-/** The same viewer with reach `exact`: its own scope and broader ones, nothing narrower. Global alone for the library. */
+/** Returns the viewer with reach `exact`, which sees no narrower scopes. The library becomes a viewer of Global alone. */
 export const exactly = (viewer: Any): Viewer => make({ ...idsOf(viewer), tenant: viewer.tenant })
 
-/** The same viewer with one more id, which replaces its own. The whole tenant becomes all that has this id. */
+/** Returns the viewer with the id added or replaced. Reach `everyone` becomes `within`: every record that has this id. */
 export const narrowed = (viewer: Viewer, ids: Ids): Viewer =>
   make({
     ...idsOf(viewer),
@@ -187,5 +187,5 @@ const read = (op: string, input: unknown): Either.Either<Viewer, MemoryError.Mem
 
 const tenantFrom = (op: string, tenant: string | undefined): string => {
   if (isTenant(tenant)) return tenant
-  throw MemoryError.make("invalid_scope", { op, message: "tenant: expected 1..256 characters, and no undefined" })
+  throw MemoryError.make("invalid_scope", { op, message: "tenant: expected 1..256 characters, not undefined" })
 }

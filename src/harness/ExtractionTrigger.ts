@@ -17,23 +17,23 @@ export interface ExtractionTrigger {
   /** Why it can never be what was meant; whoever configures memory with it is told. Default none. */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
-   * The same trigger without a stream: starts to watch one conversation. An outbox prefers it to `fires`, whose fibers cost
-   * up to 300 KB for each conversation. Absent from triggers made of a stream.
+   * Starts to watch one conversation, without a stream. An outbox prefers this to `fires`, whose fibers cost up to 300 KB
+   * per conversation. Absent in triggers that are made from a stream.
    */
   readonly watch?: (() => Watch) | undefined
 }
 
-/** A trigger that follows one conversation, as a state without fibers. Times are epoch milliseconds. */
+/** A trigger's state for one conversation; it needs no fibers. Times are epoch milliseconds. */
 export interface Watch {
   /** Reports an event; returns whether the trigger fires now. */
   readonly on: (happening: Happening, now: number) => boolean
-  /** When the trigger fires if nothing else happens; `undefined` for never. */
+  /** Time at which the trigger fires if no event comes first; `undefined` for never. */
   readonly due: () => number | undefined
-  /** Reports the time; returns whether the trigger was due, which it is once. */
+  /** Reports the current time; returns whether the trigger is due. Each due time is reported once. */
   readonly wake: (now: number) => boolean
 }
 
-/** A watch of events alone. */
+/** Makes a watch that fires on events only, never by time. */
 const eventful = (on: (happening: Happening) => boolean): Watch => ({ on, due: () => undefined, wake: () => false })
 
 export const make = (
@@ -50,7 +50,7 @@ const when = (name: string, tag: Happening["_tag"]): ExtractionTrigger => ({
 /** After every turn. */
 export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 
-/** Fires after every n-th turn, n ≥ 1. By itself it never reads a conversation of fewer turns. */
+/** Fires after every n-th turn, n ≥ 1. Alone it never fires for a conversation of fewer turns. */
 export const interval = (turns: number): ExtractionTrigger => ({
   ...make(
     `interval(${turns})`,
@@ -119,7 +119,7 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
     watch: () => {
       const all = starts.map((start) => start())
       return {
-        on: (happening, now) => all.filter((watch) => watch.on(happening, now)).length > 0, // each is told
+        on: (happening, now) => all.filter((watch) => watch.on(happening, now)).length > 0, // `filter`, not `some`: every watch must see the event
         due: () =>
           all.reduce<number | undefined>((first, watch) => {
             const due = watch.due()
@@ -132,7 +132,7 @@ export const any = (...triggers: readonly [ExtractionTrigger, ...Array<Extractio
 }
 
 /**
- * The default, and what `extraction: true` means: `any(interval(5), sessionEnd, idle("2 minutes"))`. A conversation of
- * fewer than five turns is read when its session ends, or two minutes after its last turn.
+ * The default trigger, which `extraction: true` selects: `any(interval(5), sessionEnd, idle("2 minutes"))`. A conversation
+ * of fewer than five turns is read when its session ends, or two minutes after its last turn.
  */
 export const standard: ExtractionTrigger = any(interval(5), sessionEnd, idle("2 minutes"))

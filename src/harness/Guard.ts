@@ -1,7 +1,7 @@
 /**
  * The gate between a model and a tool: every plugin is asked, in order, before the tool is.
  *
- * What a tool answers passes through `MemoryTool.visible`, whoever made the tool.
+ * Results and failures of every tool pass through `MemoryTool.visible`, including tools that this library did not make.
  *
  * A plugin is somebody else's code. One that dies when told of a turn is logged, and the turn goes on; one that dies
  * when asked has not said yes, and the call is refused.

@@ -2,8 +2,9 @@
  * The memory index: summaries and ids for the system prompt, a section for each scope.
  *
  * Scopes take turns, each its newest first, until the room is gone: a scope with much does not starve one with little.
- * Records of trust 0 and 1 are shown, and of trust 2 those whose scope holds a user, session or actor of the viewer: what
- * others wrote into a shared scope does not enter this viewer's system prompt. Instructions have a block of their own.
+ * It shows records of trust 0 and 1, and those of trust 2 whose scope holds a user, session or actor of the viewer. So
+ * records that other users wrote into a shared scope do not enter this viewer's system prompt. Instructions have a block of
+ * their own.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -72,12 +73,12 @@ const filters = (viewer: Viewer, kinds: ReadonlyMap<string, MemoryKind>): Readon
   ]
 }
 
-/** Whether the system prompt may hold what the record says. */
+/** Whether the record may appear in the system prompt. */
 const isTrusted = (viewer: Viewer) => ({ scope, source }: MemoryRecord): boolean =>
   source.trust <= 1 || (source.trust === 2 && scope !== MemoryScope.Global &&
     personal.some((field) => MemoryScope.same(scope[field], viewer[field])))
 
-/** The ids that stand for a person or a visit, which an agent and a run do not. */
+/** Ids that identify a person or a visit; an agent or a run identifies neither. */
 const personal = ["userId", "sessionId", "actorId"] as const
 
 /** What stands there when the store does not answer. */

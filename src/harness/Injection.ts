@@ -92,7 +92,7 @@ const attempt = <A>(part: string, run: () => A): Effect.Effect<A, MemoryError.Me
   Effect.try({
     try: run,
     catch: (cause) => {
-      const message = `the ${part} of the injection threw` // what it says may quote the turn: it is in the cause
+      const message = `the ${part} of the injection threw` // the thrown message may quote the turn, so it is kept in the cause only
       return MemoryError.make("invalid_draft", { op: "inject", message, detail: { issues: [message] }, cause })
     }
   })

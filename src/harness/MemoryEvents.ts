@@ -2,9 +2,8 @@
  * Events of memory, for the harness to show, log and count. They are not a source of truth: a slow listener misses the
  * oldest.
  *
- * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The texts, which are
- * the summary of what was written and the words of a search, are in events only where the layer is asked for them:
- * `MemoryEvents.layer({ texts: true })`.
+ * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The summaries of
+ * written records and the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -32,10 +31,10 @@ export const MemoryEvent = Schema.Union(
   }),
   Schema.TaggedStruct("memory_recalled", {
     ...common,
-    /** With `texts`; null for a search without words. */
+    /** Words of the search, null for a search without words. Present only with `texts`. */
     query: Schema.optional(Schema.NullOr(Schema.String)),
     hits: Schema.Array(Schema.Struct({ id: MemoryId, scope: MemoryScope, score: Unit })),
-    /** How many more were found and not returned, and why. Absent from events of earlier versions. */
+    /** Number of records that were found and not returned, by reason. Absent in events of earlier versions. */
     leftOut: Schema.optional(Schema.Struct({ limit: Schema.Int, budget: Schema.Int, folded: Schema.Int }))
   }),
   Schema.TaggedStruct("memory_forgotten", { ...common, id: MemoryId, purged: Schema.Boolean }),
@@ -50,7 +49,7 @@ export const MemoryEvent = Schema.Union(
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** A best effort that had no effect: an index, an injection, a leg. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
-  /** A part of memory, such as `injection`, did nothing for a call that named no viewer. */
+  /** A part of memory, such as `injection`, skipped a call that named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
 )
 export type MemoryEvent = typeof MemoryEvent.Type
@@ -81,7 +80,7 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
     })
   )
 
-/** The mechanism is here, so that no publisher can forget it. */
+/** Removes the texts of an event. Every published event passes through it, so no publisher has to. */
 const withoutTexts = (event: MemoryEvent): MemoryEvent => {
   switch (event._tag) {
     case "memory_written":

@@ -36,7 +36,7 @@ export type { InjectionConfig } from "./Injection.ts"
 export type { ExtractionConfig } from "./Outbox.ts"
 
 export interface Config {
-  /** By store. `true` means every default of `Outbox.Options`; `false` never reads. Default none. */
+  /** Extraction options by store name: `true` for the defaults of `Outbox.Options`, `false` for none. Default: none. */
   readonly extraction?: { readonly [store: string]: boolean | Outbox.Options | undefined } | undefined
   /** Default true. */
   readonly injection?: boolean | Injection.InjectionConfig | undefined
@@ -89,7 +89,7 @@ export interface Service {
   readonly sessionEnd: (viewer: Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /** `""` where the trigger says no. */
   readonly inject: Injection.Inject
-  /** Waits for accepted drafts, and reads all that waits. Fails with counts per store, and nothing of anyone's: see `Outbox`. */
+  /** Waits for accepted drafts, and reads all waiting messages. Fails with counts per store and no user's data: see `Outbox`. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   /** Of every store that extracts. */
   readonly outboxes: ReadonlyMap<string, Outbox.Service>

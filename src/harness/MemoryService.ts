@@ -52,7 +52,7 @@ export interface Embed {
   /** Its vector now, and not only with `embedMissing`. A failure is an event, and the record is there. Default false. */
   readonly embed?: boolean | undefined
 }
-/** Of origin `agent` or `pipeline` a write is a model's: it is held to the spec's `sharedWrites`. */
+/** A write of origin `agent` or `pipeline` counts as a model's and is held to the spec's `sharedWrites`. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 
 export interface Service {
@@ -91,7 +91,7 @@ export interface Service {
   ) => Operation<MemoryPipeline.Receipt>
   /** Lexical without an `Embedder`. */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
-  /** `not_owned` where the receipt is another viewer's, or is not as `remember` returned it. */
+  /** Takes a receipt back. Fails with `not_owned` if it is another viewer's, or was changed since `remember` returned it. */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
   /** Of every viewer: vectors for what has none, and how many were made. 0 without an `Embedder`. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
@@ -107,8 +107,8 @@ export interface Service {
   readonly instructions: BestEffort<string>
 
   /**
-   * Tells the plugins, and seeds the tenant's instructions the first time. It begins the viewer's turn: without it a run
-   * that has reached the write limit writes nothing more.
+   * Begins the viewer's turn: notifies the plugins, and seeds the tenant's instructions the first time. Without it a run
+   * that has reached the write limit stays at the limit.
    */
   readonly turnStart: BestEffort<void>
   /**
@@ -126,8 +126,8 @@ export interface Service {
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
   /**
-   * For adapters whose types cannot demand a viewer, such as a model of @effect/ai: says, by a `memory_viewer_missing`
-   * event and a warning, that `part` did nothing for a call that named none.
+   * Reports, by a `memory_viewer_missing` event and a logged warning, that `part` skipped a call that named no viewer. For
+   * adapters whose types cannot require a viewer, such as a model of @effect/ai.
    */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 

@@ -12,18 +12,18 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   includeIndex: default_(Schema.Boolean, true),
   maxIndexEntries: default_(Count, 30),
   allowForget: default_(Schema.Boolean, false),
-  /** Per run and turn, which `MemoryService.turnStart` begins; 0 = no limit. See `RateLimit`. */
+  /** Writes per run and turn; `MemoryService.turnStart` begins a turn. 0 = no limit. See `RateLimit`. */
   writesPerTurn: default_(Count, 1),
   /** Of `Global` records by the agent; `deny` answers `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
-   * Shared scopes that a model may write for a viewer that names a user, session or actor: see `Sharing`. What one
-   * conversation writes there, every other one reads. Default none. Absent at the default, so that specs written before
-   * there was this field keep their hash.
+   * Shared scopes that a model may write for a viewer that names a user, session or actor: see `Sharing`. Every
+   * conversation reads what another one wrote there. Default: none. Absent at the default, so that specs written before
+   * this field existed keep their hash.
    */
   sharedWrites: Schema.optional(SharedWrites)
 }) {
-  /** The fields as they are hashed: `sharedWrites` is a set, and an empty one is left out. */
+  /** The fields in the form that is hashed: `sharedWrites` sorted and without repeats, an empty one left out. */
   toJSON(): typeof MemorySpec.Encoded {
     const { sharedWrites = [], ...fields } = this
     return sharedWrites.length === 0 ? fields : { ...fields, sharedWrites: Array.from(new Set(sharedWrites)).sort() }

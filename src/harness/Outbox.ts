@@ -1,6 +1,6 @@
 /**
- * Keeps messages until they are extracted, as rows of the store itself: each is extracted once, whatever crashes. Use it
- * through `MemoryManager`; by itself where one store is fed by a program of its own.
+ * Keeps messages until they are extracted, as rows of the store itself: each is extracted once, even across crashes. Use it
+ * through `MemoryManager`, or directly if a program of its own feeds one store.
  *
  * ```text
  * append     the messages are kept                                       before a trigger may fire
@@ -8,9 +8,10 @@
  * write      the plan, and the end of its messages                       one batch: all of it or nothing
  * ```
  *
- * A line is a conversation: a viewer's messages of one session, read in order, one reading at a time. What can never
- * succeed is parked: a batch that fails for good, and one that failed ten times while others went well. What another
- * process left behind is read when the layer is built; several processes may share a store, and the first one writes.
+ * A line is a conversation: a viewer's messages of one session, read in order, one reading at a time. A batch that can
+ * never succeed is parked: one that fails permanently, or that failed ten times while other batches succeeded. Messages
+ * that another process left behind are read when the layer is built. Several processes may share a store; of those that
+ * read the same batch, the first one writes.
  *
  * Many tenants share an outbox, and none waits for another:
  *
@@ -21,8 +22,8 @@
  * readers    16 readings run at once. A free reader goes to the tenants in rotation, and within a tenant to the line
  *            that has waited longest. One reading of up to 100 messages is a turn; then the line queues again.
  * hanging    A reading that outlasts its turn of ten seconds moves to the half of the readers that is kept for slow
- *            readings, up to its timeout. Where that half is full, tenants share it evenly, and a reading that
- *            nobody has room for is stopped and begun again later. So readings that hang hold up only one another.
+ *            readings, up to its timeout. Where that half is full, tenants share it evenly, and a reading without a
+ *            place is stopped and started again later. So readings that hang hold up only one another.
  * failures   After ten failures in a row of a line, only every third request of that line is tried.
  * ```
  */
@@ -73,8 +74,9 @@ export interface Parked extends Rows.Line {
 
 export interface Service {
   /**
-   * Keeps the messages and returns the place in the session of the first. `invalid_scope` where nobody is remembered;
-   * `rate_limited`, with `retryAfter`, where too many batches wait and could not be read at once.
+   * Keeps the messages and returns the sequence number of the first one in the session. Fails with `invalid_scope` if there
+   * is no scope to remember them in, and with `rate_limited` and `retryAfter` (milliseconds) if too many batches wait and
+   * could not be read at once.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -84,8 +86,8 @@ export interface Service {
   /** For triggers that wait for it. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
-   * Reads every line in which something waits, past triggers and backoff. Fails where one could be neither written nor
-   * parked, with counts only: it has no viewer, so its error names no message, id or text of anyone.
+   * Reads every line in which messages wait, regardless of triggers and backoff. Fails if a line could be neither written
+   * nor parked. The error has counts only: a flush has no viewer, so it names no user's message, id or text.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
   readonly status: Effect.Effect<Status>
@@ -103,25 +105,25 @@ export interface ExtractionConfig {
   /** `pipeline`, or `ingest`: the messages as they are. Default: whichever the store takes, `ingest` first. */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
-   * Who the facts are about. Default: the viewer's user; else its agent, where it names neither session nor actor; else
-   * exactly the viewer, so that what a visitor says stays with the visit. `agent`: the viewer's agent, so that every other
-   * conversation of the agent learns it; for a viewer with a user `options.sharedWrites` must say `agent`, too.
+   * The scope that the facts are about. Default: the viewer's user; else its agent, if it names neither session nor actor;
+   * else all of its ids, so that a visitor's facts stay with the visit. `agent`: the viewer's agent, so that every other
+   * conversation of the agent sees them; for a viewer with a user, `options.sharedWrites` must then include `agent`.
    */
   readonly about?: "agent" | undefined
-  /** Options of every extraction. A `scope` here goes before `about`. */
+  /** Options of every extraction. A `scope` here takes precedence over `about`. */
   readonly options?: Partial<MemoryPipeline.Options> | undefined
   /** Default: no tool calls, no tool results. */
   readonly filter?: ((message: Message) => boolean) | undefined
 }
 
 export interface Options extends ExtractionConfig {
-  /** Batches of a tenant that may wait, one for each append, at least 1. Default 10,000. */
+  /** Batches of a tenant that may wait, at least 1; each append is a batch. Default 10,000. */
   readonly capacityPerTenant?: number | undefined
   /** Batches of a line that may wait, at least 1. Default 1,000. */
   readonly capacityPerLine?: number | undefined
-  /** Readings at once, hence calls of the model; at least 2, one half of them for slow readings. Default 16. */
+  /** Readings, and so model calls, at once; at least 2. One half, rounded down, is kept for slow readings. Default 16. */
   readonly concurrency?: number | undefined
-  /** How long a reading may keep a reader that others wait for, and an append wait for room. Default ten seconds. */
+  /** Longest time that a reading may hold a reader that others wait for, and that an append waits for room. Default 10 s. */
   readonly turn?: Duration.DurationInput | undefined
   /** Between attempts of a line. Default exponential from a second, five minutes at most. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
@@ -139,7 +141,7 @@ export interface Listener {
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
-/** Lines that a flush asks for at once; how many of them are read is `concurrency`. */
+/** Number of lines that a flush requests at once; `concurrency` limits how many of them are read at once. */
 const flushing = 256
 
 export const make = (
@@ -181,7 +183,7 @@ export const make = (
       turns: ReadingTurns.make({ concurrency, turn })
     })
 
-    /** Closes the lines that have been idle longest, where too many are open. */
+    /** Closes the lines that have been idle longest, if more than `openLines` are open. */
     const settle = (lane: Lane.Lane) =>
       Effect.suspend(() => {
         idle.delete(lane)
@@ -305,7 +307,7 @@ export const layer = (
     )
   )
 
-/** Fails with how many lines failed for which reasons, and with nothing that any of their errors says. */
+/** Fails with the number of failed lines per reason; quotes none of their errors, which may hold a user's words. */
 const unwritten = (
   errors: ReadonlyArray<MemoryError.MemoryError>,
   tried: number

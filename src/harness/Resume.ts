@@ -55,14 +55,17 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/Resume
 
 export interface Service {
   /**
-   * `None` for a run never saved; `ResumeError` where the spec is another; `corrupt` where the file is not a checkpoint,
-   * `unsupported` where a newer release saved it.
+   * Loads the checkpoint of a run; `None` if the run was never saved. Fails with `ResumeError` if the spec differs, with
+   * `corrupt` if the file is not a checkpoint, and with `unsupported` if a newer release saved it.
    */
   readonly resume: (
     runId: string,
     spec: object
   ) => Effect.Effect<Option.Option<Checkpoint>, ResumeError | MemoryError.MemoryError>
-  /** Atomic: after a crash it is this one or the one before. One that a newer release saved is `unsupported`, and stays. */
+  /**
+   * Saves a checkpoint atomically: after a crash the run has either this one or the previous one. Fails with `unsupported`,
+   * and changes nothing, if a newer release saved the previous one.
+   */
   readonly save: (
     runId: string,
     spec: object,

@@ -27,7 +27,7 @@ export const enforce = (
   })
 
 /**
- * Keeps every tenant within its caps: when the layer is built, and then an hour after the store was used since.
+ * Keeps every tenant within its caps: enforces them when the layer is built, and then hourly while the store is in use.
  * A failure is logged, and the next hour tries again.
  */
 export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard(
@@ -45,7 +45,7 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
           Effect.as(Effect.logWarning(`${store.name}: no kind was kept within its cap`, error), false)
         )
       )
-      // its own calls are no reason to look again, unless they changed something
+      // its own calls alone must not start another round, unless they changed something
       const known = isQuiet ? yield* store.activity.since(-1) : before
       yield* store.activity.since(known)
       yield* Effect.sleep("1 hour")

@@ -9,7 +9,7 @@ import type * as MemoryEvents from "./MemoryEvents.ts"
 export interface Telling {
   /** A best effort had no effect: an event, and a warning. */
   readonly degraded: (viewer: Viewer, part: string) => (error: MemoryError) => Effect.Effect<void>
-  /** A caller named no viewer, so `part` did nothing for it: an event, and a warning. */
+  /** Reports, by an event and a warning, that `part` skipped a call that named no viewer. */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
   readonly recalled: (viewer: Viewer, query: MemoryQuery) => (result: SearchResult) => Effect.Effect<void>
 }
@@ -22,7 +22,7 @@ export const make = (publish: MemoryEvents.Service["publish"]): Telling => ({
     ),
   viewerMissing: (part) =>
     Effect.zipRight(
-      Effect.logWarning(`memory: no ${part}, for the call names no viewer: wrap what is run in MemoryService.as`),
+      Effect.logWarning(`memory: no ${part}, since the call names no viewer: run it within MemoryService.as`),
       Effect.flatMap(
         Clock.currentTimeMillis,
         (at) => publish({ _tag: "memory_viewer_missing", viewer: null, at, part })

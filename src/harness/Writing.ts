@@ -1,6 +1,6 @@
 /**
- * The writing half of `MemoryService`. Every change is held to the spec's `globalWrites`, a model's change to its
- * `sharedWrites` as well, and every change is an event, done or failed.
+ * The writing half of `MemoryService`. Every change is held to the spec's `globalWrites`, and a model's change also to its
+ * `sharedWrites`. Every change, done or failed, publishes an event.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -20,9 +20,9 @@ import type * as MemoryEvents from "./MemoryEvents.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
 import * as Purging from "./Outbox/Purging.ts"
 
-/** Who decided on a change. */
+/** The origin of a change. */
 export interface Decided {
-  /** `agent` and `pipeline`: a model, held to the spec's `sharedWrites`. Default `user`: code of the harness. */
+  /** `agent` and `pipeline` stand for a model, which is held to the spec's `sharedWrites`. Default `user`: harness code. */
   readonly origin?: Origin | undefined
 }
 
@@ -41,7 +41,7 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
   const mayWrite = (op: string, scope: MemoryScope): Effect.Effect<void, MemoryError.MemoryError> =>
     denied && scope === Global ? deniedGlobal(op) : Effect.void
 
-  /** Refuses what the spec closes. Invisible records, read-only ones and scopes out of sight are the store's to refuse. */
+  /** Refuses changes that the spec forbids. The store refuses invisible or read-only records and scopes out of sight. */
   const own = (op: string, viewer: Viewer.Viewer, mutations: ReadonlyArray<MemoryMutation>, origin: Origin) =>
     Effect.gen(function*() {
       const isModels = origin === "agent" || origin === "pipeline"
@@ -179,7 +179,10 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
 }
 
 const deniedGlobal = (op: string) =>
-  MemoryError.make("not_owned", { op, message: "Global memory is not to be changed here: globalWrites is deny" })
+  MemoryError.make("not_owned", {
+    op,
+    message: "Global memory may not be changed: globalWrites of the spec is \"deny\""
+  })
 const closedRecord = (op: string) => MemoryError.make("not_owned", { op, message: `the record is shared: ${closed}` })
 const closedScope = (op: string) => MemoryError.make("invalid_scope", { op, message: `the scope is shared: ${closed}` })
 const closed =

@@ -15,8 +15,8 @@ export const Entry = Schema.Struct({
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
 /**
- * Appends, one write a line and one at a time. The folder is made where it is missing; an unfinished line is cut off. A
- * cassette of a newer release is `unsupported` and stays as it is.
+ * Appends lines to a cassette, one write per line and one at a time. Creates a missing folder and cuts off an unfinished
+ * line. Fails with `unsupported`, and changes nothing, if a newer release recorded the cassette.
  */
 export const recorder = (file: string) =>
   Effect.gen(function*() {
@@ -38,7 +38,7 @@ export const recorder = (file: string) =>
       )
   }).pipe(Effect.mapError((cause) => cause instanceof MemoryError.MemoryError ? cause : unwritable(cause)))
 
-/** In the order of their recording. `unsupported` where a newer release recorded one of them. */
+/** Reads the recorded answers, in order. Fails with `unsupported` if a newer release recorded one of them. */
 export const read = (file: string) =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
@@ -57,7 +57,7 @@ export const read = (file: string) =>
           const location = `line ${n + 1}`
           return MemoryError.make("corrupt", {
             op,
-            message: `the cassette's ${location} is no answer`,
+            message: `the cassette's ${location} is not a recorded answer`,
             detail: { location },
             cause
           })

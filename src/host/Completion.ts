@@ -10,7 +10,7 @@ import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Cassette from "./Cassette.ts"
 
-/** UTF-16 units of an answer that are read. A longer one is a `model` failure before anything of it is parsed. */
+/** Longest answer that is accepted, in UTF-16 units. A longer one is a `model` failure, and is not parsed. */
 export const maxAnswerLength = 262_144
 
 export interface Prompt {
@@ -134,7 +134,7 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** The prompt is in the error's cause, for logs. */
+/** Fails for a prompt without a recorded answer. The error's cause holds the prompt, for logs. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`
@@ -153,7 +153,7 @@ const decoded = <A, I>(schema: Schema.Schema<A, I>, answer: string) =>
   Effect.gen(function*() {
     const length = `the answer of ${answer.length} characters`
     if (answer.length > maxAnswerLength) {
-      return yield* failed(`${length} is longer than the ${maxAnswerLength} that are read`)
+      return yield* failed(`${length} is longer than the maximum of ${maxAnswerLength}`)
     }
     const decode = Schema.decodeUnknown(schema)
     const all = values(answer)

@@ -31,8 +31,8 @@ export interface HarnessPlugin {
   /** Asked in order; the first denial stands. One that dies has not said yes: the call is refused. */
   readonly beforeToolCall?: ((call: ToolCall) => Effect.Effect<Verdict>) | undefined
   /**
-   * Called where a call that was allowed failed validation and had written nothing: gives back what was counted for it.
-   * It is the very object that `beforeToolCall` was given.
+   * Runs after an allowed call failed validation before it wrote anything, so that a plugin can take back what it counted
+   * for the call. Receives the same object as `beforeToolCall`.
    */
   readonly onRefused?: ((call: ToolCall) => Effect.Effect<void>) | undefined
 }

@@ -103,7 +103,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { reader } = reading(viewer)
       const known = yield* learnt(viewer)
       const loaded = yield* Effect.forEach(surest(known), ({ id }) => learnings.get(reader, id))
-      // a viewer without ids is shown nothing of earlier sessions, but what it learns in this one counts towards its caps
+      // a viewer without ids sees no earlier sessions, but the learnings of this one count towards its caps
       const earlier = hasNoIds(viewer) ? yield* learnt(own) : known
       const session = yield* keeping(
         JSON.stringify([Viewer.tenantOf(viewer), key(scope)]),
@@ -162,8 +162,8 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
- * The viewer and the filter that show a viewer of exactly its scope that scope's sessions, and nothing else that is narrower.
- * A viewer without ids has no sessions of its own, and is shown what the store shows it.
+ * Returns the viewer and filter that read a scope's sessions for a viewer of reach `exact`, and no other narrower scope. A
+ * viewer without ids has no sessions of its own and reads as itself.
  */
 const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly filter: Pick<MemoryFilter, "where"> } => {
   if (Viewer.isSystem(viewer) || viewer.reach !== "exact" || hasNoIds(viewer)) return { reader: viewer, filter: {} }

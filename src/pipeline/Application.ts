@@ -77,7 +77,7 @@ export const make = ({ completion, embedder, embedding, kinds, store }: {
       return said
     })
 
-  /** The facts of the turns; `leftOut` counts what is beyond the limits of one reading. */
+  /** Extracts the facts of the turns. `leftOut` counts the facts beyond the limits of one reading. */
   const extract = (turns: ReadonlyArray<Message>, options: Options, paced: EventLoop.Pacer) =>
     Effect.gen(function*() {
       const { customExtract, customInstructions, maxFacts = Limits.maxFacts } = options
@@ -211,11 +211,11 @@ const scopeFor = (
   { scope, sharedWrites }: Pick<Options, "scope" | "sharedWrites">
 ): Io<MemoryScope.MemoryScope> => {
   const message = !isScope(scope)
-    ? "scope: at least one id, and each a ScopeId"
+    ? "scope: expected at least one id, each a ScopeId"
     : !Viewer.sees(viewer, scope)
-    ? "a viewer writes only where it sees"
+    ? "scope: the viewer does not see it, so it may not write there"
     : !Sharing.mayWrite(viewer, scope, sharedWrites)
-    ? "scope: shared with others, who would read what is remembered here; sharedWrites opens it"
+    ? "scope: shared with others, who would read what is remembered there; sharedWrites opens it"
     : undefined
   if (message === undefined) return Effect.succeed(MemoryScope.normalise(scope))
   return MemoryError.make("invalid_scope", { op: "remember", message })

@@ -1,5 +1,5 @@
 /**
- * Which fact a decision speaks of, and which one takes the place of what is deleted: by the words they share.
+ * Finds the fact that a decision is about, and the fact that replaces a deleted record, by the words that they share.
  *
  * Cost: each text is cut into words once, and a comparison looks only at texts that share a word.
  */
@@ -10,10 +10,10 @@ import * as Tokenizer from "../ranking/Tokenizer.ts"
 import { type Decision, indexOf } from "./Decision.ts"
 import type { Fact } from "./Extraction.ts"
 
-/** The distinct words of a text. */
+/** Returns the distinct words of a text. */
 export type WordsOf = (text: string) => ReadonlySet<string>
 
-/** Cuts each text once, and keeps its words as long as the function is kept. */
+/** Makes a function that returns the distinct words of a text, and remembers them per text for as long as it lives. */
 export const makeWordsOf = (): WordsOf => {
   const known = new Map<string, ReadonlySet<string>>()
   return (text) => {
@@ -25,7 +25,7 @@ export const makeWordsOf = (): WordsOf => {
   }
 }
 
-/** Cuts these texts, a few at a time, so that none need be cut in one go with the others. */
+/** Cuts these texts into words ahead of time, with pauses for the event loop. */
 export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effect.Effect<WordsOf> =>
   Effect.suspend(() => {
     const wordsOf = makeWordsOf()
@@ -54,7 +54,7 @@ export const attribute = (
     return record === undefined || !repeated.has(collapse(embeddingText(record)))
   })
   const silent = new Set(facts)
-  // many decisions may speak of one text
+  // many decisions may be about the same text
   const spoken = new Map<string, Fact | undefined>()
   const meant = (text: string, min: number): Fact | undefined => {
     const key = `${min} ${text}`
@@ -83,8 +83,8 @@ export const attribute = (
 }
 
 /**
- * Returns the one with most words in common with `text`, the first of equals; none below `min`, 0..1, default 0. `open`
- * leaves out those that it does not hold; its first is the first of `all` that it holds.
+ * Returns the candidate that shares the most words with `text` (Jaccard), the first of equals; none if the best share is
+ * below `min`, 0..1, default 0. With `open`, only candidates that it holds count; it is in the order of `all`.
  */
 export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
 

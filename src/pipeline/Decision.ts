@@ -1,4 +1,4 @@
-/** What a model decides of facts and neighbours, read from its answer. It knows neighbours by temporary ids only. */
+/** Reads a model's decisions about facts and their neighbours. The model knows neighbours by temporary ids only. */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { values } from "../domain/JsonText.ts"
@@ -6,23 +6,24 @@ import type { MemoryError } from "../domain/MemoryError.ts"
 import * as Answer from "./Answer.ts"
 import { clean } from "./Extraction.ts"
 
+/** The change that a decision asks for; `NOOP` asks for none. */
 export const Event = Schema.Literal("ADD", "UPDATE", "DELETE", "NOOP")
 
-/** Seed 3's MemoryEvent: what the model decided of one fact. `id` is temporary: "0", "1", … */
+/** The model's decision about one fact. `id` is the temporary id of a neighbour: "0", "1", … */
 export const Decision = Schema.Struct({
   event: Event,
   id: Schema.optional(Schema.String),
   text: Schema.optional(Schema.String),
   kind: Schema.optional(Schema.String),
-  /** 0..1, of the fact: the model is not asked. */
+  /** Importance of the fact, 0..1. Taken from the extraction; the model is not asked for it. */
   importance: Schema.optional(Schema.Number)
 })
 export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 /**
- * Returns the decisions of an answer, or a retryable `model` failure where it is no answer at all. None are an explicit
- * empty list, or changes of ids that were not shown only: models make those up, and nothing happens. Finds what
- * `parseDecision` finds, and a single decision where a list was asked for.
+ * Returns the decisions in an answer, or a retryable `model` failure if the text is not an answer. Returns no decisions
+ * for an explicit empty list, and where every change names an id that was not shown, since models make those up. Finds
+ * what `parseDecision` finds, and also a single decision in place of a list. `existing` is the number of neighbours shown.
  */
 export const readDecision = (
   answer: string,
@@ -36,7 +37,10 @@ export const readDecision = (
     isAnswer: (item) => namesUnknown(item, existing)
   })
 
-/** Whatever the model said. `{ memory: […] }` goes before a bare array; the first that holds a decision counts. */
+/**
+ * Returns the decisions in an answer, or none if there are none; never fails. Lists under `memory` are tried before bare
+ * arrays, and the first that holds a decision counts. `existing` is the number of neighbours shown.
+ */
 export const parseDecision = (answer: string, existing: number): ReadonlyArray<Decision> => {
   const said = values(answer)
   const named = said.flatMap((value) =>
@@ -50,7 +54,7 @@ export const parseDecision = (answer: string, existing: number): ReadonlyArray<D
   return []
 }
 
-/** `Infinity` of what is no temporary id. */
+/** Parses a temporary id into the neighbour's index; `Infinity` for anything else. */
 export const indexOf = (id: unknown): number =>
   typeof id === "number" && Number.isInteger(id) && id >= 0
     ? id
@@ -65,7 +69,7 @@ const eventOf = (item: unknown): typeof Event.Type | undefined => {
   return isEvent(event) ? event : undefined
 }
 
-/** Whether it changes a record that was not shown. */
+/** Whether the item asks to change a record that was not shown. */
 const namesUnknown = (item: unknown, existing: number): boolean => {
   const event = eventOf(item)
   if ((event !== "UPDATE" && event !== "DELETE") || !Answer.isObject(item)) return false

@@ -1,7 +1,7 @@
 /**
- * Ids that a record is given because of what it is: a turn its place, a fact its words, a successor what it follows.
- * Anybody can compute them, so a stranger of the same tenant can put a record there first. Such an id is replaced by one
- * that only the store can compute, so that the stranger keeps nobody from remembering.
+ * Ids that are derived from the record itself: a turn's from its place in the session, a fact's from its words, a
+ * successor's from the record that it replaces. Every viewer of the tenant can compute such an id and occupy it first with
+ * a record of its own. An occupied id is therefore replaced by one that only the store can compute.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -11,7 +11,10 @@ import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
 
-/** The batch with other ids where a record that the viewer does not see has them. Cost: one read of the ids that are put. */
+/**
+ * Returns the batch with a new id for each Put whose id belongs to a record that the viewer does not see. Cost: one read of
+ * the ids that are put.
+ */
 export const settle = (
   store: Pick<MemoryStore.Service, "get" | "sign">,
   viewer: Viewer.Any,
@@ -21,7 +24,7 @@ export const settle = (
     const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : [])
     if (ids.length === 0) return mutations
     const found = yield* store.get(Viewer.system(viewer.tenant), ids)
-    const foreign = ids.filter((_, i) => Option.exists(found[i]!, ({ scope }) => !Viewer.sees(viewer, scope)) // one in, one out
+    const foreign = ids.filter((_, i) => Option.exists(found[i]!, ({ scope }) => !Viewer.sees(viewer, scope)) // `get` answers every id
     )
     const others = new Map<MemoryId, MemoryId>()
     for (const id of foreign) others.set(id, stableId(yield* store.sign("derived id", id)))

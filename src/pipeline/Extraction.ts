@@ -38,9 +38,9 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
 })
 
 /**
- * Returns the facts of an answer, or a retryable `model` failure where it is no answer at all: prose, an empty string,
- * JSON of another shape, a list without a fact in it. Only an explicit empty list means that there are none. Finds what
- * `parseFacts` finds, and a single fact under `facts`.
+ * Returns the facts in an answer, or a retryable `model` failure if the text is not an answer: prose, an empty string, JSON
+ * of another shape, a list without a fact in it. Only an explicit empty list means that there are no facts. Finds what
+ * `parseFacts` finds, and also a single fact under `facts`.
  */
 export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError> =>
   Answer.read(answer, { op: "extract", name: "facts", items: clean })

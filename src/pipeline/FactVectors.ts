@@ -1,6 +1,6 @@
 /**
- * Vectors of facts: made once, to search by and to keep with what is stored as it was said. They are the better way and
- * not the only one: what goes wrong is a failure of the `vector` leg, and the words remain.
+ * Vectors of facts, made once per reading: they serve the search for neighbours, and are stored with each fact whose text
+ * is kept unchanged. An error here becomes a failure of the `vector` leg; the reading goes on with lexical search.
  */
 import * as Effect from "effect/Effect"
 import type * as MemoryError from "../domain/MemoryError.ts"
@@ -12,15 +12,17 @@ import type * as Embedding from "../storage/Embedding.ts"
 import type { Fact } from "./Extraction.ts"
 import type { Failure } from "./MemoryPipeline.ts"
 
+/** A value, and the failures that were tolerated on the way to it. */
 export interface Outcome<A> {
   readonly value: A
   readonly failures: ReadonlyArray<Failure>
 }
 
+/** The vectors of one reading's facts. */
 export interface FactVectors {
-  /** By the fact's text in NFC. */
+  /** Makes a vector for each fact, keyed by the fact's text in NFC. */
   readonly of: (facts: ReadonlyArray<Fact>, paced: EventLoop.Pacer) => Effect.Effect<Outcome<Embedding.Vectors>>
-  /** Keeps those of what was added or reworded; those that `known` has not are made. How many were made. */
+  /** Stores a vector for each added or reworded record, making those that `known` lacks. Returns how many it made. */
   readonly keep: (
     tenant: string,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -30,6 +32,7 @@ export interface FactVectors {
   ) => Effect.Effect<Outcome<number>>
 }
 
+/** Makes the vectors with the given model and store. */
 export const make = (embedding: Embedding.Embedding): FactVectors => ({
   of: (facts, paced) =>
     tolerated(
@@ -46,7 +49,7 @@ export const make = (embedding: Embedding.Embedding): FactVectors => ({
   keep: (tenant, mutations, applied, known, paced) => {
     const records = (isMeant: (mutation: MemoryMutation, outcome: Applied["outcome"]) => boolean) =>
       applied.flatMap(({ outcome, record }, i): ReadonlyArray<MemoryRecord> =>
-        record && isMeant(mutations[i]!, outcome) ? [record] : [] // one for each
+        record && isMeant(mutations[i]!, outcome) ? [record] : [] // `applied` answers every mutation
       )
     const added = records(({ _tag }, outcome) => _tag === "Put" && outcome !== "duplicate")
     const reworded = records((mutation) => mutation._tag === "Update" && mutation.patch.body !== undefined)
@@ -66,10 +69,10 @@ const tolerated = <A>(self: Effect.Effect<A, MemoryError.MemoryError>, otherwise
     onSuccess: (value) => ({ value, failures: [] })
   })
 
-/** UTF-16 units that are embedded in one call. */
+/** Most text that is embedded in one call, in UTF-16 units; a longer single text has a call of its own. */
 const portion = 32_768
 
-/** Runs of at most a portion each; what is longer is a run of its own. */
+/** Groups the items, in order, into runs of at most `portion` units; a longer item is a run of its own. */
 const portions = <A>(all: ReadonlyArray<A>, length: (one: A) => number): ReadonlyArray<ReadonlyArray<A>> => {
   const runs: Array<Array<A>> = []
   let room = 0

@@ -1,31 +1,33 @@
 /**
- * How much one reading takes in, whatever is said and whatever a model answers.
+ * Limits of one reading, which hold whatever the conversation says and whatever the model answers.
  *
  * ```text
  * conversation   4,096 turns and 262,144 characters
- * answer         262,144 characters, else it is a failure (`Completion.maxAnswerLength`)
+ * answer         262,144 characters; a longer one is a failure (`Completion.maxAnswerLength`)
  * facts          `maxFacts`, default 64, and 262,144 characters
  * neighbours     1,000, and 262,144 characters
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
- * Of more, the first count, and the receipt says how many were left out. Characters are UTF-16 units.
+ * Beyond a limit the first items count (of the turns, the last), and the receipt says how many were left out. Characters
+ * are UTF-16 units.
  */
 import * as Schema from "effect/Schema"
 import { Message } from "../domain/Message.ts"
 import type { Decision } from "./Decision.ts"
 import { type Fact, textOf } from "./Extraction.ts"
 
-/** Of a conversation, of all facts of a reading, and of all neighbours. */
+/** Most characters of a conversation, of all facts of a reading together, and of all neighbours together. */
 export const characters = 262_144
 
 /** Facts of one reading: 1..256, default 64. */
 export const MaxFacts = Schema.Int.pipe(Schema.between(1, 256))
+/** Default of `MaxFacts`. */
 export const maxFacts = 64
-/** Records that one reading changes. */
+/** Most records that one reading changes or deletes. */
 export const maxChanges = 128
 
-/** Keeps the first facts, as many as are allowed and fit. */
+/** Keeps the first `most` facts, and of those as many as have `characters` together. `leftOut` counts the others. */
 export const facts = (
   all: ReadonlyArray<Fact>,
   most: number
@@ -40,15 +42,15 @@ export const facts = (
   return { facts: kept, leftOut: all.length - kept.length }
 }
 
-/** How much one reading may do, whatever the model says. */
+/** Most records that one reading may write. */
 export interface Limits {
-  /** Records that are added: ADD, and any UPDATE of a record after its first. */
+  /** Records that are added: each ADD, and each UPDATE of a record beyond its first. */
   readonly additions: number
-  /** Records that are changed: the first UPDATE or DELETE of each. */
+  /** Records that are changed: those named by at least one UPDATE or DELETE. */
   readonly changes: number
 }
 
-/** Keeps the first decisions up to the limits, in their order; NOOPs are free. `leftOut` counts the others. */
+/** Keeps the first decisions up to the limits, in their order; NOOPs count towards none. `leftOut` counts the others. */
 export const decisions = (
   all: ReadonlyArray<Decision>,
   { additions, changes }: Limits
@@ -66,12 +68,12 @@ export const decisions = (
   return { kept, leftOut: all.length - kept.length }
 }
 
-/** Turns that a model is shown at once: the last ones. */
+/** Most turns that a model is shown at once: the last ones. */
 const most = 4_096
 
 /**
- * Fits a conversation into one prompt. What is too long loses the ends of its longest turns, all cut to one length, and
- * short ones stay whole. `leftOut` counts the characters that are gone.
+ * Fits a conversation into one prompt. A conversation that is too long loses the ends of its longest turns, all cut to the
+ * same length; shorter turns stay whole. `leftOut` counts the characters that were cut.
  */
 export const conversation = (
   turns: ReadonlyArray<Message>
@@ -91,7 +93,7 @@ export const conversation = (
   const shown = last.map((text) => text.slice(0, longest).toWellFormed())
   return {
     turns: turns.slice(-most).map((turn, i) =>
-      shown[i] === last[i] ? turn : new Message({ ...turn, content: shown[i]! }, { disableValidation: true }) // one each
+      shown[i] === last[i] ? turn : new Message({ ...turn, content: shown[i]! }, { disableValidation: true }) // `shown` has every turn
     ),
     leftOut: total - shown.reduce((sum, { length }) => sum + length, 0)
   }

@@ -30,7 +30,7 @@ import * as Sealing from "./Sealing.ts"
 export interface Options extends MemoryStore.Provenance {
   /** Of all that is written, and of the neighbours compared with: exactly this. */
   readonly scope: MemoryScope
-  /** Shared scopes that may be written for a viewer that names a user, session or actor: see `Sharing`. Default none. */
+  /** Shared scopes that may be written for a viewer that names a user, session or actor: see `Sharing`. Default: none. */
   readonly sharedWrites?: SharedWrites | undefined
   /** `false`: each turn as it is, no model, no vectors yet. Default true. */
   readonly infer?: boolean | undefined
@@ -40,9 +40,9 @@ export interface Options extends MemoryStore.Provenance {
   readonly ttl?: Duration.DurationInput | undefined
   /** Default `semantic`; `episodic` without `infer`. */
   readonly kind?: string | undefined
-  /** Neighbours that each fact is compared with, 1..1,000; default 5. All facts together: 1,000, and 262,144 characters. */
+  /** Neighbours per fact, 1..1,000; default 5. All facts together have at most 1,000, of 262,144 characters in all. */
   readonly topK?: number | undefined
-  /** Facts of one reading, and records that it adds at most, 1..256; default 64: the first. The receipt counts the others. */
+  /** Most facts that one reading takes and records that it adds, 1..256; default 64. The receipt counts those left out. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
   /** Instead of the model; is given tools too, which the model is not. */
@@ -69,36 +69,36 @@ export type Apply = (
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
-/** What was beyond the limits of one reading, and is not in the receipt's mutations. */
+/** Counts of what exceeded the limits of one reading and so is not in the receipt's mutations. */
 export const LeftOut = Schema.Struct({
-  /** Facts beyond `maxFacts`, or beyond 262,144 characters of all of them. */
+  /** Facts beyond `maxFacts`, or beyond 262,144 characters in all. */
   facts: Schema.NonNegativeInt,
-  /** Decisions of the model beyond `maxFacts` new records or 128 changed ones. */
+  /** Decisions of the model beyond `maxFacts` added or 128 changed records. */
   decisions: Schema.NonNegativeInt,
-  /** Characters of the conversation that the model was not shown: the ends of the longest turns, beyond 262,144 in all. */
+  /** UTF-16 units of the conversation that the model was not shown: ends of the longest turns, and all but the last turns. */
   characters: Schema.NonNegativeInt
 })
 export interface LeftOut extends Schema.Schema.Type<typeof LeftOut> {}
 
-/** A receipt of `remember` or `plan`: what was planned, what became of it, and for whom. Encodable; `undo` takes it back. */
+/** A receipt of `remember` or `plan`: the viewer, the planned mutations and their outcomes. Encodable; `undo` reverses it. */
 export const Receipt = Schema.Struct({
   ...Sealing.sealedFields,
   /**
-   * The store's signature of viewer, mutations and `applied`. `undo` refuses a receipt without it, or one that was changed.
-   * Absent in receipts written before there were seals, which cannot be undone any more.
+   * The store's signature of `viewer`, `mutations` and `applied`. `undo` refuses a receipt without it, or a changed one.
+   * Absent in receipts of versions without seals, which can no longer be undone.
    */
   seal: Schema.optional(Schema.String),
   /** Absent where there was none. */
   failures: Schema.optional(Schema.Array(Failure)),
-  /** Absent where nothing was. */
+  /** Absent if nothing was left out. */
   leftOut: Schema.optional(LeftOut)
 })
 export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 
 export interface Service {
   /**
-   * Extracts, reconciles and writes. An answer of the model that is none (prose, JSON of another shape, more than 262,144
-   * characters) fails with `model`, which is retryable, and nothing is changed; an explicit empty list means no facts.
+   * Extracts, reconciles and writes. Fails with `model`, which is retryable, and changes nothing if the model's answer is
+   * prose, JSON of another shape or longer than 262,144 characters. An explicit empty list means that there are no facts.
    */
   readonly remember: (
     viewer: Viewer.Any,
@@ -112,19 +112,19 @@ export interface Service {
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
   /**
-   * `not_owned` where the receipt is not as this store made it (see `Receipt.seal`), `conflict` where a record has moved on
-   * since; then nothing is changed. Content, times and links are as before; revisions go on
-   * counting.
+   * Reverses a receipt: content, times and links become what they were, revisions go on counting. Fails with `not_owned` if
+   * this store did not seal the receipt as it is (see `Receipt.seal`), with `conflict` if a record has changed since; then
+   * nothing is changed.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
   /** Embeds the text, searches, and says what was left out. Lexical where there is nothing to embed with. */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
-  /** Makes vectors for these records of the viewer's tenant now, and not only with `embedMissing`: how many were made. */
+  /** Makes vectors for these records of the viewer's tenant now instead of with `embedMissing`. Returns how many it made. */
   readonly embed: (
     viewer: Viewer.Any,
     records: ReadonlyArray<MemoryRecord>
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Makes the vectors that any tenant waits for: how many were made. */
+  /** Makes the missing vectors of every tenant. Returns how many it made. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
@@ -151,7 +151,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
             ...(leftOut && leftOut.facts + leftOut.decisions + leftOut.characters > 0 && { leftOut })
           }))
         ),
-        // a reader of a queue has no receipt to look at
+        // whoever runs an outbox sees no receipt, so the log says it
         Effect.tap(({ leftOut }) => leftOut && Effect.logWarning("a reading reached its limits", leftOut)),
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
@@ -181,7 +181,7 @@ export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore |
   make
 )
 
-/** Fails with `not_owned` unless `store` sealed exactly this receipt. `undo` asks it first. */
+/** Fails with `not_owned` unless `store` sealed exactly this receipt. `undo` runs it first. */
 export const verify = (
   store: Pick<MemoryStore.Service, "sign">,
   receipt: Receipt

@@ -18,7 +18,7 @@ import * as Turns from "./Turns.ts"
 
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
-  /** What each fact is searched by: its vector, and the first 2,048 characters of its text. */
+  /** The query of each fact: its vector, and the first 2,048 UTF-16 units of its text. */
   readonly queries: ReadonlyArray<Query>
   /** For each fact, 1..1,000. */
   readonly topK: number
@@ -28,7 +28,7 @@ export interface Wanted {
   readonly typed: ReadonlySet<string>
   /** Epoch ms. */
   readonly now: number
-  /** Told of each record that a search looked at. */
+  /** Called with the length of each record that a search returned. */
   readonly paced: EventLoop.Pacer
 }
 
@@ -37,7 +37,7 @@ export interface Query extends Pick<MemoryQuery, "embedding"> {
 }
 
 export interface Found {
-  /** At most 1,000, and 262,144 characters in all: the best of each fact first. */
+  /** At most 1,000 records of 262,144 characters in all: the best of each fact first. */
   readonly records: ReadonlyArray<MemoryRecord>
   /** More trusted ones that say what is asked for: nobody need say it again. */
   readonly said: ReadonlyArray<MemoryRecord>
@@ -97,7 +97,7 @@ export const find = (
     }
   })
 
-/** Takes each record once, as long as there is room. Asked by rank, so that the best of each fact goes before the second best. */
+/** Takes each record once, while there is room. Goes rank by rank, so the best of every fact comes before any second best. */
 const shown = () => {
   const all = new Map<MemoryId, MemoryRecord>()
   const seen = new Set<MemoryId>()
@@ -133,7 +133,7 @@ export const unmoved = (
   })
 
 const widest = 1_000
-/** UTF-16 units of a fact that it is searched by. */
+/** Longest part of a fact's text that is searched for, in UTF-16 units. */
 const asked = 2_048
 
 /** This scope, and nothing narrower; no turns. */

@@ -37,7 +37,7 @@ export interface Target {
   readonly said?: ReadonlyArray<MemoryRecord> | undefined
   /** Of what is added. */
   readonly source?: Draft["source"]
-  /** Words that are cut already. Default: each text is cut once. */
+  /** Returns the words of a text, perhaps from a cache. Default: a new cache, which cuts each text once. */
   readonly wordsOf?: WordsOf | undefined
 }
 

@@ -1,9 +1,9 @@
 /**
- * Seals of receipts, so that `undo` takes back only what the store really did for that viewer.
+ * Seals receipts, so that `undo` takes back only what the store really did for that viewer.
  *
  * A receipt leaves the process: a harness keeps it as JSON, a client may hold it. The seal is the store's signature of the
- * viewer, the mutations and what became of them (`applied`, which `undo` is computed from). It holds after the receipt was
- * encoded and decoded, and as long as the store's secret lives: a vault's after a restart, a store's in memory until the
+ * viewer, the mutations and their outcomes (`applied`, from which `undo` is computed). It stays valid after the receipt is
+ * encoded and decoded, for as long as the store keeps its secret: a vault beyond a restart, a store in memory until the
  * process ends.
  */
 import * as Effect from "effect/Effect"
@@ -27,7 +27,7 @@ export interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
 
 const encode = Schema.encodeEither(Sealed)
 
-/** Signs the parts of a receipt. A receipt that has no encoding is a defect: nobody could keep it. */
+/** Signs the parts of a receipt. Dies if they cannot be encoded, since such a receipt could not be kept. */
 export const seal = (
   store: Pick<MemoryStore.Service, "sign">,
   { applied, mutations, viewer }: Sealed
@@ -46,7 +46,7 @@ export const verify = (
     if (seal === undefined) return yield* refused("the receipt has no seal")
     const encoded = encode({ applied, mutations, viewer })
     const isOurs = Either.isRight(encoded) && seal === (yield* store.sign(purpose, canonicalJson(encoded.right)))
-    if (!isOurs) return yield* refused("the receipt was changed, or is another store's")
+    if (!isOurs) return yield* refused("the receipt was changed, or another store made it")
   })
 
 const purpose = "receipt"
@@ -54,5 +54,5 @@ const purpose = "receipt"
 const refused = (why: string) =>
   MemoryError.make("not_owned", {
     op: "undo",
-    message: `${why}: undo the receipt as \`remember\` returned it, with the store it was made on`
+    message: `${why}: undo a receipt as \`remember\` returned it, with the store that it was made on`
   })

@@ -19,11 +19,11 @@ interface Table {
   version: number
 }
 
-/** Vectors of several tenants. A tenant without vectors takes no room. */
+/** The vectors of several tenants. A tenant without vectors takes no memory. */
 export class TenantEmbeddings {
   readonly #all: All = { tenants: new Map(), arrived: 0 }
 
-  /** The vectors of one tenant, and of no other. Two of one tenant are one. */
+  /** Returns the vectors of one tenant. Every call for the same tenant returns a view of the same vectors. */
   of(tenant: string): Embeddings {
     return new Embeddings(this.#all, tenant)
   }
@@ -31,7 +31,7 @@ export class TenantEmbeddings {
 
 interface All {
   readonly tenants: Map<string, Map<string, Table>>
-  /** Vectors that ever came. */
+  /** Number of vectors ever added, removed ones included. */
   arrived: number
 }
 
@@ -39,7 +39,7 @@ export class Embeddings {
   readonly #all: All
   readonly #tenant: string
 
-  /** By default one by itself; `TenantEmbeddings` makes those of a tenant. */
+  /** Makes an independent set of vectors; `TenantEmbeddings.of` makes the view of a tenant. */
   constructor(all: All = { tenants: new Map(), arrived: 0 }, tenant = "") {
     this.#all = all
     this.#tenant = tenant

@@ -67,15 +67,15 @@ export const saysTheSame = (a: MemoryRecord, b: MemoryRecord): boolean =>
   (a.data === b.data || canonicalJson(a.data) === canonicalJson(b.data))
 
 /**
- * Told one record after the other, says whether it repeats an earlier one that was no repetition itself. Cost: a
- * comparison of signatures with each of those, ~10 ns.
+ * Makes a function that is given one record after the other, and returns whether the record repeats an earlier one that was
+ * not itself a repetition. Cost per record: ~10 ns for each of those.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []
   const known: Array<Signature> = []
   return (record) => {
     const own = signatureOf(record)
-    if (known.some((other, i) => isNear(own, other) && saysTheSame(kept[i]!, record))) return true // one for each
+    if (known.some((other, i) => isNear(own, other) && saysTheSame(kept[i]!, record))) return true // `kept` and `known` are parallel
     kept.push(record)
     known.push(own)
     return false

@@ -1,25 +1,29 @@
 /**
- * Signals of what is done with a store, so that periodic work runs because something happened and not by the clock alone.
+ * Signals of a store's use, so that periodic work runs because something happened and not by the clock alone.
  *
- * A store that nobody uses, and that holds nothing that expires, sleeps: after a long sleep of the machine or of a test's
- * clock, the work of every missed hour is done once.
+ * The periodic work of a store without calls, and without records that expire, sleeps. After a long sleep of the machine or
+ * of a test's clock, the work of all missed hours is done once.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as FiberId from "effect/FiberId"
 
+/** Tells periodic work when there is something to do. */
 export interface Activity {
-  /** Completes once calls were made that are not in `known`, at once where there are some; how many there are. Compactions do not count. */
+  /**
+   * Waits until the number of calls differs from `known`, and returns it; returns at once if it differs already.
+   * Compactions do not count as calls.
+   */
   readonly since: (known: number) => Effect.Effect<number>
-  /** When the first record expires that the last compaction left, epoch ms; `Infinity` where none does. */
+  /** Earliest expiry among the records that the last compaction left, in epoch milliseconds; `Infinity` if none expires. */
   readonly nextExpiry: Effect.Effect<number>
 }
 
-/** The number of calls made so far. */
+/** Returns the number of calls made so far. */
 export const calls = (activity: Activity): Effect.Effect<number> => activity.since(-1)
 
-/** Counts calls, one for each run of `called`. */
+/** Makes an activity that counts calls: each run of `called` counts one. */
 export const make = (nextExpiry: () => number): Activity & { readonly called: Effect.Effect<void> } => {
   let count = 0
   let next: Deferred.Deferred<void> | undefined
@@ -41,7 +45,7 @@ export const make = (nextExpiry: () => number): Activity & { readonly called: Ef
   }
 }
 
-/** The activity of several stores, which may come and go, as one. */
+/** Combines the activities of several stores into one. `all` is run again at each look, so stores may come and go. */
 export const together = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>
     Effect.gen(function*() {
@@ -62,7 +66,7 @@ export const together = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity 
   }
 }
 
-/** Sleeps until the time, epoch ms; for ever until `Infinity`. No timer lasts longer than 24 days, so it is set again. */
+/** Sleeps until a time in epoch milliseconds; `Infinity` never comes. Sleeps in stretches of 24 days, a timer's maximum. */
 export const until = (time: number): Effect.Effect<void> =>
   time === Infinity
     ? Effect.never

@@ -3,9 +3,9 @@
  *
  * Law: a mutation sees what those before it in the batch did; what the viewer does not see is absent.
  *
- * One thing cannot be hidden, since an id names one record of a tenant: a put under an id that an invisible record has is
- * `invalid_id`, where it would have created a record. Every other refusal comes first, so whoever probes has to be ready to
- * write. Ids that nobody may know are minted, or signed (`MemoryStore.sign`).
+ * One fact cannot be hidden, since an id names one record of a tenant: a put under the id of an invisible record fails with
+ * `invalid_id` where a free id would have created a record. Every other refusal comes first, so a viewer that probes for ids
+ * has to write a record for each free one. Ids that must stay unknown are minted, or signed (`MemoryStore.sign`).
  */
 import * as Either from "effect/Either"
 import * as MemoryError from "../domain/MemoryError.ts"
@@ -66,7 +66,7 @@ export const plan = (input: Input): Result<Plan> =>
       rows.set(id, next)
     }
 
-    /** The circumstances of a write into this scope: instructions keep the trust of their file. */
+    /** Returns the circumstances of a write into this scope, with its trust limited; instructions keep that of their file. */
     const into = (scope: MemoryScope): Version.Circumstances =>
       origin === "instructions"
         ? input
@@ -138,7 +138,7 @@ export const plan = (input: Input): Result<Plan> =>
             applied.push({ id, outcome: "created", before: 0, record })
             break
           }
-          if (visible(row)) yield* writable(row) // forgotten ones too: their id is their file's
+          if (visible(row)) yield* writable(row) // a forgotten row, too, keeps its id for its file
           yield* standsAt(id, there(row) ? row : undefined, mutation.ifRevision)
           const fresh = Version.created(id, draft, into(draft.scope), (row?.record.revision ?? 0) + 1)
           const record = yield* legal(there(row) ? Version.replaced(row.record, fresh, draft, now) : fresh)

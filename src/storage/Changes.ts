@@ -20,15 +20,14 @@ export interface Change {
 export type Event = Change | { readonly issue: MemoryError.MemoryError }
 
 export interface Changes {
-  /** Hands each event to those who may hear of it, in order. Never waits. Cost: the listeners of the tenant, per event. */
+  /** Passes each event to the viewers that may see it, in order. Never waits. Cost per event: the listeners of the tenant. */
   readonly publish: (tenant: string, events: ReadonlyArray<Event>) => Effect.Effect<void>
   /**
-   * The changes that the viewer may hear of, from the moment it is run. Others' changes never reach its buffer, so a quiet
-   * listener lives on however much they write. One that is more than 65,536 changes of its own behind ends with
-   * `unavailable`.
+   * Streams the changes that the viewer may see, from the moment the stream is run. Other changes do not enter its buffer,
+   * however many there are. A stream that falls more than 65,536 of its own changes behind fails with `unavailable`.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
-  /** Whether anybody listens. */
+  /** Whether any stream is running. */
   readonly isHeard: () => boolean
 }
 
@@ -65,11 +64,11 @@ export const make = (): Changes => {
   }
 }
 
-/** Whether there was room for it. A change that the viewer may not hear of needs none. */
+/** Offers a change and returns whether there was room. A change that the viewer may not see (`undefined`) needs none. */
 const offered = (mailbox: Mailbox.Mailbox<StoreChange, MemoryError.MemoryError>, change: StoreChange | undefined) =>
   change === undefined || mailbox.unsafeOffer(change)
 
-/** What a viewer is told of an event. A record that leaves its sight is forgotten as far as it can tell. */
+/** Returns the change that a viewer sees of an event, if any. A record that becomes invisible to it appears as forgotten. */
 const said = (viewer: Viewer.Any, event: Event, now: number): StoreChange | undefined => {
   const isSystem = Viewer.isSystem(viewer)
   if ("issue" in event) return isSystem ? Issue.make({ error: event.issue }) : undefined

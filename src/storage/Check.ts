@@ -30,13 +30,13 @@ const validate = <A, I>(schema: Schema.Schema<A, I>, input: A) =>
   Either.mapLeft(validatorOf(schema)(input), SchemaIssues.of)
 
 type Validator = (input: unknown) => Either.Either<unknown, ParseResult.ParseError>
-/** Validators by schema: making one takes four times as long as using it. */
+/** Caches validators by schema: making one takes four times as long as using it. */
 const validators = new WeakMap<object, Validator>()
 const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
   const known = validators.get(schema)
   const validator = known ?? Schema.validateEither(schema, { errors: "all" })
   if (known === undefined) validators.set(schema, validator)
-  return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // made from this very schema
+  return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // the cached validator was made from this schema
 }
 
 const refuse = (

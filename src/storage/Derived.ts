@@ -191,11 +191,11 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
     return service
   })
 
-/** The tenant as a key. */
+/** Validates a tenant and returns it in NFC, the form that is used as a key. */
 const named = (op: string, tenant: string) =>
   Effect.map(check(op, Tenancy, { tenant }), ({ tenant }) => tenant.normalize("NFC"))
 
-/** What outlives the process, or is written by several, is signed by all of them alike. */
+/** Makes the error of a durable or shared store without a secret: every process has to sign its rows with the same one. */
 const secretless = (name: string) =>
   invalid("make", `${name}: a durable or shared store needs a \`secret\`, the same each time it is made`)
 

@@ -22,7 +22,7 @@ export interface Embedding {
   readonly of: (texts: Iterable<string>, purpose: Embedder.Purpose) => Effect.Effect<Vectors, MemoryError.MemoryError>
   /** To search by; `unsupported` where not active. */
   readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
-  /** Makes the vectors of these records that `known` has not, and keeps all of them for the tenant. How many were made. */
+  /** Stores the vectors of these records for the tenant, making those that `known` lacks. Returns how many it made. */
   readonly keep: (
     tenant: string,
     records: ReadonlyArray<MemoryRecord>,

@@ -127,17 +127,18 @@ export interface Service {
   /** Those that hold anything; for the library's own workers. */
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Erases what is expired, tombstones and revisions beyond those kept; how many. Run when the layer is built, and then as
-   * `maintain` says.
+   * Erases expired records, tombstones and revisions beyond those kept; returns how many it erased. Runs when the layer is
+   * built, and then as `maintain` says.
    */
   readonly compact: Effect.Effect<number, MemoryError>
-  /** What periodic work waits for: `maintain`, `Retirement.layer`. */
+  /** Signals that periodic work waits for: `maintain`, `Retirement.layer`. */
   readonly activity: Activity.Activity
   readonly vectors: Option.Option<Vectors>
   /**
-   * Signs a text with the secret of this store: HMAC-SHA-256, hex. Equal purpose and text give an equal signature as long
-   * as the secret lives: the vault's with the folder, a store's in memory with the process. A signature made for one
-   * `purpose` is none for another. For the library's own use: never sign what a model or a user may choose and read back.
+   * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. Equal purpose and text give an equal signature
+   * as long as the secret lives: a vault's as long as its folder, that of a store in memory as long as the process. A
+   * signature for one `purpose` is not valid for another. For the library's own use: never sign a text that a model or a
+   * user can choose if it can also read the signature.
    */
   readonly sign: (purpose: string, text: string) => Effect.Effect<string, MemoryError>
   readonly ingest: Option.Option<Ingest>
@@ -187,18 +188,18 @@ export interface Primitives {
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>)
     | undefined
-  /** Run before each call, so that a backend that has rested can catch up. Default: nothing. */
+  /** Runs before each call, so that a backend that stopped polling can catch up. Default: nothing. */
   readonly ready?: Effect.Effect<void> | undefined
   /**
-   * Edits from outside that the viewer may hear of, and for `System` what could not be read; our own writes are added.
-   * `changeFeed` makes one of events, and buffers for each viewer what it may see alone.
+   * Streams edits from outside this store that the viewer may see, and to `System` also places that could not be read. The
+   * store adds its own writes. `changeFeed` makes such streams; it buffers for each viewer only the changes that it sees.
    */
   readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError>) | undefined
   /** Default: no vectors. `vectorsInMemory()` keeps them in this process. */
   readonly sidecar?: Sidecar | undefined
   /**
-   * What `sign` signs with: at least 256 random bits, kept where the rows are. `make` refuses a durable or shared store
-   * without one. Default: drawn from `SecureRandom` when the store is made, so it is gone with the process.
+   * Key of `sign`: at least 256 random bits, kept where the rows are. `make` refuses a durable or shared store without one.
+   * Default: drawn from `SecureRandom` when the store is made, so it ends with the process.
    */
   readonly secret?: string | undefined
   /** Default: in this process. */
@@ -210,7 +211,7 @@ export interface Primitives {
 export type { Linked, Neighbours } from "./Links.ts"
 export type { Sidecar, Unembedded, Vectors } from "./Vectors.ts"
 export { vectorsInMemory }
-/** Makes a feed of changes: publish events to it, and give `outside` its `of`. */
+/** Makes a feed of changes: publish events to it, and pass its `of` as `outside`. */
 export { make as changeFeed } from "./Changes.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
@@ -221,9 +222,9 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
   Derived.make(name, primitives)
 
 /**
- * Compacts the store until the scope closes: an hour after it was used since the last time, or when a record has expired, at
- * most once an hour. So a long sleep of the machine is followed by one compaction, and a store at rest has none. A failure is logged,
- * and the next hour tries again.
+ * Compacts the store until the scope closes, at most once an hour: whenever it was used since the last compaction, or a
+ * record has expired. So a long sleep of the machine is followed by one compaction, and an unused store has none. A failure
+ * is logged, and the next hour tries again.
  */
 export const maintain = (
   store: Pick<Service, "name" | "compact" | "activity">

@@ -1,19 +1,22 @@
 /**
- * Source of new ids: each is above the last one of its tenant, whichever store asks.
+ * Source of new ids: each is greater than the last one of its tenant, even if another store asked for that one.
  *
- * Tenants share no sequence. Within one millisecond a tenant's ids follow each other, from a random start of its own, so the
- * gap of two ids does not count what other tenants wrote in between.
+ * Tenants share no sequence. The ids of a tenant in one millisecond follow each other from a random start, so the gap
+ * between two ids does not reveal how much other tenants wrote in between.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as MemoryId from "../domain/MemoryId.ts"
 
 export interface Service {
-  /** Mints an id above every earlier one of the tenant. */
+  /** Mints an id that is greater than every earlier one of the tenant. */
   readonly next: (tenant: string) => Effect.Effect<MemoryId.MemoryId>
 }
 
-/** Tenants whose last id is remembered. A tenant beyond them begins above all that were dropped, should the clock go back. */
+/**
+ * Number of tenants whose last id is remembered, the most recent ones. Any other tenant starts above every dropped id, in
+ * case the clock goes back.
+ */
 const capacity = 10_000
 
 export const make: Effect.Effect<Service> = Effect.map(Effect.makeSemaphore(1), (minting) => {
@@ -25,7 +28,7 @@ export const make: Effect.Effect<Service> = Effect.map(Effect.makeSemaphore(1), 
     for (const [idle, last] of lasts) {
       if (lasts.size <= capacity) break
       lasts.delete(idle)
-      const end = MemoryId.make(last.slice(0, 10) + "Z".repeat(16)) // of its millisecond
+      const end = MemoryId.make(last.slice(0, 10) + "Z".repeat(16)) // the greatest id of its millisecond
       if (dropped === undefined || end > dropped) dropped = end
     }
   }
@@ -38,7 +41,7 @@ export const make: Effect.Effect<Service> = Effect.map(Effect.makeSemaphore(1), 
   }
 })
 
-/** What stores that are built together share, so that their ids have one order per tenant. Default: each has its own. */
+/** The source of ids that stores built together share, so that their ids have one order per tenant. Default: none shared. */
 export class Shared extends Context.Reference<Shared>()("@memory/Minting", {
   defaultValue: (): Service | undefined => undefined
 }) {}

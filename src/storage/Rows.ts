@@ -34,7 +34,7 @@ export interface Rows {
     tenant: string,
     ids: ReadonlyArray<MemoryId.MemoryId>
   ) => Io<ReadonlyMap<MemoryId.MemoryId, Stored>>
-  /** The tenant's, expired ones included. */
+  /** Returns every record of the tenant, expired ones included. */
   readonly records: (tenant: string) => Io<ReadonlyArray<MemoryRecord>>
   /** Newest first, of a row that is there. */
   readonly revisions: (
@@ -51,7 +51,7 @@ export interface Rows {
   ) => Io<ReadonlyArray<Applied>>
   /** Erases what is due, and the vectors of texts that are gone once they are most; how many rows. */
   readonly compact: Io<number>
-  /** When the first record expires that the last compaction left, epoch ms; `Infinity` where none does. */
+  /** Earliest expiry among the records that the last compaction left, in epoch milliseconds; `Infinity` if none expires. */
   readonly nextExpiry: () => number
 }
 
@@ -129,7 +129,10 @@ export const make = (options: {
             (records) => size > 2 * records.length || size > 2 * new Set(records.map(hashOf)).size
           )
       })
-    /** What was erased leaves no vector; to be asked by a writer. Another record may have the same text, so all of the tenant's are looked at. */
+    /**
+     * Erases the vectors of texts that no record of the tenant has any more. Cost: all records of the tenant, since another
+     * one may have an erased text. Runs within `exclusive`.
+     */
     const sweep = (tenant: string) =>
       Effect.suspend(() => {
         const { sidecar } = primitives
@@ -137,7 +140,7 @@ export const make = (options: {
         return current(tenant).pipe(
           Effect.flatMap((records) => sidecar.retain(tenant, new Set(records.map(hashOf)))),
           Effect.tap(() => Effect.sync(() => unswept.delete(tenant))),
-          Effect.catchAll((error) => Effect.logWarning("vectors of what was erased are still there", error))
+          Effect.catchAll((error) => Effect.logWarning("vectors of erased texts could not be removed", error))
         )
       })
 
@@ -166,7 +169,7 @@ export const make = (options: {
       tenant: string,
       writes: ReadonlyArray<Write>,
       events: ReadonlyArray<Changes.Event>,
-      /** Whether a text was erased that may have a vector. */
+      /** Whether an erased text may have left a vector. */
       litters = writes.some(({ next }) => next === undefined)
     ) =>
       Effect.gen(function*() {
@@ -251,7 +254,7 @@ export const make = (options: {
         })
       })
 
-    /** What is to be erased, and when there will be more. */
+    /** Finds the rows to erase now, and the time at which the next one is due. */
     const due = (tenant: string) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => {
         const writes: Array<Write> = []

@@ -19,7 +19,7 @@ export const make = (
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
 ): Pick<Service, "touch" | "uses"> => {
   const table = new Map<string, Uses>()
-  // with the scope: an id that is free again may be somebody else's next, who must not learn how often it was used
+  // includes the scope: an erased record's id may be used in another scope, whose viewers must not see the old count
   const keyOf = (viewer: Viewer.Any, { id, scope }: MemoryRecord) =>
     `${Viewer.tenantOf(viewer)}/${id}/${scopeKey(scope)}`
 

@@ -15,26 +15,26 @@ export interface Unembedded {
 }
 
 /**
- * Vectors are kept by tenant, model and hash of the text: what one tenant embedded neither serves another nor tells it
- * anything, and each tenant's first vector of a model decides that model's dimensions for this tenant alone.
+ * The vectors of a store, by tenant, model and hash of the text. The vectors of one tenant neither serve another tenant nor
+ * reveal anything to it. A tenant's first vector of a model fixes the model's dimensions for this tenant only.
  */
 export interface Vectors {
-  /** The tenant's texts that have no vector yet, live or closed, each once. Default limit: all. */
+  /** Returns the texts of the tenant's live and closed records that have no vector yet, each once. Default limit: all. */
   readonly pending: (
     tenant: string,
     model: string,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
   /**
-   * All or none: `invalid_draft` where one is not finite or has other dimensions than the tenant's first of this model. A
-   * hash that has a vector keeps it. The name of a model has 1 to 500 characters.
+   * Adds vectors, all or none. Fails with `invalid_draft` if one is not finite, or has other dimensions than the tenant's
+   * first vector of this model. A hash that has a vector keeps it. A model's name has 1 to 500 characters.
    */
   readonly attach: (
     tenant: string,
     model: string,
     vectors: Iterable<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
-  /** Copies, in the order asked for; `None` where the tenant has none of this model. */
+  /** Returns copies of the vectors, in the order of `hashes`; `None` for a hash without a vector of this tenant and model. */
   readonly read: (
     tenant: string,
     model: string,
@@ -44,7 +44,7 @@ export interface Vectors {
 
 /** Where a backend keeps its vectors: in memory, for its indexes, and wherever else they outlive the process. */
 export interface Sidecar {
-  /** The tenant's vectors, as the indexes look them up. Costs nothing for a tenant that has none. */
+  /** Returns the tenant's vectors, as indexes look them up. Takes no memory for a tenant without vectors. */
   readonly embeddings: (tenant: string) => Embeddings
   /** Brings in what came by this model since it was last asked for: at first everything. */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
@@ -54,7 +54,7 @@ export interface Sidecar {
     model: string,
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
-  /** Erases every other vector of the tenant, of every model; how many. Within `exclusive`. */
+  /** Erases all vectors of the tenant except those of `hashes`, in every model; returns how many. Runs within `exclusive`. */
   readonly retain: (tenant: string, hashes: ReadonlySet<string>) => Effect.Effect<number, MemoryError>
 }
 
@@ -70,7 +70,7 @@ export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Sideca
   retain: (tenant, hashes) => Effect.sync(() => all.of(tenant).retain((hash) => hashes.has(hash)))
 })
 
-/** `records`: those of the tenant that are live or closed. */
+/** Makes the vectors of a store. `records` returns the tenant's live and closed records. */
 export const make = (
   { append, embeddings, follow }: Sidecar,
   records: (tenant: string) => Effect.Effect<Iterable<MemoryRecord>, MemoryError>

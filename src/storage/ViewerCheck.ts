@@ -1,6 +1,6 @@
 /**
- * Answers every call that is made for no `Viewer` with `invalid_scope`, before anything looks at it: a plain object of the
- * same fields, `undefined`, a decoded JSON. Without this such a call would die, or see what its missing ids do not forbid.
+ * Refuses every call whose viewer is not a `Viewer` with `invalid_scope`, before anything reads it: `undefined`, decoded
+ * JSON, a plain object of the same fields. Otherwise such a call would die, or see records that its missing ids leave open.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -9,16 +9,16 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { Service } from "./MemoryStore.ts"
 
-/** `invalid_scope`, for a value that is no viewer. */
+/** Makes the `invalid_scope` error of a call whose viewer is not a `Viewer`. */
 export const notViewer = (op: string): MemoryError.MemoryError =>
   MemoryError.make("invalid_scope", { op, message: "expected a Viewer: make one with Viewer.make or Viewer.decode" })
 
 type Call = (viewer: Viewer.Any, ...rest: Array<never>) => Effect.Effect<unknown, MemoryError.MemoryError>
 
 const checked = <F extends Call>(op: string, call: F): F =>
-  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : notViewer(op)) as F // the same arguments and errors
+  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : notViewer(op)) as F // arguments and errors are those of `call`
 
-/** The same store, which lets no call pass that is made for no viewer. */
+/** Wraps a store so that each operation checks its viewer first. `tools` returns none for a value that is not a viewer. */
 export const make = (store: Service): Service => ({
   ...store,
   apply: checked("apply", store.apply),

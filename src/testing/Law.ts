@@ -19,8 +19,7 @@ export interface Law {
 }
 
 /**
- * The number of random courses of events that a property tries. Default: 40, and 6 on a durable store, which takes its
- * time.
+ * The number of random courses of events that a property tries. Default: 40, and 6 on a durable store, which is slower.
  */
 export class Courses extends Context.Reference<Courses>()("@memory/testing/Courses", {
   defaultValue: (): number | undefined => undefined

@@ -239,7 +239,7 @@ export const make = ({ history, kinds }: Options): Model => {
   }
 }
 
-/** Uses belong to the scope: whoever has the id next starts at none. */
+/** Returns the key of a record's uses. It includes the scope, so that a record of another scope under the id starts at 0. */
 const useOf = ({ tenant }: Viewer.Any, { id, scope }: MemoryRecord): string => JSON.stringify([tenant, id, scope])
 
 const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: number): MemoryRecord => {
@@ -272,7 +272,7 @@ const sees = (viewer: Viewer.Any, scope: MemoryScope): boolean => {
   return fields.every((field) => asked(field) === undefined || asked(field) === asker(field))
 }
 
-/** A user's word in a scope without a user is worth 2 at best, but for instructions. */
+/** Returns the trust of a write: a user's record in a scope without a user has trust 2 at best, instructions excepted. */
 const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 0 | 1 | 2 | 3): typeof trust =>
   origin === "instructions" || isSystem(viewer) || viewer.userId === undefined ||
     (scope !== "global" && scope.userId !== undefined)

@@ -205,7 +205,7 @@ describe("MemoryToolkit.layerInjected", () => {
   const prefix = (prompt: Prompt.Prompt) => JSON.stringify(prompt.content).split(/,\{[^{}]*\\n\\n<memory>/)[0]!
   const generate = (prompt: Prompt.RawInput) => LanguageModel.generateText({ prompt })
 
-  /** A model that is injected for the caller's viewer: Ada, who likes green tea, unless `layer` says otherwise. */
+  /** Makes a model with injected memory. Its viewer is the caller's or, by default, Ada, who likes green tea. */
   const injected = (
     { asked, model }: ReturnType<typeof scripted>,
     memory: Layer.Layer<MemoryService.MemoryService, never, never> = MemoryService.layerTest(),
@@ -393,7 +393,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("a stream is for the viewer of whoever runs it, not of whoever made it or built the layer", () =>
+  it.effect("a stream has the memory of the viewer that runs it, not of the one that made it or built the layer", () =>
     injected(
       scripted([text("a")], [text("b")], [text("c")]),
       undefined,
@@ -412,7 +412,7 @@ describe("MemoryToolkit.layerInjected", () => {
       })
     ))
 
-  it.effect("layerInjectedFor is for its viewer where the call names none, and else for the call's", () =>
+  it.effect("layerInjectedFor uses its own viewer for a call that names none, and otherwise the call's", () =>
     injected(scripted([text("a")], [text("b")]))((asked) =>
       Effect.gen(function*() {
         const { tags } = yield* heard(generate("Which tea?"))

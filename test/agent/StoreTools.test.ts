@@ -88,7 +88,7 @@ describe("MemoryTools.makeStores", () => {
       assert.deepStrictEqual(bodies(yield* search(ada, "likes", { stores: ["notes"] })), ["Likes tea."])
     }).pipe(Effect.provide(world())))
 
-  it.effect("a turn of one has one add_memory that wrote anything, also where a store refuses each entry", () =>
+  it.effect("with a limit of one, concurrent add_memory calls of a turn write once, even if a store refuses each entry", () =>
     Effect.gen(function*() {
       const { search } = yield* manager
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
@@ -107,7 +107,7 @@ describe("MemoryTools.makeStores", () => {
       stores: { notes: { layer: memory, writable: true }, strict: { layer: writing(refused), writable: true } }
     }))))
 
-  it.effect("an add_memory that every store refuses is given back: it wrote nothing", () =>
+  it.effect("an add_memory that every store refuses does not count against the write limit", () =>
     Effect.gen(function*() {
       const add = called(yield* MemoryTools.makeStores(ada, { add: true }), "add_memory")
       for (let n = 0; n < 3; n++) {

@@ -39,7 +39,7 @@ const broken = (file: string, content: string): string => {
 }
 
 describe("npm run eval", () => {
-  it("measures what was worked out by hand: by conversation, by grade, without what nobody can find", async () => {
+  it("prints the measures worked out by hand: by conversation, by grade, without queries that have no answer", async () => {
     const { code, output } = await evaluate(collection, "--exclude-category", "5", "--json")
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(result(output), expected)
@@ -59,7 +59,7 @@ describe("npm run eval", () => {
     assert.deepStrictEqual(result(output), expected)
   })
 
-  it("hybrid finds by vector what shares no word with the question", async () => {
+  it("hybrid finds by vector a document that shares no word with the question", async () => {
     const folder = elsewhere()
     writeFileSync(
       join(folder, "docs.jsonl"),
@@ -97,7 +97,7 @@ describe("npm run eval", () => {
     assert.notMatch(output, /^ +at /m)
   })
 
-  it("--help says how", async () => {
+  it("--help prints the usage", async () => {
     const { code, output } = await evaluate("--help")
     assert.strictEqual(code, 0)
     assert.include(output, "npm run eval -- DIR")

@@ -54,7 +54,7 @@ const problems = compile(path, {
 describe("examples", () => {
   it("compile, and code that forgets for whom it acts does not", () => assert.deepStrictEqual(problems, []))
 
-  it("a: what was put is found, with a score, and found again by the next process", async () => {
+  it("a: a record is found, with a score, and found again by the next process", async () => {
     const cwd = elsewhere()
     const first = await run(join(path, "a-first.js"), cwd)
     assert.deepStrictEqual(first, { code: 0, output: "1.00 Drinks tea, never coffee.\n" })
@@ -92,7 +92,7 @@ describe("examples", () => {
     assert.include(block, "Ada moved to Lisbon")
   })
 
-  it("f: three users ask at once, nothing waits on, and an idle trigger of ten minutes holds nobody", async () => {
+  it("f: three users ask at once, no message is left waiting, and an idle trigger of ten minutes delays no exit", async () => {
     const cwd = elsewhere()
     const asked = "2 tools, 0 left out\nWhat did I plan for Friday?\n\n\n"
     for (let again = 0; again < 2; again++) {
@@ -128,11 +128,11 @@ describe("examples", () => {
     )
   })
 
-  it("i: a kind of one's own is stored, queried by its data and changed", async () => {
+  it("i: a custom kind is stored, queried by its data and changed", async () => {
     assert.deepStrictEqual(await run(join(path, "i-own-kind.js"), elsewhere()), { code: 0, output: "4\n5\n" })
   })
 
-  it("j: what one customer's conversation writes no other customer sees, and a missing id opens nothing", async () => {
+  it("j: no customer sees the records of another one's conversation, and a missing id is refused", async () => {
     const { code, output } = await run(join(path, "j-customers.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), [

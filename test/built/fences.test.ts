@@ -72,11 +72,14 @@ describe("fences", () => {
     assert.deepStrictEqual(problems, [])
   })
 
-  it.each(fences.filter(({ isTest }) => !isTest))("$title runs, and says the truth", async ({ name }) => {
-    if (ran.has(compiled(name))) return
-    const { code, output } = await run(compiled(name), elsewhere()) // by itself: what did not run together says why
-    assert.strictEqual(code, 0, output)
-  })
+  it.each(fences.filter(({ isTest }) => !isTest))(
+    "$title runs, and its asserted results are true",
+    async ({ name }) => {
+      if (ran.has(compiled(name))) return
+      const { code, output } = await run(compiled(name), elsewhere()) // a separate process, whose output explains a failure
+      assert.strictEqual(code, 0, output)
+    }
+  )
 
   it("what is asserted can fail", () => {
     assert.strictEqual(asserted("const a = 1\n\na + 1 // => 3\n"), "const a = 1\n\nfence.deepStrictEqual(a + 1, 3)")

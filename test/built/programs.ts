@@ -42,7 +42,7 @@ export interface Ran {
   readonly output: string
 }
 
-/** Runs a program in a process of its own. Not synchronously: a worker that answers nobody for a minute fails its run. */
+/** Runs a program in its own process, asynchronously: a worker that does not answer vitest for a minute fails the run. */
 export const run = async (program: string, cwd: string, ...args: ReadonlyArray<string>): Promise<Ran> => {
   const child = spawn(process.execPath, [program, ...args], {
     cwd,

@@ -10,7 +10,7 @@ const text = (file: string) => readFileSync(join(root, file), "utf8")
 const readme = text("README.md")
 const { devDependencies, peerDependencies, scripts } = JSON.parse(text("package.json"))
 
-/** What `.ci/run` reads out of the README and does. */
+/** The parts of the README that `.ci/run` reads and executes. */
 const said = (...args: ReadonlyArray<string>) =>
   execFileSync(process.execPath, [join(root, ".ci/readme.mjs"), ...args], { encoding: "utf8" }).trimEnd()
 const installed = said("install").split("\n").flatMap((line) =>

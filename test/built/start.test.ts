@@ -38,7 +38,7 @@ describe("npm start", () => {
     assert.notInclude(output, "\u001b[") // no person looks on
   })
 
-  it("again and again: says what was there already, and adds nothing", async () => {
+  it("run again, it names the memories that exist already and adds none", async () => {
     const records = () =>
       readdirSync(join(place, ".memory"), { recursive: true, encoding: "utf8" }).filter((file) => file.endsWith(".md"))
         .filter((file) => !file.startsWith(".")).sort()
@@ -66,7 +66,7 @@ describe("npm start", () => {
     assert.match(output, /resumed after turn 4/)
   })
 
-  it("says so where there is no such folder", async () => {
+  it("reports a folder that does not exist", async () => {
     const { code, output } = await start(join(place, "nowhere"))
     assert.strictEqual(code, 1)
     assert.match(output, /there is no folder .*nowhere/)

@@ -23,7 +23,7 @@ execFileSync("tar", ["-xzf", join(path, packed.filename), "-C", installed, "--st
 const files: ReadonlyArray<string> = packed.files.map((file: { readonly path: string }) => file.path)
 const manifest = JSON.parse(readFileSync(join(installed, "package.json"), "utf8"))
 const text = (file: string) => readFileSync(join(installed, file), "utf8")
-const pages = files.filter((file) => file.endsWith(".md") && file !== "CHANGELOG.md").toSorted() // which tells of files that are gone
+const pages = files.filter((file) => file.endsWith(".md") && file !== "CHANGELOG.md").toSorted() // the change log names files that no longer exist
 const unfenced = (page: string) => text(page).replace(/^```[^]*?^```$/gm, "")
 /** The fragments by which the headings of a page are linked to. */
 const headingsOf = (page: string) =>
@@ -92,7 +92,7 @@ describe("the tarball", () => {
     }
   })
 
-  it("type-checks what uses it, to the last declaration, and runs", async () => {
+  it("type-checks in a program that uses it, declarations included, and runs", async () => {
     // the errors that h-viewer expects are there only where every type resolves
     assert.deepStrictEqual(
       compile(path, {
@@ -108,7 +108,7 @@ describe("the tarball", () => {
     })
   })
 
-  it("brings its word vectors, and its models and tools come by a subpath", async () => {
+  it("includes its word vectors, and exports models and tools under a subpath", async () => {
     const program = `import { EmbeddingModel, LanguageModel } from "@effect/ai"
 import { NodeContext } from "@effect/platform-node"
 import { Console, Effect, Layer, Stream } from "effect"

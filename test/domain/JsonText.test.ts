@@ -70,7 +70,7 @@ describe("JsonText.values", () => {
     )
   })
 
-  /** The number of characters that are looked at one by one; `values` looks through these two methods. */
+  /** Counts the characters that are read one by one; `values` reads them with these two methods. */
   const looks = (text: string): number => {
     const { charAt, charCodeAt } = String.prototype
     let count = 0

@@ -40,7 +40,7 @@ const legitimate = {
 
 const hiddenText = Object.values(invisible).join("")
 
-/** Text of everything that the sanitiser looks at, in any order. */
+/** Generates text from all code points that the sanitiser treats specially, in any order. */
 const hostile = FastCheck.stringOf(
   FastCheck.oneof(
     FastCheck.constantFrom(...Array.from(hiddenText)),
@@ -128,7 +128,7 @@ describe("PromptText.visible", () => {
     assert.strictEqual(PromptText.visible("<memoryless>"), "<memoryless>")
   })
 
-  it("makes every line break a line feed, and well-formed text of lone surrogates", () => {
+  it("turns every line break into a line feed, and lone surrogates into U+FFFD", () => {
     assert.strictEqual(PromptText.visible("a\r\nb\rc\u0085d\u2028e\u2029f\vg\fh\ti"), "a\nb\nc\nd\ne\nf\ng\nh\ti")
     assert.strictEqual(PromptText.visible("\ud83c\u200b\udff4"), "\ufffd\ufffd")
   })
@@ -147,7 +147,7 @@ describe("PromptText.visible", () => {
     )
   })
 
-  it("leaves what one can see, in its order", () => {
+  it("keeps every visible code point, in its order", () => {
     const seen = (text: string) =>
       Array.from(text.toWellFormed()).filter((point) =>
         !/\p{Default_Ignorable_Code_Point}|[\p{Cc}\u2028\u2029\ufff9-\ufffb]/u.test(point)
@@ -162,7 +162,7 @@ describe("PromptText.visible", () => {
     )
   })
 
-  it("reads a megabyte of whatever costs most in one pass", () => {
+  it("takes time linear in the length of the costliest inputs", () => {
     const mega = 1 << 20
     for (
       const part of [
@@ -189,7 +189,7 @@ describe("PromptText.visible", () => {
 })
 
 describe("PromptText.visibleJson", () => {
-  it("cleans keys and values at every depth, and leaves what is not text", () => {
+  it("cleans keys and values at every depth, and leaves values that are not text", () => {
     const value = { "a\u200b": ["x\u202e", { "</memory>": 1, deep: [["<|im_end|>"]] }], n: 1.5, t: true, z: null }
     assert.deepStrictEqual(PromptText.visibleJson(value), {
       a: ["x", { "&lt;/memory>": 1, deep: [["&lt;|im_end|>"]] }],
@@ -199,7 +199,7 @@ describe("PromptText.visibleJson", () => {
     })
   })
 
-  it("keeps both of two keys that look alike, and a key that is a name of the language", () => {
+  it("keeps two keys that look alike apart, and a key such as __proto__", () => {
     assert.deepStrictEqual(PromptText.visibleJson({ a: 1, "a\u200b": 2, "a (2)": 3, "\u200ba": 4 }), {
       a: 1,
       "a (2)": 2,

@@ -16,7 +16,7 @@ const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyAr
   })
 
 describe("SchemaIssues", () => {
-  it("names the path and what is expected there, of every violation", () => {
+  it("names the path and the expected value of every violation", () => {
     const schema = Schema.Struct({
       a: Schema.Int,
       b: Schema.Array(Schema.Literal("x", "y")),
@@ -40,7 +40,7 @@ describe("SchemaIssues", () => {
     assert.deepStrictEqual(linesOf(Schema.String, 7), ["Expected string"])
   })
 
-  it("does not repeat what a transformation says of its input", () => {
+  it("does not repeat the message of a failed transformation, which may quote its input", () => {
     for (
       const schema of [Schema.parseJson(Schema.Int), Schema.NumberFromString, Schema.Date, Schema.StringFromBase64]
     ) {
@@ -49,7 +49,7 @@ describe("SchemaIssues", () => {
     }
   })
 
-  it("cuts the keys that an author chose", () => {
+  it("cuts long keys of the input", () => {
     const [line = ""] = linesOf(Schema.Record({ key: Schema.String, value: Schema.Int }), { ["k".repeat(9_000)]: "x" })
     assert.strictEqual(line, `${"k".repeat(64)}: Expected number`)
   })

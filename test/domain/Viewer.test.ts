@@ -51,7 +51,7 @@ describe("Viewer", () => {
       assert.deepInclude(yield* Viewer.decode({}), { tenant: "default", reach: "exact" })
     }))
 
-  it("gives a whole tenant only where everyone is asked for, and by its name", () => {
+  it("sees a whole tenant only if made by everyone, with the tenant's name", () => {
     assert.isTrue(Viewer.sees(Viewer.everyone(), { userId: "ada" }))
     assert.isTrue(Viewer.sees(Viewer.everyone("acme"), MemoryScope.Global))
     assert.isFalse(Viewer.sees(Viewer.everyone(), MemoryScope.Internal))
@@ -72,7 +72,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("is told from a plain object of the same fields", () => {
+  it("is distinguished from a plain object of the same fields", () => {
     const viewer = Viewer.make({ userId: "ada" })
     assert.isTrue(Viewer.isAny(viewer))
     assert.isTrue(Viewer.isAny(Viewer.system()))
@@ -81,7 +81,7 @@ describe("Viewer", () => {
     }
   })
 
-  it("is about the user, else the agent where no session or actor is named, else exactly itself", () => {
+  it("speaks about its user, else its agent if it names no session or actor, else the scope of all its ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],
       [{ agentId: "pilot" }, { agentId: "pilot" }],

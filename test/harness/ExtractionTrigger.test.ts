@@ -118,7 +118,7 @@ describe("ExtractionTrigger", () => {
     Trigger.any(Trigger.idle("15 seconds"), Trigger.any(Trigger.sessionEnd, Trigger.idle("55 seconds")))
   ]
   for (const trigger of triggers) {
-    it.scoped(`the state of ${trigger.name} fires as often as its stream, whatever happens`, () =>
+    it.scoped(`the watch of ${trigger.name} fires exactly when its stream does`, () =>
       Effect.gen(function*() {
         const events = FastCheck.constantFrom<Trigger.Happening | number>(said, turnEnd, sessionEnd, 10, 30, 60)
         for (const happened of FastCheck.sample(FastCheck.array(events, { maxLength: 30 }), { numRuns: 10, seed: 5 })) {
@@ -143,7 +143,7 @@ describe("ExtractionTrigger", () => {
       }))
   }
 
-  it("any with a trigger that is a stream only is one itself", () => {
+  it("any has no watch if one of its triggers has none", () => {
     const own = Trigger.make("own", (happenings) => Stream.as(happenings, undefined))
     assert.isUndefined(Trigger.any(Trigger.sessionEnd, own).watch)
   })

@@ -104,7 +104,7 @@ describe("MemoryService.guard", () => {
       assert.strictEqual(yield* reason(tool.call({ text: "x" })), "rate_limited")
     }).pipe(Effect.provide(MemoryService.layerTest())))
 
-  it.effect("what failed validation after it had written something is counted", () =>
+  it.effect("a call that failed validation after it had written something counts against the limit", () =>
     Effect.gen(function*() {
       const memory = yield* service
       const half = MemoryTool.make({

@@ -83,7 +83,7 @@ describe("MemoryEvents", () => {
       return Chunk.toReadonlyArray(yield* Fiber.join(fiber))
     }).pipe(Effect.provide(MemoryEvents.layer(options)))
 
-  it.effect("no event carries a text that a publisher put there, and all else of it is told", () =>
+  it.effect("events lose the texts that a publisher put there, and keep everything else", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* published(), [
         { _tag: "memory_written", ...common, ...entry, outcome: "created" },
@@ -92,12 +92,12 @@ describe("MemoryEvents", () => {
       ])
     }))
 
-  it.effect("events carry their texts where the layer is asked for them", () =>
+  it.effect("events keep their texts if the layer has texts: true", () =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* published({ texts: true }), texts)
     }))
 
-  it.effect("events of earlier versions decode: with texts, and without what came later", () =>
+  it.effect("events of earlier versions decode: with texts, and without later fields", () =>
     Effect.gen(function*() {
       const Json = Schema.parseJson(MemoryEvents.MemoryEvent)
       for (const event of texts) {

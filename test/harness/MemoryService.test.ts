@@ -43,7 +43,7 @@ describe("MemoryService", () => {
       assert.deepStrictEqual((yield* memory.apply([put, update])).map(({ outcome }) => outcome), ["created", "updated"])
     }).pipe(run(ada)))
 
-  it.effect("every change and every recall is an event of ids and counts, at the clock's time; what fails is one too", () =>
+  it.effect("every change and recall, failed ones included, publishes an event of ids and counts at the clock's time", () =>
     Effect.gen(function*() {
       const memory = yield* service
       yield* TestClock.adjust("5 seconds")

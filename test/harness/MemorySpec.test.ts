@@ -52,7 +52,7 @@ describe("MemorySpec", () => {
     assert.strictEqual(MemorySpec.hashSpec({ memory: { ...defaults }, gone: undefined }), bare)
   })
 
-  it("keeps the hash of specs that were written before there was sharedWrites, which counts as a set", () => {
+  it("hashes a spec without sharedWrites as before that field existed, and sharedWrites as a set", () => {
     const hash = (memory: unknown) => MemorySpec.hashSpec({ memory })
     const old = hash(defaults)
     assert.strictEqual(hash(MemorySpec.make({ sharedWrites: [] })), old)

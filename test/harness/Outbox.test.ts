@@ -354,7 +354,7 @@ describe("when it reads", () => {
 })
 
 describe("what goes wrong", () => {
-  it.scoped("after ten failures in a row of a line only every third request of it is tried; its oldest batch comes first then", () =>
+  it.scoped("after ten failures of a line in a row, only every third request is tried, beginning with its oldest batch", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -468,7 +468,7 @@ describe("what goes wrong", () => {
       assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
     }).pipe(memory))
 
-  it.scoped("flush fails with how many lines failed and why, and with nothing that anyone said or failed of", () =>
+  it.scoped("flush fails with the number of failed lines per reason, and quotes neither messages nor errors", () =>
     Effect.gen(function*() {
       const { extract } = model((contents) =>
         contents.includes("well") ? Effect.void : contents.includes("mute") ? mute : down
@@ -487,7 +487,7 @@ describe("what goes wrong", () => {
       })
     }).pipe(memory))
 
-  it.scoped("a layer with options that cannot be meant is refused with every violation", () =>
+  it.scoped("a layer with invalid options fails with every violation", () =>
     Effect.gen(function*() {
       const { detail, reason } = yield* Effect.flip(opened(yield* theStore, model(), {
         trigger: ExtractionTrigger.interval(0),
@@ -606,7 +606,7 @@ describe("what goes wrong", () => {
     }).pipe(memory))
 })
 
-/** Opened as `opened` does; the end of the test's scope lets the time pass that its last flush takes. */
+/** Opens an outbox as `opened` does; when the test's scope ends, time passes until its last flush is done. */
 const hanging = (...args: Parameters<typeof opened>) =>
   Effect.gen(function*() {
     const scope = yield* Scope.make()
@@ -624,7 +624,7 @@ const hanging = (...args: Parameters<typeof opened>) =>
 describe("room", () => {
   const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
 
-  it.scoped("reads a line at its own limit at once, whatever the trigger says, and appends then", () =>
+  it.scoped("an append to a full line has it read at once, whatever the trigger says, and then succeeds", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { calls, extract } = model()
@@ -638,7 +638,7 @@ describe("room", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"])
     }).pipe(memory))
 
-  it.scoped("fails with rate_limited and the time of the next attempt where a full line cannot be read", () =>
+  it.scoped("an append to a full line that cannot be read fails with rate_limited and the time of the next attempt", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       let isDown = true
@@ -658,7 +658,7 @@ describe("room", () => {
       assert.deepStrictEqual(yield* remembered(store), ["a", "another line has room", "b"])
     }).pipe(memory))
 
-  it.scoped("fails with rate_limited after one turn where the reading of a full line hangs", () =>
+  it.scoped("an append to a full line whose reading hangs fails with rate_limited after one turn", () =>
     Effect.gen(function*() {
       const { extract } = model(() => Effect.never)
       const outbox = yield* hanging(yield* theStore, { extract }, { trigger: never, capacityPerLine: 1 })
@@ -671,7 +671,7 @@ describe("room", () => {
       assert.strictEqual((yield* outbox.status).waiting, 1)
     }).pipe(memory))
 
-  it.scoped("makes room in a full tenant by reading another of its lines, and leaves other tenants alone", () =>
+  it.scoped("an append to a full tenant has another of its lines read, and leaves other tenants alone", () =>
     Effect.gen(function*() {
       const store = yield* theStore
       const { calls, extract } = model()

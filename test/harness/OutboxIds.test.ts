@@ -1,4 +1,4 @@
-/** Ids of the outbox's rows: nobody can compute them, and rows under the ids of earlier versions are still read. */
+/** Ids of the outbox's rows: no viewer can compute them, and rows under the ids of earlier versions are still read. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -11,12 +11,12 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { stores } from "../stores.ts"
 import { ada, down, model, never, opened, refused, refusing, remembered, rows, users, writes } from "./Outboxes.ts"
 
-/** The ids that anybody could compute for the rows of Ada's session, as earlier versions did. */
+/** Computes the id of a row as earlier versions did, and as any viewer could. */
 const computed = (viewer: Viewer.Viewer, session: string, name: string) =>
   stableId(`outbox:${canonicalJson(["default", Viewer.scopeOf(viewer), viewer.reach, session])}:${name}`)
 const names = ["session", "0/0", "1/0", "2/0", "3/0", "plan/0"]
 
-/** The store as an earlier version wrote to it: ids follow from the line alone. */
+/** Makes a store with the ids of earlier versions, which follow from the line alone. */
 const earlier = (store: MemoryStore.Service): MemoryStore.Service => ({
   ...store,
   sign: (_, text) => Effect.succeed(text)
@@ -35,7 +35,7 @@ for (const name of ["memory", "markdown", "overlay on memory", "federated"] as c
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
       it.scoped(title, () => Effect.provide(check, stores[name]))
     const both = Effect.map(MemoryStore.MemoryStore, (store) => ({ store, old: earlier(store) }))
-    /** What an earlier version left: two messages, and a plan for them where one is asked for. */
+    /** Leaves two messages of an earlier version in the outbox, and a plan for them if `isPlanned`. */
     const left = (old: MemoryStore.Service, isPlanned = false) =>
       Effect.scoped(Effect.gen(function*() {
         const broken = refusing(old, (mutations) => writes(mutations) ? down : undefined)
@@ -46,7 +46,7 @@ for (const name of ["memory", "markdown", "overlay on memory", "federated"] as c
       }))
 
     law(
-      "cannot be computed from the line, and are others on another store",
+      "cannot be computed from the line, and differ between stores",
       Effect.gen(function*() {
         const { store } = yield* both
         yield* left(store, true)
@@ -62,7 +62,7 @@ for (const name of ["memory", "markdown", "overlay on memory", "federated"] as c
     )
 
     law(
-      "are not taken by a viewer who puts records under the ids of earlier versions",
+      "cannot be occupied by a viewer that puts records under the ids of earlier versions",
       Effect.gen(function*() {
         const { store } = yield* both
         const eve = Viewer.make({ userId: "eve" })

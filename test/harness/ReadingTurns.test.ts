@@ -4,10 +4,10 @@ import * as Fiber from "effect/Fiber"
 import * as TestClock from "effect/TestClock"
 import * as ReadingTurns from "../../src/harness/Outbox/ReadingTurns.ts"
 
-/** Until every fiber has gone as far as it can. */
+/** Waits until every fiber has gone as far as it can. */
 const settled = Effect.repeatN(Effect.yieldNow(), 300)
 
-/** Readings of some length by one scheduler; what began, in order, and what ended. */
+/** Makes a scheduler with readings of a given length, and records which began, in order, and which ended. */
 const world = (concurrency: number) => {
   const turns = ReadingTurns.make({ concurrency, turn: "10 seconds" })
   const began: Array<string> = []
@@ -50,7 +50,7 @@ describe("ReadingTurns", () => {
       assert.strictEqual(most(), 2)
     }))
 
-  it.effect("keeps to its number of readings, and lets another tenant read within a turn, however many hang", () =>
+  it.effect("never exceeds its concurrency, and serves another tenant within a turn, however many readings hang", () =>
     Effect.gen(function*() {
       const { ended, most, start } = world(4)
       yield* start("hanging", lines("h", 30), Infinity)
@@ -66,7 +66,7 @@ describe("ReadingTurns", () => {
       assert.strictEqual(most(), 4)
     }))
 
-  it.effect("ends readings that all take longer than a turn, each begun twice at most", () =>
+  it.effect("completes readings that all outlast their turn, starting each twice at most", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(4)
       yield* start("slow", lines("s", 20), 30)
@@ -85,7 +85,7 @@ describe("ReadingTurns", () => {
       assert.deepStrictEqual(ended.toSorted(), lines("s", 4))
     }))
 
-  it.effect("lets a reading that outlasts its turn go on while nobody waits for its reader", () =>
+  it.effect("lets a reading that outlasts its turn go on while no other waits for its reader", () =>
     Effect.gen(function*() {
       const { began, ended, start } = world(2)
       yield* start("a", lines("a", 2), 60)

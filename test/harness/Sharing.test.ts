@@ -41,7 +41,7 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
   MemoryService.layerTest({ spec: { ...free, ...spec }, script })
 
 describe("Sharing", () => {
-  it("opens to a model the scopes of its user, all scopes of a personal agent, and else those with every id", () => {
+  it("lets a model write its user's scopes, every scope of a personal agent, and otherwise those with every id", () => {
     const open = (viewer: Viewer.Any, shared?: Sharing.SharedWrites) =>
       scopes.filter((scope) => Sharing.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
@@ -99,7 +99,7 @@ describe("Sharing", () => {
       assert.lengthOf((yield* store.list(Viewer.make({ userId: "alice" }), { kinds: ["user"] })).items, 1)
     }).pipe(Effect.provide(layer())))
 
-  it.effect("shares what the spec says, at trust 2, and no system prompt of another user shows it", () =>
+  it.effect("opens the scopes in sharedWrites, at trust 2, which no other user's system prompt shows", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       const [remember] = yield* MemoryTools.make(alice)
@@ -112,7 +112,7 @@ describe("Sharing", () => {
       }
     }).pipe(Effect.provide(layer({ sharedWrites: ["agent", "global"] }))))
 
-  it.effect("leaves code of the harness free to write wherever the viewer sees", () =>
+  it.effect("lets harness code write every scope that the viewer sees", () =>
     Effect.gen(function*() {
       const memory = yield* MemoryService.MemoryService
       yield* memory.put({ scope: Global, kind: "semantic", body: "Open on Sundays" })
@@ -123,7 +123,7 @@ describe("Sharing", () => {
       )
     }).pipe(MemoryService.as(alice), Effect.provide(layer())))
 
-  it.effect("holds the pipeline to the same scopes, asking no model where one is closed", () =>
+  it.effect("holds the pipeline to the same scopes, and asks no model if the scope is closed", () =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
       const store = yield* MemoryStore.MemoryStore
@@ -145,7 +145,7 @@ describe("Sharing", () => {
       )
     )))
 
-  it.effect("extracts into the user, the agent of a visit-less viewer, or exactly the viewer; about: agent is opted into", () =>
+  it.effect("extracts into the user, else the agent if there is no session or actor, else all ids; about: agent must be set", () =>
     Effect.gen(function*() {
       const target = (viewer: Viewer.Viewer, config: Parameters<typeof targetOf>[0] = {}) =>
         Effect.map(targetOf(config, viewer), ({ scope }) => scope)

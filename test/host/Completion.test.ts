@@ -37,7 +37,7 @@ describe("Completion.object", () => {
       assert.include((yield* Effect.flip(facts)).message, "facts")
     }).pipe(Effect.provide(Completion.layerScripted(["I don't know.", { facts: [null] }]))))
 
-  it.effect("refuses an answer of more than 262,144 characters before it parses anything", () =>
+  it.effect("refuses an answer of more than 262,144 characters without parsing it", () =>
     Effect.gen(function*() {
       const error = yield* Effect.flip(facts)
       assert.deepInclude({ ...error }, { reason: "model" })

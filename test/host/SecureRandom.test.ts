@@ -4,7 +4,7 @@ import * as Random from "effect/Random"
 import * as SecureRandom from "../../src/host/SecureRandom.ts"
 
 describe("SecureRandom", () => {
-  it.effect("draws secrets that a seeded Random does not decide", () =>
+  it.effect("draws secrets that do not follow from a seeded Random", () =>
     Effect.gen(function*() {
       const draw = SecureRandom.secret.pipe(Effect.withRandom(Random.make("seed")))
       const [first, second] = [yield* draw, yield* draw]

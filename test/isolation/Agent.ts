@@ -1,6 +1,6 @@
 /**
- * What an agent's harness asks, as data: tools, the memory index, the context of a turn, extraction, automatic memory. The
- * language model answers from its prompt alone, so whatever the prompt is told of foreign records shows in the answer.
+ * The calls of an agent's harness as plain data: tools, the memory index, the context of a turn, extraction, automatic
+ * memory. The language model answers from its prompt alone, so a foreign record that reaches a prompt changes an answer.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -47,7 +47,7 @@ export type Call =
   | { readonly ask: "turn"; readonly texts: ReadonlyArray<string>; readonly isRead: boolean }
 
 export interface Agent {
-  /** An answer with the prompts that the model was given for it. */
+  /** Runs a call and returns its answer, together with the prompts that the model was given for it. */
   readonly ask: (
     viewer: Viewer.Viewer,
     call: Call,
@@ -56,7 +56,7 @@ export interface Agent {
   readonly events: MemoryService.Service["events"]
 }
 
-/** How calls are filled in. */
+/** Supplies the arguments of random calls. */
 export interface Author {
   readonly scope: () => MemoryScope
   readonly name: () => Name
@@ -152,7 +152,7 @@ export const make = (dice: Dice, { isForeign, name, scope, text }: Author): Call
   }
 }
 
-/** The scopes that a call of this viewer could write to. */
+/** Returns the scopes that a call of this viewer could write to. */
 export const targets = (viewer: Viewer.Viewer, call: Call): ReadonlyArray<MemoryScope> => {
   const { agentId, runId, sessionId, userId } = viewer
   const of = (...wanted: ReadonlyArray<Readonly<Record<string, string | undefined>>>) =>
@@ -188,13 +188,13 @@ export const targets = (viewer: Viewer.Viewer, call: Call): ReadonlyArray<Memory
   }
 }
 
-/** Adds each line that a user said, or changes the first memory it is shown, as the prompt's hash decides. */
+/** Answers a prompt: adds each line that a user said, or changes the first memory shown, as the prompt's hash decides. */
 const model = ({ system, user }: Completion.Prompt): unknown => {
   if (system.includes("\"facts\"")) {
     return { facts: Array.from(user.matchAll(/^user: (.*)$/gm), ([, text]) => text) }
   }
   const last = user.split("\n").findLast((line) => line.startsWith("[")) ?? "[]" // the facts come last in the prompt
-  const facts = JSON.parse(last) as ReadonlyArray<string> // as the prompt is built
+  const facts = JSON.parse(last) as ReadonlyArray<string> // the prompt ends with a JSON array of the facts
   const events = ["ADD", "ADD", "UPDATE", "DELETE", "NOOP"] as const
   return {
     memory: facts.map((text, n) => {
@@ -204,7 +204,7 @@ const model = ({ system, user }: Completion.Prompt): unknown => {
   }
 }
 
-/** A service, a manager and tools over a store; with vectors where the world has them. */
+/** Makes a service, a manager and tools over a store, with vectors if the world has them. */
 export const over = (store: MemoryStore.Service, vectors: boolean) =>
   Effect.gen(function*() {
     const prompts: Array<string> = []
@@ -248,7 +248,7 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
             const tools = yield* toolsOf(viewer)
             const tool = tools.find(({ name }) => name === call.tool)
             const input = call.id === undefined ? call.input : { ...call.input, id: id(call.id) }
-            // an agent is told text and data, and on failure a reason and a message
+            // an agent receives text and data, or on failure a reason and a message
             return tool === undefined ? "there is no such tool" : yield* Effect.merge(tool.call(input))
           }
           case "index":
@@ -261,7 +261,7 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
           case "plan": {
             const receipt = yield* memory[call.ask](messages(call.texts), { scope: call.scope, infer: call.infer })
             if (call.ask === "remember") receipts.set(JSON.stringify(viewer), receipt)
-            // a seal is made with the secret of one store: it may be among the fields, and is no answer about records
+            // a seal depends on the secret of its store, so it is left out of the comparison
             const { seal: _, ...said } = receipt as MemoryPipeline.Receipt & { readonly seal?: unknown }
             return said
           }
@@ -275,7 +275,7 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
           case "turn":
             yield* memory.turnStart
             yield* memory.turnEnd(messages(call.texts))
-            if (call.isRead) yield* Effect.either(memory.flush) // it is everybody's: how it went is no viewer's answer
+            if (call.isRead) yield* Effect.either(memory.flush) // a flush reads every viewer's messages, so its result is not this viewer's answer
             return undefined
         }
       }).pipe(MemoryService.as(viewer))
@@ -286,7 +286,7 @@ export const over = (store: MemoryStore.Service, vectors: boolean) =>
           prompts.length = 0
           return Effect.map(answer(viewer, call, id), (value) => ({
             answer: value,
-            // a flush reads what waits of everybody
+            // a flush also reads the messages of other viewers
             prompts: call.ask === "turn" ? [] : prompts.slice()
           }))
         }),

@@ -1,4 +1,4 @@
-/** An attack by comparison: as many random worlds as a number of operations takes, logged, and a failure cut down to its last steps. */
+/** Attacks a store by comparison: runs random worlds until enough operations are compared, and shrinks a world that fails. */
 import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
@@ -9,15 +9,15 @@ import * as Run from "./Run.ts"
 import * as World from "./World.ts"
 
 export interface Options extends Omit<World.Options, "steps">, Run.Options {
-  /** Operations to compare, at least. */
+  /** Least number of operations to compare. */
   readonly operations: number
-  /** Of each world. Default 300. */
+  /** Number of steps of each world. Default 300. */
   readonly steps?: number | undefined
-  /** Of the first world; each further one has the next. Default 1. */
+  /** Seed of the first world; each further one has the next integer. Default 1. */
   readonly seed?: number | undefined
-  /** Says how far it is, every so many operations. Default never. */
+  /** Logs the progress after every so many operations. Default: never. */
   readonly logEvery?: number | undefined
-  /** Runs spent on cutting a failing world down. Default 200. */
+  /** Most runs that shrinking a failing world may take; 0 = it is not shrunk. Default 200. */
   readonly shrinks?: number | undefined
 }
 
@@ -26,7 +26,7 @@ export interface Found {
   readonly failure: Run.Failure
 }
 
-/** Ends with the first world whose answers differ. */
+/** Runs worlds until enough operations are compared, or until the first world whose answers differ. */
 export const attack = (name: string, store: Run.Store, options: Options): Effect.Effect<
   Counts & { readonly worlds: number; readonly found: Found | undefined },
   unknown
@@ -34,7 +34,7 @@ export const attack = (name: string, store: Run.Store, options: Options): Effect
   Effect.gen(function*() {
     const { logEvery = Infinity, operations, agents, seed = 1, shrinks = 200, steps = 300 } = options
     let [compared, foreign, claimed, worlds] = [0, 0, 0, 0]
-    const said = () =>
+    const logProgress = () =>
       Console.log(
         `isolation, ${name}: ${compared.toLocaleString("en")} of ${
           operations.toLocaleString("en")
@@ -56,7 +56,7 @@ export const attack = (name: string, store: Run.Store, options: Options): Effect
       }
       if (compared >= next || compared >= operations && logEvery < Infinity) {
         worlds++
-        yield* said()
+        yield* logProgress()
         worlds--
         next += logEvery
       }
@@ -64,7 +64,7 @@ export const attack = (name: string, store: Run.Store, options: Options): Effect
     return { compared, foreign, known: { "claimed id": claimed }, worlds, found: undefined }
   }).pipe(Logger.withMinimumLogLevel(LogLevel.Error))
 
-/** What a failing attack says: the difference, and the world that shows it. */
+/** Formats a failure: the difference, and the world that shows it. */
 export const report = (name: string, { failure, world }: Found): string =>
   [
     `${name}: foreign records changed an answer at ${
@@ -78,7 +78,7 @@ export const report = (name: string, { failure, world }: Found): string =>
     ...world.steps.slice(-25).map((step) => `  ${JSON.stringify(step)}`)
   ].join("\n")
 
-/** Fails where an answer differed. */
+/** Runs an attack and fails if an answer differed. */
 export const holds = (name: string, store: Run.Store, options: Options) =>
   Effect.gen(function*() {
     const result = yield* attack(name, store, options)

@@ -1,4 +1,7 @@
-/** Compares two answers to the letter, but for the random digits of minted ids: those are names, and must keep their order. */
+/**
+ * Compares two answers exactly, except for the random digits of minted ids: those count as names, which must be paired
+ * consistently and keep their order.
+ */
 export interface Difference {
   /** A path into the answer, such as `hits.0.score`. */
   readonly path: string
@@ -6,14 +9,14 @@ export interface Difference {
   readonly crowded: unknown
 }
 
-/** An id, with the seal of a cursor where it stands in one: a hash of the place and filter, and so of the ids in them. */
+/** Matches an id, together with the seal after it in a cursor: a hash of the place and filter, and so of the ids in them. */
 const token = /[0-9A-HJKMNP-TV-Z]{26}(?:-[0-9a-f]{32}(?![0-9a-f]))?/g
 
-/** One pairing of ids for a whole run: an id of one side is always the same id of the other. */
+/** Compares the answers of a run. Pairs the ids of both sides once: an id of one side always stands for the same other. */
 export class Comparison {
   readonly #exact: boolean
 
-  /** `exact`: minted ids are equal to the digit. Else they are names. */
+  /** With `exact`, minted ids must be equal to the digit; otherwise they count as names. */
   constructor({ exact }: { readonly exact: boolean }) {
     this.#exact = exact
   }
@@ -21,13 +24,13 @@ export class Comparison {
   readonly #crowdedOf = new Map<string, string>()
   readonly #aloneOf = new Map<string, string>()
 
-  /** The first difference; `undefined` where the answers are equal. Both are compared as JSON. */
+  /** Returns the first difference of two answers, compared as JSON; `undefined` if they are equal. */
   answers(alone: unknown, crowded: unknown): Difference | undefined {
     const [a, b] = [JSON.stringify(alone) ?? "", JSON.stringify(crowded) ?? ""]
     return this.#texts(a, b) ? undefined : this.#first(parsed(a), parsed(b), [])
   }
 
-  /** The first two ids that are in another order on the crowded side. */
+  /** Returns the first two ids whose order differs on the crowded side; `undefined` if there are none. */
   order(): Difference | undefined {
     const pairs = Array.from(this.#crowdedOf).sort(([a], [b]) => a < b ? -1 : 1)
     const at = pairs.findIndex(([, crowded], n) => n > 0 && pairs[n - 1]![1] >= crowded)
@@ -38,7 +41,7 @@ export class Comparison {
     }
   }
 
-  /** What an id of the crowded side is called on the other; itself where it was never seen. */
+  /** Returns the other side's counterpart of an id of the crowded side; the id itself if it was never seen. */
   aloneOf(crowded: string): string {
     return this.#aloneOf.get(crowded) ?? crowded
   }

@@ -8,7 +8,7 @@ export class Dice {
     this.#random = new PCGRandom(seed)
   }
 
-  /** 0..n − 1. */
+  /** Returns an integer of 0..n − 1. */
   below(n: number): number {
     return this.#random.integer(n)
   }
@@ -21,7 +21,7 @@ export class Dice {
     return all[this.below(all.length)]! // callers give at least one
   }
 
-  /** Key by weight. */
+  /** Picks a key, each as often as its weight says. */
   weighted<K extends string>(weights: Readonly<Record<K, number>>): K {
     let [sum, chosen]: [number, K | undefined] = [0, undefined]
     for (const key in weights) {
@@ -35,12 +35,12 @@ export class Dice {
     return this.chance(probability) ? make() : undefined
   }
 
-  /** `min`..`max` of them. */
+  /** Makes `min`..`max` elements. */
   many<A>(min: number, max: number, make: () => A): ReadonlyArray<A> {
     return Array.from({ length: min + this.below(max - min + 1) }, make)
   }
 
-  /** Every element with this probability, in order. */
+  /** Keeps every element with this probability, in order. */
   subset<A>(all: ReadonlyArray<A>, probability: number): ReadonlyArray<A> {
     return all.filter(() => this.chance(probability))
   }

@@ -27,7 +27,7 @@ const attacked = {
 
 describe("isolation by comparison", () => {
   it.effect(
-    "agents over memory: foreign records change no tool, block, event, receipt or automatic memory",
+    "agents over memory: foreign records affect no tool result, prompt block, event, receipt or automatic memory",
     () =>
       Effect.gen(function*() {
         const { compared } = yield* Attack.holds("agents", stores.memory, { ...sizes.agents, agents: true, seed })
@@ -38,7 +38,7 @@ describe("isolation by comparison", () => {
 
   for (const [name, [store, size]] of Object.entries(attacked)) {
     it.effect(
-      `${name}: foreign records change no answer, score, count, error, cursor or change that a viewer is given`,
+      `${name}: foreign records affect no answer, score, count, error, cursor or change event that a viewer receives`,
       () =>
         Effect.gen(function*() {
           const { compared, foreign } = yield* Attack.holds(name, store, { ...size, seed })

@@ -1,4 +1,4 @@
-/** The attack is trusted because it catches: stores in which foreign records reach an answer in one way each. */
+/** Tests the attack itself: it must catch stores that each let foreign records reach an answer in one particular way. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -15,14 +15,14 @@ import * as Attack from "./Attack.ts"
 import { patience, short, sizes } from "./Sizes.ts"
 import { everyone } from "./World.ts"
 
-/** The store in memory, with some operations replaced. */
+/** Makes a store in memory with some operations replaced. */
 const broken = (breaks: (store: MemoryStore.Service) => Partial<MemoryStore.Service>) =>
   Layer.effect(
     MemoryStore.MemoryStore,
     Effect.map(MemoryStore.MemoryStore, (store) => ({ ...store, ...breaks(store) }))
   ).pipe(Layer.provide(MemoryStore.layerInMemory))
 
-/** Sees all of the tenant that is live, whatever the scope. */
+/** Returns a viewer of all live records of the tenant, whatever their scope. */
 const all = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? viewer : everyone(viewer.tenant)
 const searching = (
   change: (mine: SearchResult, everybodys: SearchResult) => SearchResult,
@@ -55,7 +55,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
     ...mine,
     hits: mine.hits.map((hit) => hits.find(({ record }) => record.id === hit.record.id) ?? hit)
   }), ({ text }) => text !== undefined),
-  "scores are relative to the best hit of everybody": searching((mine, { hits }) => ({
+  "scores are relative to the best hit of all viewers": searching((mine, { hits }) => ({
     ...mine,
     hits: mine.hits.map((hit) => ({ ...hit, score: Math.min(1, hit.score / Math.max(hits.length, 1)) }))
   })),
@@ -90,7 +90,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
     ...mine,
     leftOut: { ...mine.leftOut, folded: leftOut.folded }
   })),
-  "an update of a foreign record says that it is somebody else's": broken((store) => ({
+  "an update of a foreign record fails with not_owned": broken((store) => ({
     update: (viewer, id, patch, options) =>
       Effect.zipRight(foreignIsSaid(store, viewer, id, "update"), store.update(viewer, id, patch, options))
   })),
@@ -109,7 +109,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
             MemoryError.make("not_found", { op: error.op, id, message: `none of ${size} records` })))
       )
   })),
-  "a conflict tells the revision of a foreign record": broken((store) => ({
+  "a conflict names the revision of a foreign record": broken((store) => ({
     apply: (viewer, mutations, provenance) =>
       Effect.gen(function*() {
         for (const mutation of mutations) {
@@ -123,7 +123,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
         return yield* store.apply(viewer, mutations, provenance)
       })
   })),
-  "a claimed id is told with the name of its holder": broken((store) => ({
+  "the error for a claimed id names its holder": broken((store) => ({
     put: (viewer, drafts, options) =>
       store.put(viewer, drafts, options).pipe(
         MemoryError.catchReason("invalid_id", ({ id, op }) =>
@@ -147,22 +147,22 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
           ))
       )
   })),
-  "cursors count places among everybody's records": broken((store) => ({
+  "cursors count places among the records of all viewers": broken((store) => ({
     list: (viewer, filter) =>
       Effect.zipWith(store.list(viewer, filter), sizeOf(store, viewer), ({ next, ...page }, size) => ({
         ...page,
         ...(next !== undefined && { next: Cursor.make(`${size}.${next}`) })
       }))
   })),
-  "changes of foreign records are told": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
-  "a foreign record that goes is told as forgotten": broken((store) => ({
+  "changes of foreign records are published": broken((store) => ({ changes: (viewer) => store.changes(all(viewer)) })),
+  "a removed foreign record is published as forgotten": broken((store) => ({
     changes: (viewer) =>
       Stream.merge(
         store.changes(viewer),
         Stream.filter(store.changes(all(viewer)), ({ _tag }) => _tag === "Forgotten")
       )
   })),
-  "uses count those of everybody's records together": broken((store) => {
+  "the uses of all viewers' records are counted together": broken((store) => {
     let touched = 0
     return {
       touch: (viewer, ids) =>
@@ -195,7 +195,7 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
     whyNot: (viewer, id, query) => store.whyNot(all(viewer), id, query)
   })),
   "links lead to foreign records": broken((store) => ({ links: (viewer, id) => store.links(all(viewer), id) })),
-  "a name means the foreign record that bears it": broken((store) => ({
+  "a name resolves to the foreign record that bears it": broken((store) => ({
     links: (viewer, id) =>
       Effect.gen(function*() {
         const { from, to } = yield* store.links(all(viewer), id)
@@ -244,9 +244,9 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
   }))
 }
 
-/** Agents over the store in memory, some of whose answers are broken. */
+/** Agents over the store in memory that each leak foreign records in one answer. */
 const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
-  "an event names whoever asked last": (agent) => {
+  "an event names the last viewer that called": (agent) => {
     let last: Viewer.Viewer | undefined
     return {
       ask: (viewer, call, id) =>
@@ -260,7 +260,7 @@ const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
       )
     }
   },
-  "the write limit counts the writes of everybody": (agent) => {
+  "the write limit counts the writes of all viewers": (agent) => {
     let writes = 0
     const turns = new Map<string, number>()
     return {
@@ -276,7 +276,7 @@ const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
         })
     }
   },
-  "the index counts what anybody remembered": (agent) => {
+  "the index counts the memories of all viewers": (agent) => {
     let appended = 0
     return {
       ...agent,
@@ -288,7 +288,7 @@ const agents: Readonly<Record<string, (agent: Agent.Agent) => Agent.Agent>> = {
     }
   }
 }
-/** Stores in which an agent is told of foreign records. */
+/** Stores that show foreign records to an agent. */
 const below: Readonly<Record<string, ReturnType<typeof broken>>> = {
   "the index and memory_view show foreign records": broken((store) => ({
     list: (viewer, filter) => store.list(all(viewer), filter)
@@ -307,7 +307,7 @@ const below: Readonly<Record<string, ReturnType<typeof broken>>> = {
 
 const few = { ...sizes.agents, agents: true, shrinks: 0 }
 
-describe("agents that foreign records reach are caught", () => {
+describe("the attack catches an agent in which", () => {
   for (const [name, breaks] of Object.entries(agents)) {
     it.effect(name, () =>
       Effect.gen(function*() {
@@ -323,7 +323,7 @@ describe("agents that foreign records reach are caught", () => {
       }), patience)
   }
 })
-describe("stores in which foreign records reach an answer are caught", () => {
+describe("the attack catches a store in which", () => {
   for (const [name, store] of Object.entries(mutants)) {
     it.effect(name, () =>
       Effect.gen(function*() {

@@ -18,8 +18,8 @@ import type { Provenance, Service } from "../../src/storage/MemoryStore.ts"
 import type * as Agent from "./Agent.ts"
 
 /**
- * An id that its author chose, one that the store minted for the compared viewers, or one of a foreign record. A number
- * counts from the latest, modulo those there are, so that a name stays valid when operations are left out.
+ * Names an id that its author chose, one that the store minted for the compared viewers, or one of a foreign record. A
+ * number counts from the latest, modulo their number, so that a name stays valid when operations are left out.
  */
 export type Name = { readonly own: string } | { readonly minted: number } | { readonly foreign: number }
 
@@ -65,7 +65,7 @@ export type MutationPlan =
   }
 
 export type Operation =
-  /** Of an agent, where the store stands below one. */
+  /** A call of an agent, if there is one above the store. */
   | { readonly op: "call"; readonly call: Agent.Call }
   | {
     readonly op: "apply"
@@ -78,9 +78,9 @@ export type Operation =
   | { readonly op: "get"; readonly names: ReadonlyArray<Name> }
   | { readonly op: "search"; readonly query: QueryPlan }
   | { readonly op: "list"; readonly filter: FilterPlan }
-  /** The page after the nth latest cursor that this side was given, by the viewer and filter it was given for. */
+  /** Reads the page after the nth latest cursor that this side was given, with the cursor's own viewer and filter. */
   | { readonly op: "next"; readonly cursor: number }
-  /** Any viewer with the nth latest cursor that was given to somebody, foreign viewers included. */
+  /** Any viewer uses the nth latest cursor, whichever viewer it was given to, foreign ones included. */
   | { readonly op: "stolen"; readonly cursor: number; readonly filter: FilterPlan }
   | { readonly op: "stream"; readonly filter: FilterPlan }
   | { readonly op: "history"; readonly name: Name; readonly limit?: number | undefined }
@@ -89,7 +89,7 @@ export type Operation =
   | { readonly op: "touch"; readonly names: ReadonlyArray<Name> }
   | { readonly op: "uses"; readonly names: ReadonlyArray<Name> }
 
-/** One store under comparison, and what its answers gave to later operations. */
+/** One store under comparison, and the ids and cursors in its answers, which later operations use. */
 export interface Side {
   readonly store: Service
   readonly agent: Agent.Agent | undefined
@@ -101,7 +101,7 @@ export interface Given {
   readonly filter: MemoryFilter
   readonly cursor: typeof Cursor.Type
 }
-/** Given by the crowded side to foreign viewers; both sides are asked with the same. */
+/** Ids and cursors that the crowded side gave to foreign viewers. Both sides are asked with them. */
 export interface Foreign {
   readonly minted: Array<MemoryId>
   readonly cursors: Array<Given>
@@ -118,7 +118,7 @@ export const idOf = (side: Side, foreign: Foreign, name: Name): MemoryId =>
 
 const latest = <A>(all: ReadonlyArray<A>, n: number): A | undefined => all[all.length - 1 - n % Math.max(1, all.length)]
 
-/** The names that an operation would write to. */
+/** Returns the names that an operation would write to. */
 export const written = (operation: Operation): ReadonlyArray<Name> => {
   switch (operation.op) {
     case "apply":
@@ -139,7 +139,7 @@ export const written = (operation: Operation): ReadonlyArray<Name> => {
   }
 }
 
-/** The ids that an operation's drafts claim. */
+/** Returns the ids that an operation's drafts claim. */
 export const claimed = (operation: Operation): ReadonlyArray<Name> =>
   operation.op === "put" || operation.op === "apply"
     ? written(
@@ -172,13 +172,13 @@ export const ask = (
     const timed = <T extends Times<unknown>>({ expiresAt, invalidAt, validAt, ...rest }: T) =>
       defined({ ...rest, validAt: at(validAt), invalidAt: at(invalidAt), expiresAt: at(expiresAt) })
     const draft = ({ name, ...plan }: DraftPlan): Draft =>
-      defined({ ...timed(plan), ...linking(plan), id: name && id(name) }) as unknown as Draft // as planned, names resolved
+      defined({ ...timed(plan), ...linking(plan), id: name && id(name) }) as unknown as Draft // the plan's fields with names resolved
     const patch = ({ supersededBy, ...plan }: PatchPlan): Patch =>
       defined({
         ...timed(plan),
         ...linking(plan),
         supersededBy: supersededBy ? id(supersededBy) : supersededBy
-      }) as unknown as Patch // the same
+      }) as unknown as Patch // the plan's fields with names resolved
     const filter = <F extends FilterPlan | QueryPlan>({ asOf, createdAt, names, validAt, ...rest }: F) => {
       const range = (range: MemoryFilter["createdAt"]) =>
         range && defined({ from: at(range.from), until: at(range.until) })

@@ -1,6 +1,6 @@
 /**
- * Runs a world on two stores in lockstep, one with and one without the foreign operations, and compares every answer to
- * the group. A world that fails is cut down to the steps that it needs to fail.
+ * Runs a world on two stores in lockstep, one with and one without the foreign operations, and compares every answer that
+ * the group receives. A world that fails is shrunk to the steps that it needs to fail.
  */
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
@@ -41,7 +41,7 @@ export interface Outcome extends Counts {
   readonly failure: Failure | undefined
 }
 
-/** Where the two stores are, as a run goes on. */
+/** The state of a run: both stores and what they answered so far. */
 interface Pair {
   readonly alone: Side
   readonly crowded: Side
@@ -50,9 +50,9 @@ interface Pair {
 }
 
 export interface Options {
-  /** Whether a listener is told of all changes in one order. A federation's are in order store by store. Default true. */
+  /** Whether a listener receives all changes in one order; a federation orders them per store only. Default true. */
   readonly ordersChanges?: boolean | undefined
-  /** For tests of the attack itself. */
+  /** Replaces the agent by a leaking one, to test the attack itself. */
   readonly breaks?: ((agent: Agent.Agent) => Agent.Agent) | undefined
 }
 
@@ -85,7 +85,7 @@ export const run = (
         const seeded = Effect.withRandom(Random.make(`${world.seed}/${at}`))
         const difference = yield* seeded(take(world, pair, step, counts, time))
         if (difference) return { at, ...difference }
-        // before it is later: what has expired is not told of
+        // before time goes on, since changes of expired records are not published
         if (step.step === "compact" || ("operation" in step && isWrite(step.operation))) yield* heard
         if (at % 20 === 19 || at === world.steps.length - 1) {
           const difference = (yield* told) ?? pair.comparison.order()
@@ -98,7 +98,7 @@ export const run = (
     return { ...counts, failure }
   })
 
-/** Lets the test runner's messages through: a store in memory never waits for anything. */
+/** Lets the test runner's messages through, since a store in memory never waits for anything. */
 const breath = Effect.async<void>((resume) => void setImmediate(() => resume(Effect.void)))
 
 const take = (
@@ -115,7 +115,7 @@ const take = (
         time.pass(step.millis)
         return undefined
       case "foreign": {
-        // ids of one tenant go on from each other: in a millisecond of their own, foreign ones leave the group's as they are
+        // ids of one tenant follow each other, so foreign ones are minted in a millisecond of their own
         if (Viewer.tenantOf(step.viewer) === world.tenant.normalize("NFC")) time.pass(1)
         if (yield* isTheGroups(world, pair, step.viewer, step.operation)) return undefined
         const side: Side = { ...crowded, ...foreign }
@@ -131,7 +131,7 @@ const take = (
         if (world.vectors) yield* Effect.zipRight(sweep(alone, world), sweep(crowded, world))
         const random = yield* Random.nextInt
         const compact = ({ store }: Side) => Effect.withRandom(store.compact, Random.make(random))
-        yield* Effect.zipRight(compact(alone), compact(crowded)) // how many it erased is the whole store's, not a viewer's
+        yield* Effect.zipRight(compact(alone), compact(crowded)) // the count is not compared: it covers the whole store
         return undefined
       }
       case "embed":
@@ -147,7 +147,7 @@ const take = (
         const busy = yield* answer(crowded)
         if (yield* isClaimed(pair, step.viewer, step.operation, busy)) {
           counts.known["claimed id"]++
-          time.pass(1) // it may have minted ids that the other side has not
+          time.pass(1) // it may have minted ids that the other side lacks
           return undefined
         }
         const quiet = yield* answer(alone)
@@ -161,7 +161,7 @@ const take = (
     }
   })
 
-/** Whether a foreign operation would change what the group sees: such a one is not foreign. */
+/** Whether a foreign operation would change records that the group sees, so that it is not foreign. */
 const isTheGroups = (
   { group }: World.World,
   { crowded, foreign }: Pair,
@@ -196,7 +196,7 @@ const isClaimed = (
 const saysNothingMore = ({ detail, message }: MemoryError) =>
   detail === undefined && message === "this id cannot be used"
 
-/** What each viewer of the group is told of changes; an effect that compares all of it since the last time. */
+/** Subscribes each viewer of the group to changes; the returned effect compares those since its last run. */
 const listening = (
   group: World.World["group"],
   { alone, comparison, crowded }: Pair,
@@ -212,7 +212,7 @@ const listening = (
         const changes: Array<StoreChange> = []
         yield* Effect.forkScoped(
           Stream.runForEach(side.store.changes(viewer), (change) => Effect.sync(() => changes.push(change))).pipe(
-            Effect.catchAll((error) => Effect.sync(() => changes.push({ _tag: "Issue", error }))) // it ended
+            Effect.catchAll((error) => Effect.sync(() => changes.push({ _tag: "Issue", error }))) // the stream failed
           )
         )
         return () => changes.splice(0)
@@ -248,13 +248,13 @@ const listening = (
       return undefined
     })
   })
-/** The changes of each record in their order; a stable sort. */
+/** Sorts changes by record, stably, so that the changes of each record keep their order. */
 const byRecord = (changes: ReadonlyArray<StoreChange>, name: (id: string) => string): ReadonlyArray<StoreChange> => {
   const keyOf = (change: StoreChange) =>
     change._tag === "Issue" ? "" : name(change._tag === "Written" ? change.record.id : change.id)
   return changes.slice().sort((a, b) => keyOf(a) < keyOf(b) ? -1 : keyOf(a) > keyOf(b) ? 1 : 0)
 }
-/** Until every fiber has gone as far as it can; after one step, or at the end. */
+/** Waits until every fiber has gone as far as it can, after a step or at the end. */
 const heard = Effect.repeatN(Effect.yieldNow(), 30)
 const settled = Effect.repeatN(Effect.yieldNow(), 100)
 
@@ -267,7 +267,7 @@ const sweep = ({ store }: Side, { tenant }: World.World) =>
     yield* store.forget(system, [id], { purge: true })
   })
 
-/** Each tenant has vectors of a length of its own. */
+/** Returns the length of a tenant's vectors; each tenant has a different one. */
 const embed = ({ tenants, vectors }: MemoryStore.Service, home: string, share: number) =>
   Effect.gen(function*() {
     if (Option.isNone(vectors)) return
@@ -285,14 +285,14 @@ const embed = ({ tenants, vectors }: MemoryStore.Service, home: string, share: n
     }
   })
 
-/** Made of the words in the text, so that like texts lie near each other. */
+/** Makes a vector from the words of a text, so that similar texts lie near each other. */
 const vectorOf = (model: string, text: string): Float32Array =>
   Float32Array.from(
     ["tea", "coffee", "water", "sea"],
     (word) => text.toLowerCase().split(word).length - 1 + (model === "n" && word === "sea" ? 0.5 : 0.1)
   )
 
-/** An answer, a failure or a defect as JSON. */
+/** Converts the exit of an operation, be it an answer, a failure or a defect, to JSON. */
 const plain = (answer: Exit.Exit<unknown, unknown>): unknown =>
   Exit.match(answer, {
     onSuccess: (value) => ({ answer: value }),
@@ -306,7 +306,7 @@ const plain = (answer: Exit.Exit<unknown, unknown>): unknown =>
       })
   })
 
-/** No answer is a defect. */
+/** Throws if an answer is a defect. */
 const died = (answer: Exit.Exit<unknown, unknown>): Difference | undefined =>
   Exit.isFailure(answer) && Option.isNone(Cause.failureOption(answer.cause))
     ? { path: "a defect", alone: Cause.pretty(answer.cause), crowded: undefined }
@@ -314,7 +314,7 @@ const died = (answer: Exit.Exit<unknown, unknown>): Difference | undefined =>
 
 interface Time {
   readonly pass: (millis: number) => void
-  /** Its sleepers never wake: what the library does by the hour is a step of the world. */
+  /** Sleeps never end: the hourly work of the library is a step of the world instead. */
   readonly clock: (clock: Clock.Clock) => Clock.Clock
 }
 const ticking = (from: number): Time => {
@@ -332,7 +332,7 @@ const ticking = (from: number): Time => {
   }
 }
 
-/** The fewest steps found that still fail, within so many more runs. */
+/** Searches for the fewest steps that still fail, in at most so many more runs. */
 export const shrunk = (
   world: World.World,
   failure: Failure,

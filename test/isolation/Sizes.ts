@@ -1,10 +1,10 @@
 /**
- * How many operations are compared: some seconds of work by default, 100,000 under `npm run soak`, 1,000,000 under
- * `npm run soak -- --long`.
+ * The number of operations that are compared: some seconds of work by default, 100,000 under `npm run soak`, 1,000,000
+ * under `npm run soak -- --long`.
  */
 import { isLong, times } from "../vault/Program.ts"
 
-/** Mutants must be caught within this. */
+/** The attack must catch every mutant within these numbers. */
 export const short = { operations: 600, steps: 160 } as const
 
 const steps = times(short.steps, 300)
@@ -14,7 +14,7 @@ export const sizes = {
   memory: { operations: times(short.operations, isLong ? 1_000_000 : 100_000), steps, logEvery },
   others: { operations: times(200, isLong ? 20_000 : 2_000), steps, logEvery: logEvery / 10 },
   agents: { operations: times(200, isLong ? 100_000 : 5_000), steps, logEvery: logEvery / 10 },
-  /** A vault writes files at each step. */
+  /** Smaller numbers, since a vault writes files at each step. */
   durable: {
     operations: times(100, isLong ? 20_000 : 2_000),
     steps: times(80, 300),
@@ -23,8 +23,8 @@ export const sizes = {
   }
 }
 
-/** Of the first world: that of a failure, to see it again. */
+/** Seed of the first world. Set `ISOLATION_SEED` to repeat a failure. Default 1. */
 export const seed = Number(process.env["ISOLATION_SEED"] ?? 1)
 
-/** Milliseconds: a watchdog for what hangs, however busy the machine. */
+/** Timeout of a test that hangs, in milliseconds; long enough for a busy machine. */
 export const patience = times(300_000, isLong ? 36_000_000 : 1_800_000)

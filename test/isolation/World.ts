@@ -1,7 +1,7 @@
 /**
  * Random worlds: a group of viewers whose answers are compared, and foreign viewers who act beside them in one of two
- * stores. Foreign is a viewer whose writes no member of the group can see; what the group sees by right (Global of its
- * tenant, scopes that its members share) is written by the group itself, in both stores.
+ * stores. A viewer is foreign if no member of the group can see its writes. The group itself writes, in both stores, the
+ * records that all of its members may see: Global of its tenant, scopes that they share.
  */
 import type { MemoryFilter } from "../../src/domain/MemoryFilter.ts"
 import { fields, Global, type Ids, type MemoryScope } from "../../src/domain/MemoryScope.ts"
@@ -12,14 +12,14 @@ import { Dice } from "./Dice.ts"
 import type { DraftPlan, FilterPlan, MutationPlan, Name, Operation, PatchPlan, QueryPlan } from "./Operation.ts"
 
 export type Step =
-  /** Asked of both stores, and compared. */
+  /** An operation of the group, run on both stores; the answers are compared. */
   | { readonly step: "ask"; readonly viewer: Viewer.Any; readonly operation: Operation }
-  /** Of the crowded store alone. */
+  /** An operation of a foreign viewer, run on the crowded store only. */
   | { readonly step: "foreign"; readonly viewer: Viewer.Any; readonly operation: Operation }
   | { readonly step: "wait"; readonly millis: number }
-  /** The library's own work, done in both stores. */
+  /** Compaction, done in both stores. */
   | { readonly step: "compact" }
-  /** Vectors for pending texts, of the share 0..1 that `share` says, chosen by hash. */
+  /** Makes vectors for a share (0..1) of the pending texts, chosen by their hash. */
   | { readonly step: "embed"; readonly share: number }
 
 export interface World {
@@ -33,21 +33,21 @@ export interface World {
 }
 
 export interface Options {
-  /** Steps in all; about six of ten are compared. */
+  /** Number of steps; about six of ten are compared. */
   readonly steps: number
-  /** Half of the operations are those of agents. Default false. */
+  /** Whether half of the operations are calls of agents. Default false. */
   readonly agents?: boolean | undefined
 }
 
 /**
- * Where the answers of a viewer may differ by what others wrote. Everything else must be equal.
+ * The only differences that the writes of others may make to a viewer's answers. Everything else must be equal.
  *
- * `put` with an id of the author's own that a foreign record of the same tenant holds is `invalid_id`: ids are unique
+ * A `put` fails with `invalid_id` if its author chose an id that a foreign record of the same tenant holds: ids are unique
  * in a tenant. The store without foreign records is then not asked.
  *
- * The random digits of a minted id, and with them the seal of a cursor that names it, where agents stand above the store:
- * the ids of one flush are drawn for everybody's messages. They are compared as names, and their order is compared.
- * Elsewhere ids are equal to the digit, as long as no foreign record of the same tenant is minted in the same millisecond.
+ * With agents above the store, the random digits of a minted id differ, and so does the seal of a cursor that names it: one
+ * flush mints ids for the messages of all viewers. Such ids are compared as names, and their order is compared. Without
+ * agents ids are equal to the digit, as long as no foreign record of the same tenant is minted in the same millisecond.
  *
  * Within a tenant a text has one vector, and a model one length of vectors, for all who write it: in worlds with vectors a
  * foreign text of the same tenant is never equal to one of the group. A vector whose text no record has any more is
@@ -59,7 +59,7 @@ export type KnownDifference = typeof knownDifferences[number]
 
 export const models = ["m", "n"] as const
 
-/** Every record of a tenant. */
+/** Makes the viewer of every record of a tenant. */
 export const everyone = (tenant: string): Viewer.Viewer => Viewer.everyone(tenant)
 
 export const isSeenBy = (group: ReadonlyArray<Viewer.Any>, tenant: string, scope: MemoryScope): boolean =>
@@ -104,7 +104,7 @@ export const make = (seed: number, { agents = false, steps }: Options): World =>
 }
 
 const tenants = ["default", "acme", "gl\u00f6bex"] as const
-/** `zoé` is written in two ways: both are one user. */
+/** Ids by field. `zoé` is written in two Unicode forms, which are the same user. */
 const names = {
   userId: ["ada", "bob", "zo\u00e9", "zoe\u0301"],
   agentId: ["pilot", "clerk"],
@@ -126,12 +126,12 @@ const someone = (dice: Dice, tenant: string): Viewer.Any => {
   return isNobody(ids) && reach === "within" ? everyone(tenant) : Viewer.make({ tenant, ...ids, reach })
 }
 
-/** Any scope, Global included. */
+/** Picks any scope, Global included. */
 const anyScope = (dice: Dice): MemoryScope => {
   const ids = someIds(dice)
   return isNobody(ids) || dice.chance(0.1) ? Global : ids
 }
-/** Mostly a scope that the viewer sees. */
+/** Picks a scope, mostly one that the viewer sees. */
 const scopeFor = (dice: Dice, viewer: Viewer.Any): MemoryScope => {
   if (Viewer.isSystem(viewer) || dice.chance(0.08)) return anyScope(dice)
   const own = fields.flatMap((field) => viewer[field] === undefined ? [] : [[field, viewer[field]] as const])
@@ -141,11 +141,11 @@ const scopeFor = (dice: Dice, viewer: Viewer.Any): MemoryScope => {
   return isNobody(ids) ? Global : ids
 }
 
-/** How an author fills in drafts. */
+/** Supplies the contents of an author's drafts. */
 interface Author {
   readonly scope: () => MemoryScope
   readonly name: () => Name
-  /** Ids that drafts claim. */
+  /** Ids that drafts may claim. */
   readonly claim: () => Name
   readonly text: () => string
 }
@@ -197,7 +197,7 @@ const foreign = (
       operation: { op: "call", call: Agent.make(dice, { ...author, isForeign: true }) }
     }
   }
-  const most = dice.pick([{}, {}, { put: 100 }, { put: 100 }, { list: 60 }, { forget: 60, touch: 60 }]) // what leaves the most traces
+  const most = dice.pick([{}, {}, { put: 100 }, { put: 100 }, { list: 60 }, { forget: 60, touch: 60 }]) // mostly the operations that leave the most traces
   return { step: "foreign", viewer, operation: operation(dice, author, vectors, most) }
 }
 

@@ -27,7 +27,7 @@ const turns = [Message.user("I moved to Porto last month.")]
 const facts = (...facts: ReadonlyArray<unknown>) => JSON.stringify({ facts })
 const memory = (...memory: ReadonlyArray<unknown>) => JSON.stringify({ memory })
 
-/** Answers that mean nothing, to either question. */
+/** Texts that answer neither question. */
 const nonsense: ReadonlyArray<string> = [
   "",
   "  \n",
@@ -86,10 +86,10 @@ describe("readFacts", () => {
       assert.deepStrictEqual(Either.map(readFacts(answer), (all) => all.map(({ text }) => text)), Either.right(texts))
   )
 
-  it("does not take a lone object for a fact: it may be an error", () =>
+  it("does not read a lone object as a fact, since it may be an error", () =>
     isFailure("{\"text\": \"overloaded\"}", readFacts("{\"text\": \"overloaded\"}")))
 
-  it("finds all that parseFacts finds, and fails or finds nothing where that finds nothing", () => {
+  it("finds all that parseFacts finds, and fails or finds nothing if parseFacts finds nothing", () => {
     FastCheck.assert(
       FastCheck.property(answers("facts"), (answer) => {
         const parsed = parseFacts(answer)
@@ -115,7 +115,7 @@ describe("readDecision", () => {
     facts("a"),
     facts()
   ])(
-    "takes %j for a failure of the model, though it has the shape of something",
+    "reads %j as a failure of the model, though it resembles an answer",
     (answer) => isFailure(answer, readDecision(answer, 2))
   )
 
@@ -127,7 +127,7 @@ describe("readDecision", () => {
     memory(null, { event: "UPDATE", id: "f3", text: "a" }),
     "{\"event\": \"DELETE\", \"id\": 7}"
   ])(
-    "takes %j for a decision to do nothing",
+    "reads %j as a decision to do nothing",
     (answer) => assert.deepStrictEqual(readDecision(answer, 2), Either.right([]))
   )
 
@@ -155,7 +155,7 @@ describe("readDecision", () => {
 
 type Script = Parameters<typeof Completion.layerScripted>[0]
 
-/** A pipeline over a store, both seeded. */
+/** Makes a pipeline over a store, both seeded. */
 const within = (script: Script, store: Layer.Layer<MemoryStore.MemoryStore, unknown> = MemoryStore.layerInMemory) => {
   const layer = MemoryPipeline.layer.pipe(
     Layer.provideMerge(Layer.mergeAll(Layer.orDie(store), Completion.layerScripted(script), Embedder.layerNone)),
@@ -185,7 +185,7 @@ describe("remember", () => {
     ["the facts", [nonsense[2]!]],
     ["the decision", [facts("Ada moved to Porto"), nonsense[2]!]]
   ])(
-    "changes nothing where %s are an apology, and succeeds when it is called again",
+    "changes nothing if %s are an apology, and succeeds when it is called again",
     ([, script]) =>
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
@@ -213,7 +213,7 @@ describe("remember", () => {
 })
 
 describe("the outbox", () => {
-  it.effect("reads a turn again where the model apologised, and then remembers it once", () =>
+  it.effect("reads a turn again if the model apologised, and then remembers it once", () =>
     Effect.gen(function*() {
       const outbox = yield* Outbox.Outbox
       yield* outbox.append(ada, "s", turns)
@@ -286,7 +286,7 @@ describe("a mutated answer", () => {
     mutated("memory")
   )
 
-  /** A user of its own for each answer, in one store. */
+  /** Runs each answer for a user of its own, in one store. */
   const law = (n: number, extraction: string, decision: string) =>
     Effect.gen(function*() {
       const pipeline = yield* MemoryPipeline.MemoryPipeline
@@ -328,10 +328,10 @@ describe("a mutated answer", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("fails with nothing changed, or is applied as a whole plan: 1,600 of them", () => run(7, 1_600))
+  it.effect("either fails and changes nothing, or is applied as a whole plan (1,600 answers)", () => run(7, 1_600))
 
   it.effect.each(Object.entries(stores))(
-    "fails with nothing changed, or is applied as a whole plan, on %s",
+    "either fails and changes nothing, or is applied as a whole plan, on %s",
     ([, store]) => run(8, 24, store)
   )
 })

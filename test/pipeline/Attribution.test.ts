@@ -26,7 +26,7 @@ const record = (body: string): MemoryRecord =>
     revision: 1
   })
 
-/** The specification: every text compared with every other. */
+/** The specification of `nearest`: compares every text with every other. */
 const tokenise = Tokenizer.make({ stem: true })
 const nearest = <A extends { readonly text: string }>(
   text: string,
@@ -128,7 +128,7 @@ describe("attribute", () => {
     )
   })
 
-  it("reads each text a number of times that does not grow with the number of facts", () => {
+  it("cuts each text a number of times that does not grow with the number of facts", () => {
     const reads = (count: number) => {
       let total = 0
       const facts = Array.from({ length: count }, (_, n) => ({

@@ -14,7 +14,7 @@ const mallory = Viewer.make({ userId: "mallory" })
 const scope = { userId: "ada" }
 const said = [Message.user("I moved to Lisbon."), Message.user("I drink tea.")]
 
-/** Mallory puts a record under every new id of the plan. */
+/** Puts a record of Mallory's under every new id of the plan. */
 const squat = (store: MemoryStore.Service, { mutations }: MemoryPipeline.Receipt) =>
   Effect.gen(function*() {
     const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : [])
@@ -44,7 +44,7 @@ for (const [name, layer] of Object.entries(stores)) {
 
   describe(`derived ids (${name})`, () => {
     test(
-      "remembers turns whose places a stranger has taken, and the same turns again only once",
+      "remembers turns whose ids another viewer has occupied, and the same turns only once",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore
@@ -58,7 +58,7 @@ for (const [name, layer] of Object.entries(stores)) {
     )
 
     test(
-      "supersedes a record by a successor whose id a stranger has taken",
+      "supersedes a record by a successor whose id another viewer has occupied",
       Effect.gen(function*() {
         const pipeline = yield* MemoryPipeline.MemoryPipeline
         const store = yield* MemoryStore.MemoryStore

@@ -23,7 +23,7 @@ const existingIn = (user: string): ReadonlyArray<{ readonly id: string; readonly
 const factsIn = (user: string): ReadonlyArray<string> => JSON.parse(user.split("\n")[3]!)
 const isDecision = ({ user }: Completion.Prompt) => user.startsWith("EXISTING:")
 
-/** Extracts these facts, and decides as `decide` says, by default to add each. */
+/** Makes a model that extracts these facts and decides as `decide` says; by default it adds each fact. */
 const model = (
   facts: ReadonlyArray<unknown>,
   decide = ({ user }: Completion.Prompt): ReadonlyArray<unknown> =>
@@ -63,7 +63,7 @@ describe("maxFacts", () => {
       }).pipe(within(model(texts(100)), store))
   )
 
-  it.effect("bounds the caller's own extraction, too", () =>
+  it.effect("limits the facts of a custom extraction, too", () =>
     Effect.gen(function*() {
       const { remember } = yield* pipeline
       const receipt = yield* remember(ada, turns, {
@@ -96,7 +96,7 @@ describe("maxFacts", () => {
 })
 
 describe("facts of one reading", () => {
-  it.effect("are 262,144 characters together: the first that fit", () =>
+  it.effect("are limited to the first that have 262,144 characters together", () =>
     Effect.gen(function*() {
       const { plan } = yield* pipeline
       const receipt = yield* plan(ada, turns, {
@@ -116,7 +116,7 @@ describe("neighbours of one reading", () => {
         texts(count, 20).map((body) => ({ scope, kind: "semantic", body: `${body} `.padEnd(length, "x") }))
       ))
 
-  it.effect("are a thousand at most, and 128 of them are changed", () => {
+  it.effect("are at most 1,000, of which at most 128 are changed", () => {
     let shown = 0
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -132,7 +132,7 @@ describe("neighbours of one reading", () => {
     })))
   })
 
-  it.effect("are 262,144 characters together: the best of each fact before the second best of any", () => {
+  it.effect("have at most 262,144 characters together, the best of each fact before the second best of any", () => {
     const shown: Array<string> = []
     return Effect.gen(function*() {
       const { plan } = yield* pipeline
@@ -171,19 +171,19 @@ describe("the conversation of one reading", () => {
     })
   })
 
-  it("is its last 4,096 turns", () => {
+  it("is cut to its last 4,096 turns", () => {
     const messages = Array.from({ length: 5_000 }, (_, n) => Message.user(`${n}`))
     const { leftOut, turns } = Limits.conversation(messages)
     assert.strictEqual(turns[0]?.content, "904")
     assert.strictEqual(leftOut, 10 + 90 * 2 + 804 * 3)
   })
 
-  it("holds no half of a character at a cut", () => {
+  it("has no half of a surrogate pair at a cut", () => {
     const [turn] = Limits.conversation([Message.user(`x${"\u{1f375}".repeat(200_000)}`)]).turns
     assert.isTrue(turn?.content.isWellFormed())
   })
 
-  it.effect("is what the prompt holds, and the receipt counts what it lost", () => {
+  it.effect("appears in the prompt as cut, and the receipt counts the characters left out", () => {
     const lengths: Array<number> = []
     return Effect.gen(function*() {
       const { remember } = yield* pipeline

@@ -1295,7 +1295,7 @@ describe("the seal of a receipt", () => {
   )
   type Receipt = MemoryPipeline.Receipt
 
-  /** Receipts that claim what the store did not do, each made of two that it did. */
+  /** Receipts that claim what the store did not do, each forged from two genuine ones. */
   const forgeries: Readonly<Record<string, (mine: Receipt, other: Receipt) => Receipt>> = {
     "without a seal": ({ applied, mutations, viewer }) => ({ applied, mutations, viewer }),
     "with an empty seal": (mine) => ({ ...mine, seal: "" }),
@@ -1340,7 +1340,7 @@ describe("the seal of a receipt", () => {
         }).pipe(within({ script, store }))
     )
 
-    it.effect("refuses a receipt that another store of the sort made", () =>
+    it.effect("refuses a receipt that another store of the same sort made", () =>
       Effect.gen(function*() {
         const foreign = yield* Effect.flatMap(both, ({ pipeline }) => pipeline.remember(ada, turns, { scope })).pipe(
           within({ script, store })
@@ -1353,7 +1353,7 @@ describe("the seal of a receipt", () => {
   })
 
   it.effect.prop(
-    "holds for every receipt after its JSON was read again, and for none whose content was changed",
+    "is valid for every receipt that was encoded and decoded, and for none that was changed",
     {
       viewer: Arbitrary.make(Schema.Union(Viewer.Viewer, Viewer.System)),
       mutations: Arbitrary.make(Schema.Array(MemoryMutation)),

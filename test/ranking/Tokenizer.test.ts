@@ -83,7 +83,7 @@ describe("tokenise", () => {
     for (const text of ["a", "京", "é", "ｶﾞ", "ไ", "한", "\ud800", "\u0301", "e\u0301", "a ", "\u0000", "😀", "ﷺ"]) {
       const terms = tokenise(text.repeat(Math.floor(long / text.length)))
       assert.isAtMost(terms.reduce((sum, { length }) => sum + length, 0), 20 * long)
-      await new Promise((done) => setImmediate(done)) // the runner wants to hear from a worker now and then
+      await new Promise((done) => setImmediate(done)) // lets the worker answer the test runner
     }
   })
 })

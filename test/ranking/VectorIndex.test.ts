@@ -107,7 +107,7 @@ describe("VectorIndex", () => {
           const best = naive(rows.entries(), query, 10)
           for (const [sort, index] of indexes) assert.deepStrictEqual(index.search(query, 10), best, sort)
         }
-        await new Promise((done) => setImmediate(done)) // the runner wants to hear from a worker now and then
+        await new Promise((done) => setImmediate(done)) // lets the worker answer the test runner
       }
     }
   })

@@ -24,14 +24,14 @@ const betweenTurns = 30_000
 /** Five turns, as the default trigger reads. */
 const period = 5 * betweenTurns
 
-/** What the model makes of a conversation; most are `well`. */
+/** What the model does with the conversations of the first users; with all others it does `well`. */
 const moods = ["hangs", "dies", "garbles", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs"]
 const moodOf = (user: number): string => moods[user] ?? "well"
 const viewerOf = (user: number) =>
   Viewer.make({ tenant: `tenant ${user % tenants}`, userId: `user ${user}`, sessionId: "s" })
 const textOf = (user: number, turn: number) => `${moodOf(user)} u${user} t${turn}.`
 
-/** Answers after a second, and notes when it was asked about the words of a turn that it could read. */
+/** A model that answers after a second, and records when it was asked about the words of each readable turn. */
 const modelOf = (readAt: Map<string, Array<number>>) =>
   Completion.make({
     model: "moody",
@@ -100,14 +100,14 @@ describe("a crowd with hanging, dying and garbled conversations in it", () => {
           yield* Effect.logInfo(`${users} users, ${turns} turns each: read after ${slowest / 1_000} s at most`)
         }).pipe(Effect.provide(built))
         const end = yield* Effect.fork(Scope.close(scope, Exit.void))
-        yield* TestClock.adjust("30 seconds") // the last flush waits for what hangs
+        yield* TestClock.adjust("30 seconds") // the last flush waits for readings that hang
         yield* Fiber.join(end)
       }),
     times(60_000, 600_000)
   )
 })
 
-/** A manager with every default over one store in memory, and the store. */
+/** A manager with every default over one store in memory, together with the store. */
 const managed = (completion: Completion.Service) =>
   Layer.unwrapEffect(Effect.map(
     MemoryStore.MemoryStore,

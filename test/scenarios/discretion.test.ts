@@ -42,7 +42,7 @@ const encodeError = Schema.encodeSync(
   Schema.parseJson(Schema.Struct({ message: Schema.String, reason: Schema.String }))
 )
 
-/** Runs what a caller without types could ask for. Whether it succeeds is for other laws. */
+/** Runs a call that untyped code could make, and checks its error if it fails. Other tests say whether it may succeed. */
 const discreet = <A, E extends { readonly message: string; readonly reason: string }, R>(
   what: string,
   call: () => Effect.Effect<A, E, R>
@@ -57,7 +57,7 @@ const discreet = <A, E extends { readonly message: string; readonly reason: stri
 
 type Calls<R> = Readonly<Record<string, () => Effect.Effect<unknown, MemoryError, R>>>
 
-/** Each argument of each tool in turn, and arguments that it does not have. */
+/** Calls each tool with the canary in each argument in turn, and in unknown arguments. */
 const inputs: Readonly<Record<string, object>> = {
   remember: { scope: "user", kind: "user", summary: canary, body: canary, tags: [canary], id: stableId("x") },
   recall: { query: canary, scopes: ["user"], kinds: ["user"], tags: [canary], limit: 5 },
@@ -98,7 +98,7 @@ const federation = (texts: boolean) =>
     ))
   )
 
-/** Everything that a harness and its model do, with the canary wherever a text may be. */
+/** Does everything that a harness and its model do, with the canary in every text. */
 const everything = Effect.gen(function*() {
   const memory = yield* service
   const manager = yield* MemoryManager.MemoryManager
@@ -147,7 +147,7 @@ describe("what a user said", () => {
       for (const event of events) unsaid(event._tag, encodeEvent(event))
     }).pipe(Effect.provide(federation(false))))
 
-  it.effect("is in events where the layer is asked for texts, and in no error even there", () =>
+  it.effect("is in events if the layer has texts: true, and in no error even then", () =>
     Effect.gen(function*() {
       const { events } = yield* heard(everything)
       const texts = events.filter((event) => encodeEvent(event).includes("7F3A"))
@@ -183,7 +183,7 @@ describe("what a user said", () => {
       ))
   }
 
-  it.effect("is in no error of a model's answer that is not what was asked for", () =>
+  it.effect("is in no error about a model's answer of the wrong shape", () =>
     Effect.gen(function*() {
       const { object } = yield* Completion.Completion
       const answer = object(Schema.Struct({ facts: Schema.Array(Schema.Int) }), { system: "", user: canary })

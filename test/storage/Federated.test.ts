@@ -776,7 +776,7 @@ describe("what somebody's own code does", () => {
     (store) =>
       Effect.gen(function*() {
         const { cause, message } = yield* refuses("invalid_draft", store.put(ada, [draft("tea")]))
-        assert.strictEqual(message, "route: threw")
+        assert.strictEqual(message, "route: the function threw")
         assert.include(String(cause), "a bug")
         assert.deepStrictEqual(yield* listed(store, system), [])
       })

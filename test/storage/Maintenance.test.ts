@@ -1,4 +1,4 @@
-/** Hourly work of stores over a long sleep: it runs where something happened, not once for every hour that was missed. */
+/** Hourly work of stores over a long sleep: it runs if something happened, not once for every hour that was missed. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -11,7 +11,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, listed, put, system } from "../../src/testing/Sample.ts"
 import { stores } from "../stores.ts"
 
-/** How many stores each maintains by itself. */
+/** The number of stores that each layer maintains by itself. */
 const maintained: Readonly<Record<keyof typeof stores, number>> = {
   memory: 1,
   markdown: 1,
@@ -20,7 +20,7 @@ const maintained: Readonly<Record<keyof typeof stores, number>> = {
   federated: 3
 }
 
-/** The names of all spans that begin. */
+/** Records the names of all spans that begin. */
 const traced = <A, E, R>(use: (spans: Array<string>) => Effect.Effect<A, E, R>) =>
   Effect.gen(function*() {
     const spans: Array<string> = []
@@ -42,7 +42,7 @@ const compactions = (spans: ReadonlyArray<string>) => spans.filter((name) => nam
 describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
   const stores = maintained[name as keyof typeof maintained] // a key of the same record
 
-  it.scoped("compacts once after a sleep of a year in which nothing expired, and not at all while nothing is done", () =>
+  it.scoped("compacts once after a sleep of a year in which nothing expired, and not at all while the store is not used", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
@@ -59,7 +59,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
       })
     ))
 
-  it.scoped("erases what expired during a long sleep, with one compaction for each time at which something did", () =>
+  it.scoped("erases records that expired during a long sleep, with one compaction per expiry time", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = Context.get(yield* Layer.build(layer), MemoryStore.MemoryStore)
@@ -68,7 +68,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
         yield* put(store, draft("last", { expiresAt: 9e10 }))
         spans.length = 0
         yield* TestClock.setTime(3e10)
-        yield* put(store, draft("after the sleep")) // waits for a compaction that is at work
+        yield* put(store, draft("after the sleep")) // waits for a compaction that is running
         assert.isAtMost(compactions(spans), 3 * stores)
         const expected = ["after the sleep", "last"]
         const left = yield* listed(store, system)
@@ -79,7 +79,7 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
 })
 
 describe("Retirement.layer", () => {
-  it.scoped("keeps to the caps once after a long sleep, and rests while nothing is done", () =>
+  it.scoped("enforces the caps once after a long sleep, and not at all while the store is not used", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore

@@ -131,7 +131,7 @@ it.effect("where another process was first, the batch is decided anew, on what i
     yield* refuses("conflict", store.update(ada, id("x"), { body: "late" }, { ifRevision: 5 }))
   }))
 
-it.effect("refuses a durable or shared store without a secret, since every process has to sign alike", () =>
+it.effect("refuses a durable or shared store without a secret", () =>
   Effect.gen(function*() {
     for (const capabilities of [{ shared: true }, { durable: true }]) {
       const made = (secret?: string) => MemoryStore.make("kept", { ...rows().primitives, capabilities, secret })

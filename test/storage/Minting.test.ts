@@ -4,7 +4,7 @@ import * as TestClock from "effect/TestClock"
 import * as Minting from "../../src/storage/Minting.ts"
 
 describe("Minting", () => {
-  it.effect("ids of each of many tenants only go up, though the clock goes back and tenants are dropped", () =>
+  it.effect("the ids of every tenant only increase, even if the clock goes back and idle tenants are dropped", () =>
     Effect.gen(function*() {
       const { next } = yield* Minting.make
       const lasts = new Map<string, string>()

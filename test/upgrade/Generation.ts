@@ -1,9 +1,9 @@
 /**
- * A generation is a folder below `test/fixtures/upgrade` with what one release wrote to disk, and what it meant.
+ * A generation is a folder below `test/fixtures/upgrade`: the files that one release wrote to disk, and its answers from them.
  *
  * ```text
- * files.json      every file by its path: a text as it is; bytes, and what is long, deflated and in base64
- * expected.json   what the release that wrote them made of them; see `Expected`
+ * files.json      every file by its path: short texts unchanged, bytes and long texts deflated and in base64
+ * expected.json   the answers of the release that wrote the files; see `Expected`
  * ```
  *
  * The files are kept in JSON because a vault's hidden folder has a `.gitignore` that keeps them out of git.
@@ -18,7 +18,7 @@ import { place } from "../vault/Place.ts"
 
 export const home = path.join(import.meta.dirname, "../fixtures/upgrade")
 
-/** The names of all generations, oldest first. */
+/** Returns the names of all generations, oldest first. */
 export const all = (): ReadonlyArray<string> =>
   fs.readdirSync(home, { withFileTypes: true }).flatMap((entry) => entry.isDirectory() ? [entry.name] : []).sort()
 
@@ -26,7 +26,7 @@ const Files = Schema.parseJson(
   Schema.Record({ key: Schema.String, value: Schema.Union(Schema.String, Schema.Struct({ deflated: Schema.String })) })
 )
 
-/** A viewer as a generation names it: by its ids, or as one who sees a whole tenant, or as the library itself. */
+/** A viewer in the JSON of a generation: its ids, or a whole tenant, or the library itself. */
 export const Named = Schema.Union(
   Schema.Struct({ system: Schema.String }),
   Schema.Struct({ everyone: Schema.String }),
@@ -34,7 +34,7 @@ export const Named = Schema.Union(
 )
 export type Named = typeof Named.Type
 
-/** Sees all records of the tenant and, unlike the library, none of its internal rows. */
+/** Names the viewer of all records of the tenant except, unlike the library, its internal rows. */
 export const everyone = (tenant: string): Viewer.Viewer => Viewer.everyone(tenant)
 
 export const viewerOf = (named: Named): Viewer.Any => {
@@ -48,34 +48,34 @@ const Outbox = Schema.Struct({
   folder: Schema.String,
   /** The scope that the outbox writes to; absent: the default of each viewer. */
   scope: Schema.optional(Schema.Struct({ userId: Schema.String })),
-  /** By tenant, the messages that wait, among them those whose plan is kept. */
+  /** Messages that wait, by tenant, including those whose plan is kept. */
   waiting: Schema.Record({ key: Schema.String, value: Schema.Array(Schema.String) }),
   /** The messages whose plan is kept: no model is asked for them again. */
   planned: Schema.Array(Schema.String),
-  /** The messages that were given up on, all in the default tenant. */
+  /** The parked messages, all in the default tenant. */
   parked: Schema.Array(Schema.String),
-  /** The lines that have a next place, each with the place of its next message. */
+  /** The lines that have a session row, each with the sequence number of its next message. */
   lines: Schema.Array(Schema.Struct({ viewer: Named, session: Schema.String, next: Schema.Int }))
 })
 
 const Answer = Schema.Struct({ system: Schema.String, user: Schema.String, answer: Schema.String })
 
-/** What a generation's files mean. `vault` is what `Observed.observe` answers, as JSON. */
+/** The expected meaning of a generation's files. `vault` is the answer of `Observed.observe`, as JSON. */
 export const Expected = Schema.Struct({
-  /** Epoch ms: when the release looked at the files. */
+  /** Time at which the release read the files, in epoch milliseconds. */
   now: Schema.Int,
   vault: Schema.Unknown,
   outboxes: Schema.Array(Outbox),
   runs: Schema.Array(Schema.Struct({
     runId: Schema.String,
-    /** As its author wrote it: the defaults are the code's. */
+    /** The spec as its author wrote it, without the defaults of the code. */
     memory: Schema.Record({ key: Schema.String, value: Schema.Unknown }),
     instructionFiles: Schema.Record({ key: Schema.String, value: Schema.Unknown }),
     hash: Schema.String,
     turn: Schema.Int,
     cursor: Schema.Int
   })),
-  /** In the order in which they were recorded. */
+  /** The recorded answers, in the order of their recording. */
   cassette: Schema.Array(Answer)
 })
 export type Expected = typeof Expected.Type
@@ -84,7 +84,7 @@ const Text = Schema.parseJson(Expected)
 export const expectedOf = (name: string): Expected =>
   Schema.decodeSync(Text)(fs.readFileSync(path.join(home, name, "expected.json"), "utf8"))
 
-/** The bytes of every file below a folder, by path with `/`. A lock is no data. */
+/** Reads every file below a folder, by its path with `/`. Leaves out locks, which are not data. */
 export const read = (root: string): Readonly<Record<string, Buffer>> =>
   Object.fromEntries(
     fs.readdirSync(root, { recursive: true, encoding: "utf8" }).sort()
@@ -92,7 +92,7 @@ export const read = (root: string): Readonly<Record<string, Buffer>> =>
       .map((name) => [name.split(path.sep).join("/"), fs.readFileSync(path.join(root, name))])
   )
 
-/** Bytes; longer texts are deflated. */
+/** Length in bytes above which a text is deflated. */
 const long = 4_096
 
 const encode = (bytes: Buffer): typeof Files.Type[string] => {
@@ -105,7 +105,7 @@ const encode = (bytes: Buffer): typeof Files.Type[string] => {
 const decode = (content: typeof Files.Type[string]): Buffer =>
   typeof content === "string" ? Buffer.from(content) : inflateRawSync(Buffer.from(content.deflated, "base64"))
 
-/** A copy of the generation's files in a folder of its own, last changed at `now`; gone with the scope. */
+/** Copies the generation's files into a temporary folder, last changed at `now`; the scope removes it. */
 export const copy = (name: string, now: number) =>
   Effect.tap(place, (root) =>
     Effect.sync(() => {
@@ -118,7 +118,7 @@ export const copy = (name: string, now: number) =>
       }
     }))
 
-/** Keeps a folder as a generation's files. */
+/** Writes a folder's files as a generation. */
 export const writeFiles = (name: string, root: string): void => {
   fs.mkdirSync(path.join(home, name), { recursive: true })
   const files = Object.fromEntries(Object.entries(read(root)).map(([file, bytes]) => [file, encode(bytes)]))

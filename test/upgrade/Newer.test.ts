@@ -1,4 +1,4 @@
-/** What a later release may have written to disk is refused, and not one byte of it is changed. */
+/** Data that a newer release may have written to disk is refused, and not one byte of it is changed. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -34,7 +34,7 @@ const law = (
     }))
 }
 
-/** Fails with `unsupported`, and leaves every file below `root` as it was. */
+/** Asserts that the effect fails with `unsupported`, and leaves every file below `root` unchanged. */
 const refused = <A, R>(root: string, use: Effect.Effect<A, unknown, R>) =>
   Effect.gen(function*() {
     const before = read(root)
@@ -76,21 +76,24 @@ describe("data of a newer release", () => {
     )
   }
 
-  law("in a row that a hand wrote: it is nobody's message, and stops no outbox", (root) =>
-    Effect.gen(function*() {
-      const vault = path.join(root, "vault")
-      const folder = path.join(vault, ".effect-memory/outbox")
-      const file = fs.readdirSync(folder).find((name) =>
-        name.endsWith(".md") && fs.readFileSync(path.join(folder, name), "utf8").includes("row: messages")
-      )!
-      yield* rewrite(path.join(folder, file), (text) => text.replace("row: messages", "version: 2\n  row: messages"))
-      const { store } = yield* opened(vault)
-      assert.isTrue(
-        (yield* rowsOf(store)).some(({ data, source }) => data["version"] === 2 && source.origin === "file")
-      )
-      const outbox = yield* Boxes.opened(store, Boxes.model(), { trigger: Boxes.never })
-      yield* outbox.flush
-    }))
+  law(
+    "in a row that a person wrote by hand is ignored, and does not stop the outbox",
+    (root) =>
+      Effect.gen(function*() {
+        const vault = path.join(root, "vault")
+        const folder = path.join(vault, ".effect-memory/outbox")
+        const file = fs.readdirSync(folder).find((name) =>
+          name.endsWith(".md") && fs.readFileSync(path.join(folder, name), "utf8").includes("row: messages")
+        )!
+        yield* rewrite(path.join(folder, file), (text) => text.replace("row: messages", "version: 2\n  row: messages"))
+        const { store } = yield* opened(vault)
+        assert.isTrue(
+          (yield* rowsOf(store)).some(({ data, source }) => data["version"] === 2 && source.origin === "file")
+        )
+        const outbox = yield* Boxes.opened(store, Boxes.model(), { trigger: Boxes.never })
+        yield* outbox.flush
+      })
+  )
 
   law("in a checkpoint: it is neither resumed nor overwritten", (root, { runs }) =>
     Effect.gen(function*() {

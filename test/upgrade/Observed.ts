@@ -1,4 +1,4 @@
-/** What a vault means: all that its viewers are answered, as JSON that two releases can be compared by. */
+/** Observes a vault: all answers that its viewers get, as JSON that two releases can be compared by. */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -20,13 +20,13 @@ import { type Named, viewerOf } from "./Generation.ts"
 
 export const tenants = ["default", "acme", "Zoë GmbH"] as const
 
-/** The models whose vectors a generation has, each with the vector that it is searched by. */
+/** The models whose vectors a generation has, each with a query vector. */
 export const models: ReadonlyArray<NonNullable<MemoryQuery["embedding"]>> = [
   { model: "small-4", vector: [1, 0, 0, 0] },
   { model: "Other/Model v2", vector: [0, 1, 0, 0, 0, 0] }
 ]
 
-/** A vector for a text, the same for each release: a record's first letter decides what it is near to. */
+/** Makes the vector of a text, the same in each release: texts with the same first letter are near each other. */
 export const vectorOf = (text: string, dimensions: number): Float32Array =>
   Float32Array.from({ length: dimensions }, (_, n) => n === text.charCodeAt(0) % dimensions ? 1 : 0.125)
 
@@ -34,7 +34,7 @@ export const questions = ["tea", "deploy friday", "Lisbon", "Müller", "the paym
 
 const ids = (fields: Readonly<Record<string, string>>, within = false): Named => ({ ids: fields, within })
 
-/** Every shape of viewer that a call may come from. */
+/** Viewers of every shape. */
 export const viewers: Readonly<Record<string, Named>> = {
   nobody: ids({}),
   ada: ids({ userId: "ada" }),
@@ -59,10 +59,10 @@ export const viewers: Readonly<Record<string, Named>> = {
 
 const encode = Schema.encodeSync(MemoryRecord)
 
-/** Ids in the order of their text: for answers whose order ranking may change. */
+/** Sorts ids, for answers whose order ranking may change. */
 const sorted = (records: ReadonlyArray<MemoryRecord>) => records.map(({ id }) => id).sort()
 
-/** Everything that is not an internal row, tombstones and what expired included as far as the library lists them. */
+/** Lists every record that is not an internal row, with the tombstones and expired records that the library lists. */
 const known = (store: Service, tenant: string) =>
   Effect.map(
     Stream.runCollect(store.stream(Viewer.system(tenant), { closed: true, limit: 1_000 })),
@@ -75,7 +75,7 @@ const hits = (store: Service, viewer: Viewer.Any, query: MemoryQuery) =>
     awaiting: Viewer.isSystem(viewer) ? undefined : awaiting // the library's own rows would count
   }))
 
-/** What one viewer is answered; `everything` are the ids of its tenant. */
+/** Returns all answers that one viewer gets; `everything` holds the ids of its tenant. */
 const seenBy = (store: Service, viewer: Viewer.Any, everything: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {
     const list = (closed: boolean) =>
@@ -105,7 +105,7 @@ const seenBy = (store: Service, viewer: Viewer.Any, everything: ReadonlyArray<Me
     }
   })
 
-/** What the kinds make of their records. */
+/** Returns the answers of the kinds of memory. */
 const byKind = (store: Service): Effect.Effect<unknown, MemoryError> =>
   Effect.gen(function*() {
     const settings = yield* KeyValueMemory.make("settings")
@@ -126,7 +126,7 @@ const byKind = (store: Service): Effect.Effect<unknown, MemoryError> =>
     }
   }).pipe(Effect.provideService(MemoryStore, store))
 
-/** Every answer of the vault that an upgrade must leave as it is. */
+/** Returns every answer of the vault that an upgrade must not change. */
 export const observe = (store: Service, vault: VaultService): Effect.Effect<unknown, MemoryError> =>
   Effect.gen(function*() {
     const all: Record<string, ReadonlyArray<MemoryRecord>> = {}
@@ -152,5 +152,5 @@ export const observe = (store: Service, vault: VaultService): Effect.Effect<unkn
     }))
   })
 
-/** Ids that a generation had, and that no viewer is to see again: forgotten, purged and expired. */
+/** Ids of a generation that no viewer may see again: forgotten, purged and expired records. */
 export const forgotten: ReadonlyArray<MemoryId> = ["forgotten", "purged", "expired"].map(stableId)

@@ -1,4 +1,4 @@
-/** What an earlier release wrote to disk opens under this one, and means the same. */
+/** Data that an earlier release wrote to disk opens under this one, and means the same. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -18,7 +18,7 @@ import { opened } from "../vault/Place.ts"
 import { all, copy, type Expected, expectedOf, viewerOf } from "./Generation.ts"
 import { observe } from "./Observed.ts"
 
-/** A law about each generation, on a copy of its files at the time at which they were written. */
+/** Tests a law on each generation, with a copy of its files and the clock at the time when they were written. */
 const law = (
   title: string,
   check: (root: string, expected: Expected) => Effect.Effect<void, unknown, Scope.Scope>
@@ -33,7 +33,7 @@ const law = (
   }
 }
 
-/** How often each text is remembered in a tenant. */
+/** Counts how often each text is remembered in a tenant. */
 const counts = (remembered: ReadonlyArray<string>, texts: ReadonlyArray<string>) =>
   texts.map((text) => [text, remembered.filter((body) => body === text.slice(0, 50)).length])
 const once = (texts: ReadonlyArray<string>) => texts.map((text) => [text, 1])
@@ -55,7 +55,7 @@ describe("an upgrade", () => {
   )
 
   law(
-    "drains each message of an outbox once, and what was given up on when it is released",
+    "drains each message of an outbox once, and each parked one when it is released",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
         Effect.gen(function*() {

@@ -23,7 +23,7 @@ const codes = { ENOSPC: "Unknown", EIO: "Unknown", EACCES: "PermissionDenied" } 
 >
 type Code = keyof typeof codes
 const all = ["ENOSPC", "EIO", "EACCES"] as const
-/** Every so many calls of the disk, one fails; each of them, and with each code, in the soak. */
+/** Distance between the disk calls that are made to fail. The soak fails every call, with each error code. */
 const step = times(4, 1)
 
 /** As Node's own are made. */

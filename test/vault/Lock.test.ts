@@ -91,7 +91,7 @@ describe("the lock of a vault", () => {
       assert.isFalse(fs.existsSync(file(root)))
     }))
 
-  it.scoped("is held by a heart that beats, however long the work takes", () =>
+  it.scoped("is kept by its heartbeat, however long the work takes", () =>
     Effect.gen(function*() {
       const root = yield* folder
       let looks = 0 // a look ends with a stat of the lock
@@ -103,7 +103,7 @@ describe("the lock of a vault", () => {
         }))
       ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
       const [holder, other] = [yield* lockOf(root, "a"), yield* lockOf(root, "b", counting)]
-      /** The clock moves on once the heart has beaten and the other has looked, so that no slow disk decides. */
+      /** Moves the clock once the heartbeat was written and the other process has looked, so that disk speed has no effect. */
       const until = (done: () => boolean) => Effect.repeat(turn, { until: done })
       const beats = () => Number(fs.readFileSync(file(root), "utf8").split(" ")[1])
       const waiting = yield* holder.withLock(Effect.gen(function*() {
@@ -124,13 +124,13 @@ describe("the lock of a vault", () => {
       yield* Fiber.join(waiting)
     }))
 
-  it.scoped("left behind is taken, not given up on, by one that looks at it again long after its patience", () =>
+  it.scoped("of a dead process is taken even by a process that looks again only after its own timeout", () =>
     Effect.gen(function*() {
       const root = yield* folder
       fs.writeFileSync(file(root), "12345 0")
       const lock = yield* lockOf(root, "a")
       const mine = yield* Effect.fork(Effect.either(lock.withLock(lock.isOurs)))
-      for (let turns = 0; turns < 100; turns++) yield* turn // it has looked, and sleeps
+      for (let turns = 0; turns < 100; turns++) yield* turn // until the process has looked and sleeps
       while ((yield* Fiber.poll(mine))._tag === "None") {
         yield* TestClock.adjust("1 minute")
         yield* turn

@@ -60,7 +60,7 @@ export const files = (root: string): Readonly<Record<string, string>> =>
       .map((name) => [name, fs.readFileSync(path.join(root, name), "utf8")])
   )
 
-/** Waits for what has to come; gives up on what hangs after five minutes. */
+/** Waits until a condition holds, looking every 10 ms; fails after five minutes. */
 export const eventually = <E>(what: string, look: Effect.Effect<boolean, E>): Effect.Effect<void, E> =>
   look.pipe(
     Effect.repeat({ until: (seen) => seen, schedule: Schedule.spaced("10 millis") }),

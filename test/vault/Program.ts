@@ -25,7 +25,7 @@ export interface Program<A> {
   readonly end: Effect.Effect<number | null>
 }
 
-/** Ends a test whose child hangs, a little before the test itself is ended. Nothing is to be measured with it. */
+/** Timeout of a child process that hangs, a little shorter than the test's own. No test measures time with it. */
 const patience = Duration.minutes(times(9, 20))
 
 /** Killed with the scope, where it still runs then. */

@@ -12,7 +12,7 @@ import { opened, place } from "./Place.ts"
 
 const Json = Schema.parseJson(MemoryPipeline.Receipt)
 
-/** A vault, opened for the time of one pipeline. */
+/** Opens a vault for the lifetime of one pipeline. */
 const using = <A, E>(
   root: string,
   use: (pipeline: MemoryPipeline.Service, store: MemoryStore.Service) => Effect.Effect<A, E>
@@ -28,7 +28,7 @@ const using = <A, E>(
   }))
 
 describe("receipts of a vault", () => {
-  it.scopedLive("are undone after the vault was closed and opened again, and by no other vault", () =>
+  it.scopedLive("can be undone after the vault was closed and opened again, but not with another vault", () =>
     Effect.gen(function*() {
       const [root, elsewhere] = [yield* place, yield* place]
       const json = yield* using(root, (pipeline) =>

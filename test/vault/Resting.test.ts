@@ -1,4 +1,4 @@
-/** A vault that nobody uses: it is not looked at, and the first call after the rest sees what was edited meanwhile. */
+/** An unused vault stops polling, and the first call afterwards sees the edits made meanwhile. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
@@ -15,7 +15,7 @@ const edit = (root: string, from: string, to: string) =>
     fs.writeFileSync(path.join(root, name), text.replaceAll(from, to))
   })
 
-/** Time goes on, second by second, while the disk answers: so long that a vault which nobody uses is at rest. */
+/** Advances time second by second, with disk access in between, until an unused vault has stopped polling. */
 const rest = (vault: Markdown.VaultService) =>
   Effect.forEach(
     Array.from({ length: 200 }),
@@ -24,7 +24,7 @@ const rest = (vault: Markdown.VaultService) =>
   )
 
 describe("a vault at rest", () => {
-  it.scoped("answers the first call with what a hand wrote in it", () =>
+  it.scoped("answers the first call with the edits that were made by hand", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })
@@ -38,7 +38,7 @@ describe("a vault at rest", () => {
       assert.deepStrictEqual(answers, [["white tea"], ["white tea"]])
     }))
 
-  it.scoped("tells whoever begins to listen after the rest, and goes on looking for them", () =>
+  it.scoped("publishes the edits to a listener that subscribes after the rest, and polls again", () =>
     Effect.gen(function*() {
       const root = yield* place
       const { store, vault } = yield* opened(root, { poll: "1 second" })

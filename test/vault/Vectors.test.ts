@@ -222,7 +222,7 @@ describe("the vectors of a vault", () => {
 
   const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
   const ofElsewhere = path.join(".effect-memory/vectors/tenants/elsewhere/m.vec")
-  /** Two tenants' vectors in one file, as an earlier version kept them: alpha, beta, gamma here, gamma, delta there. */
+  /** Writes one file for two tenants, as an earlier version did: alpha, beta, gamma of one, gamma, delta of the other. */
   const undivided = Effect.gen(function*() {
     const root = yield* filled
     yield* Effect.scoped(Effect.gen(function*() {
@@ -248,7 +248,7 @@ describe("the vectors of a vault", () => {
       (all) => all.map(Option.isSome)
     )
 
-  it.scopedLive("of an earlier version's one file serve exactly the tenants that have the text, whoever asks first", () =>
+  it.scopedLive("of an earlier version's shared file serve exactly the tenants that have the text, whichever asks first", () =>
     Effect.gen(function*() {
       for (const order of [["default", "elsewhere"], ["elsewhere", "default"]]) {
         const root = yield* undivided
@@ -268,7 +268,7 @@ describe("the vectors of a vault", () => {
       }
     }))
 
-  it.scopedLive("of an earlier version's one file are erased with the text, though nobody had asked for them", () =>
+  it.scopedLive("of an earlier version's shared file are erased with the text, even if they were never read", () =>
     Effect.gen(function*() {
       const root = yield* undivided
       const { store } = yield* opened(root)

@@ -1,23 +1,25 @@
 /**
- * Lets the process breathe: spreads the work of an outbox over turns of the event loop. Fibers that never wait for I/O run
- * as microtasks, so that without this timers, sockets and files wait until all of them are done.
+ * Spreads the work of an outbox over turns of the event loop. Fibers that never wait for I/O run as microtasks, so without
+ * these pauses timers, sockets and files would wait until all fibers are done.
  */
 import * as Effect from "effect/Effect"
 import * as Scheduler from "effect/Scheduler"
 
+/** Admits a limited number of steps in each turn of the event loop. */
 export interface Breathing {
-  /** Returns at once for the first steps of a turn of the event loop, and at a later turn for the others, in order. */
+  /** Returns at once for the first eight steps of a turn of the event loop; further steps wait for a later turn, in order. */
   readonly step: Effect.Effect<void>
 }
 
 /** Steps in one turn of the event loop. A step decodes or writes some rows: 1 to 4 ms. */
 const stepsPerTurn = 6
 
+/** Makes a limiter whose steps share one count. */
 export const make = (): Breathing => {
   const waiting = new Set<() => void>() // in order
   let steps = 0
   let isTimed = false
-  const time = () => {
+  const scheduleTurn = () => {
     if (isTimed) return
     isTimed = true
     nextTurn(turn)
@@ -31,11 +33,11 @@ export const make = (): Breathing => {
       waiting.delete(resume)
       resume()
     }
-    if (steps > 0) time()
+    if (steps > 0) scheduleTurn()
   }
   return {
     step: Effect.suspend(() => {
-      time()
+      scheduleTurn()
       if (steps < stepsPerTurn && waiting.size === 0) {
         steps++
         return Effect.void
@@ -52,7 +54,7 @@ export const make = (): Breathing => {
 /** Waits for the next turn of the event loop. */
 export const breath: Effect.Effect<void> = Effect.async((resume) => nextTurn(() => resume(Effect.void)))
 
-/** By a timer of the platform and not by the Clock: no time is meant to pass. */
+/** Timers of the platform instead of the `Clock`, since no time of a `TestClock` has to pass. */
 const timers = Scheduler.timerBatched(0)
-/** Two timers: Node runs one that has expired during this turn within this turn, and the second cannot have. */
+/** Chains two timers: Node may run the first within the current turn, if it has expired already, but never the second. */
 const nextTurn = (task: () => void) => timers.scheduleTask(() => timers.scheduleTask(task, 0), 0)

@@ -1,6 +1,6 @@
 /**
- * The limits on messages that wait: how many batches of a conversation and of a tenant, and how an append that finds no
- * room makes some or is refused. Each tenant has a count of its own, so none ever waits for another.
+ * Limits how many batches of messages wait per conversation and per tenant. An append that finds no room has waiting
+ * batches read, or is refused. Each tenant has a count of its own, so no tenant waits for another.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -12,35 +12,42 @@ import type { Lane } from "./Lane.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** Reserves room for appends and counts the batches that wait. */
 export interface Capacity {
   /**
-   * Runs `append` with a place reserved for its batch. Where there is none, the oldest batches of the conversation are
-   * read at once or, where nothing of it waits, those of another conversation of the tenant. `rate_limited` where that
-   * fails or takes longer than `patience`.
+   * Runs `append` with a place reserved for its batch. Where no place is free, the oldest batches of the conversation are
+   * read at once or, where it has none, those of another conversation of the tenant. Fails with `rate_limited` if that
+   * reading fails or takes longer than `patience`.
    */
   readonly reserve: <A>(lane: Lane, append: (place: Place) => Io<A>) => Io<A>
   /** Records how many batches of the conversation wait. */
   readonly record: (lane: Lane, waiting: number) => void
 }
 
-/** Gives a reserved place back, to be called as the batch is recorded; later calls do nothing. */
+/** Gives a reserved place back. The append calls it when it records its batch; further calls do nothing. */
 export type Place = () => void
 
+/** The options of an outbox that limit what waits. */
 export interface Options {
+  /** Batches of one tenant that may wait, at least 1. */
   readonly capacityPerTenant: number
+  /** Batches of one conversation that may wait, at least 1. */
   readonly capacityPerLine: number
-  /** How long an append waits for room. */
+  /** Longest time that an append waits for room. */
   readonly patience: Duration.DurationInput
 }
 
-/** Conversations of one tenant in which something waits, and how much of the tenant's capacity is taken. */
+/** One tenant's conversations in which batches wait, and its taken capacity. */
 interface Tenant {
+  /** In the order in which they are examined for room. */
   readonly lanes: Set<Lane>
+  /** Batches that wait, and places reserved for more. */
   taken: number
-  /** Done, and replaced, whenever a batch has stopped waiting. */
+  /** Completed, and replaced, whenever a batch stops waiting. */
   freed: Deferred.Deferred<void>
 }
 
+/** Makes the limits of one outbox. Holds state only for tenants in which something waits. */
 export const make = ({ capacityPerLine, capacityPerTenant, patience }: Options): Capacity => {
   const tenants = new Map<string, Tenant>()
   const tenantOf = ({ tenant }: Lane): Tenant => {
@@ -58,15 +65,15 @@ export const make = ({ capacityPerLine, capacityPerTenant, patience }: Options):
   }
 
   const isFull = (lane: Lane): boolean => lane.waiting + lane.reserved >= capacityPerLine
-  /** The conversation whose reading makes room. */
-  const culprit = (lane: Lane): Lane => {
+  /** Chooses the conversation whose reading makes room. */
+  const laneToRead = (lane: Lane): Lane => {
     if (isFull(lane) || lane.waiting > 0) return lane
     const { lanes } = tenantOf(lane)
     let best: Lane | undefined
     for (const other of Array.from(take(lanes, candidates))) {
-      if (best === undefined || trouble(other) < trouble(best)) best = other
+      if (best === undefined || difficulty(other) < difficulty(best)) best = other
       lanes.delete(other)
-      lanes.add(other) // another one is looked at first next time
+      lanes.add(other) // moved to the end, so that the next call examines others first
     }
     return best ?? lane
   }
@@ -83,11 +90,11 @@ export const make = ({ capacityPerLine, capacityPerTenant, patience }: Options):
       })
     })
 
-  /** Asks for room, and waits until something has come of it. */
+  /** Requests a reading and waits until it has ended or room is free; `left` is in milliseconds. */
   const wait = (lane: Lane, left: number): Io<void> =>
     Effect.suspend(() => {
       const { freed } = tenantOf(lane)
-      const full = culprit(lane)
+      const full = laneToRead(lane)
       const room = Deferred.await(freed)
       return (full.waiting > 0 ? Effect.raceFirst(room, full.readNow) : room).pipe(
         Effect.timeoutTo({ duration: left, onSuccess: () => true, onTimeout: () => false }),
@@ -97,7 +104,7 @@ export const make = ({ capacityPerLine, capacityPerTenant, patience }: Options):
         })
       )
     })
-  /** Reserves a place; to be made uninterruptible by the caller, but for the waiting. */
+  /** Reserves a place. The caller runs it uninterruptibly; only the waiting is interruptible. */
   const place = (lane: Lane): Io<Place> =>
     Effect.gen(function*() {
       const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(patience)
@@ -129,11 +136,11 @@ export const make = ({ capacityPerLine, capacityPerTenant, patience }: Options):
   }
 }
 
-/** Conversations of a full tenant that are compared before one of them is read. */
+/** Number of conversations of a full tenant that are compared before one of them is read. */
 const candidates = 64
 
-/** How unlikely it is that a reading of the conversation succeeds soon. */
-const trouble = ({ failuresInARow, isReading, isSlow }: Lane): number =>
+/** Rates how unlikely a reading of the conversation is to succeed soon: 0 (likely) to 3. */
+const difficulty = ({ failuresInARow, isReading, isSlow }: Lane): number =>
   failuresInARow > 0 ? 3 : isSlow ? 2 : isReading ? 1 : 0
 
 function* take<A>(all: Iterable<A>, most: number): Iterable<A> {

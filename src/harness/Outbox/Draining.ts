@@ -8,7 +8,7 @@
  * others went well
  * ```
  *
- * A failure counts against its own conversation only: no conversation is tried less often since another one fails.
+ * A failure counts against its own conversation only: no conversation is tried less often because another one fails.
  */
 import * as Effect from "effect/Effect"
 import * as MemoryError from "../../domain/MemoryError.ts"
@@ -24,17 +24,17 @@ import type * as Rows from "./Rows.ts"
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 export interface Draining {
-  /** Reads until nothing waits; fails where something does. */
+  /** Reads until nothing waits; fails if something still does. */
   readonly drain: (lane: Lane) => Io<void>
-  /** Serves one request: `drain` as long as readings of the conversation succeed, else every third time. */
+  /** Serves one request: runs `drain` each time while readings of the conversation succeed, else every third time. */
   readonly attempt: (lane: Lane) => Io<void>
-  /** Failures of all conversations since the last success of any. */
+  /** Number of failures of all conversations since the last success of any of them. */
   readonly failuresInARow: () => number
 }
 
 /** Failures after which a request is tried only every third time, or its batch may be the one at fault. */
 const patience = 10
-/** Messages, and rows of up to 60,000 characters, that are read at once; a batch alone may exceed both. */
+/** Most messages, and most rows (of up to 60,000 characters each), in one reading; a single batch may exceed both. */
 const most = { messages: 100, rows: 16 }
 
 export const make = ({ breathing, ledger, listener, reading: { read, resume }, turns }: {
@@ -87,7 +87,7 @@ export const make = ({ breathing, ledger, listener, reading: { read, resume }, t
         // it may have been written before it failed
         yield* Effect.catchIf(ledger.park(lane, batch, error), Kept.isTaken, () => Effect.void)
         lane.refusals.delete(batch.from)
-        if (!isFinal) failuresInARow = lane.failuresInARow = 0 // they were its own
+        if (!isFinal) failuresInARow = lane.failuresInARow = 0 // both counted the batch that is parked now
         return
       }
       lane.isSingle = true

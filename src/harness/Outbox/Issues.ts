@@ -1,9 +1,9 @@
-/** The violations in an outbox's options, each named by its option. */
+/** Validates the options of an outbox. */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import type { Options } from "../Outbox.ts"
 
-/** Returns every violation that needs neither store nor model to be seen. */
+/** Returns every violation that can be seen without the store or the model; each message begins with its option's name. */
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
   ...whole("capacityPerTenant", options.capacityPerTenant, 1),

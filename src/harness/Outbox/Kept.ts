@@ -17,7 +17,7 @@ import * as Rows from "./Rows.ts"
 
 /** A line as it was seen. */
 export interface Kept extends Rows.Line {
-  /** The id of the session row as it was found. Absent where there is none: then it is written under `Rows.ids`. */
+  /** Id of the session row that was found. Absent if there is none: then it is written under the id that `Rows.ids` gives. */
   readonly sessionRow?: MemoryId | undefined
   /** Of the session row, 0 = there is none. */
   readonly revision: number
@@ -58,7 +58,7 @@ export const same = (a: Kept, b: Kept): boolean =>
 const signature = ({ rows }: Pick<Rows.Batch, "rows">): string =>
   rows.map(({ id, revision }) => `${id}@${revision}`).join()
 
-/** Puts the rows of the tenant's lines together, or of those that `where` means. */
+/** Assembles the lines of the tenant from their rows; with `where`, only from rows that match. */
 export const all = (
   store: MemoryStore.Service,
   tenant: string,
@@ -84,8 +84,8 @@ export const all = (
   })
 
 /**
- * Every row of the tenant, or those that `where` means, by pages. A row that a newer release wrote is `unsupported`; a file
- * that a hand put there is not one.
+ * Streams every outbox row of the tenant, or those that match `where`, page by page. Fails with `unsupported` at a row that
+ * a newer release wrote. The version of a file that a person put there is not checked.
  */
 export const rows = (
   store: MemoryStore.Service,
@@ -107,13 +107,13 @@ export const rows = (
 /** Rows that are decoded in one turn of the event loop, and lines that are put together. */
 const page = 100
 
-/** Reads the line's rows, among those of its session and ids. */
+/** Reads the rows of one line. Cost: the rows whose session and ids may be the line's, see `near`. */
 export const of = (store: MemoryStore.Service, line: Rows.Line): Io<Kept> =>
   Effect.map(all(store, line.viewer.tenant, near(line)), (lines) => {
     const key = Rows.keyOf(line)
     return lines.find((kept) => Rows.keyOf(kept) === key) ?? empty(line)
   })
-/** Means the line's rows and perhaps some more: an id that Unicode writes in several ways is not compared. */
+/** Matches the line's rows and perhaps more: skips ids that are not ASCII, which Unicode may write in several ways. */
 const near = ({ session, viewer }: Rows.Line): MemoryFilter["where"] => ({
   "data.session": { eq: session },
   ...Object.fromEntries(fields.flatMap((field) => {
@@ -122,7 +122,7 @@ const near = ({ session, viewer }: Rows.Line): MemoryFilter["where"] => ({
   }))
 })
 
-/** Whether nothing was ever kept of the line, under the id that its session row has now or had in earlier versions. */
+/** Whether the line has no session row, neither under its current id nor under the id of earlier versions. */
 export const isNew = (store: MemoryStore.Service, line: Rows.Line): Io<boolean> =>
   Effect.gen(function*() {
     const idOf = yield* Rows.ids(store, line)

@@ -1,6 +1,6 @@
 /**
- * One conversation: its trigger says when it is read, and its worker reads until nothing waits, again as the retry
- * schedule says where that fails. Closing it loses nothing.
+ * The live state of one conversation: its trigger says when it is read, and its worker reads until nothing waits, trying
+ * again by the retry schedule after a failure. Closing it loses no messages.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -30,24 +30,25 @@ export interface Lane extends Rows.Line {
   readonly tell: (happening: Happening) => Effect.Effect<void>
   /** Requests a reading, whatever the trigger says. */
   readonly ask: Effect.Effect<void>
-  /** Requests a reading that is tried however often others failed, and waits until one has ended. */
+  /** Requests a reading that is tried at once, however many failed before, and waits until one has ended. */
   readonly readNow: Effect.Effect<void, MemoryError>
   /** Ends the fibers of the trigger and the worker. */
   readonly close: Effect.Effect<void>
   /** The conversation's rows as last seen. */
   kept: Kept.Kept
-  /** True until the first look, and after a write that failed and may have been one. */
+  /** True until the rows are first read, and after a failed write that may have taken effect. */
   isStale: boolean
-  /** Batches that wait, and batches whose append has not ended. Both count against the capacity. */
+  /** Number of batches that wait. Counts against the capacity. */
   waiting: number
+  /** Number of batches whose append has not ended. Counts against the capacity. */
   reserved: number
-  /** Per batch that failed and still waits: how often, and how often the outbox had succeeded before the first failure. */
+  /** Per waiting batch that failed: how often, and the number of successes of the outbox before its first failure. */
   readonly refusals: Map<number, { readonly times: number; readonly since: number }>
   /** True while batches are read one by one, since one of several was refused. */
   isSingle: boolean
-  /** Readings that failed since the last success, but for those that can never succeed. */
+  /** Number of readings that failed since the last success, without those that failed permanently. */
   failuresInARow: number
-  /** Requests since the failures became too many. */
+  /** Number of requests since the conversation failed too often; every third one is tried. */
   requests: number
   /** True where `readNow` waits for the next attempt. */
   isUrgent: boolean
@@ -56,11 +57,11 @@ export interface Lane extends Rows.Line {
   /** True where the last reading outlasted its turn. */
   isSlow: boolean
   isReading: boolean
-  /** Callers that hold the conversation; it is not closed while there are any. */
+  /** Number of callers that hold the conversation; it is not closed while there are any. */
   users: number
 }
 
-/** Whether nothing of the conversation waits, as far as it is known. */
+/** Whether nothing of the conversation waits, by its rows as last seen. */
 export const isEmpty = ({ kept, waiting }: Lane): boolean => waiting === 0 && kept.plan === undefined
 /** Whether the conversation can be closed: no callers, no reading, and nothing waits. */
 export const isIdle = (lane: Lane): boolean => lane.users === 0 && !lane.isReading && isEmpty(lane)
@@ -68,7 +69,7 @@ export const isIdle = (lane: Lane): boolean => lane.users === 0 && !lane.isReadi
 export interface Options {
   readonly trigger: ExtractionTrigger
   readonly retry: Schedule.Schedule<unknown, MemoryError>
-  /** One attempt to read all that waits: fails while something waits on. */
+  /** Tries once to read all that waits; fails if something still waits. */
   readonly attempt: (lane: Lane) => Effect.Effect<void, MemoryError>
 }
 
@@ -129,7 +130,7 @@ export const make = (
 /** Runs a fiber of the conversation until its scope ends. */
 type Fork = (self: Effect.Effect<void>) => Effect.Effect<void>
 
-/** Follows a trigger that is a state: one fiber at most, while it waits for a time. */
+/** Follows a trigger that has `watch`: uses one fiber at most, while the trigger waits for a time. */
 const watched = (name: string, start: () => Watch, ask: Effect.Effect<void>, fork: Fork): Lane["tell"] => {
   let watch: Watch | undefined
   let isWaiting = false
@@ -162,7 +163,7 @@ const streamed = (trigger: ExtractionTrigger, ask: Effect.Effect<void>) =>
   ])
 
 interface Attempts {
-  /** Done with the result of the next attempt that ends. */
+  /** Completed with the result of the next attempt that ends. */
   readonly next: () => Deferred.Deferred<void, MemoryError>
   readonly ended: (result: Effect.Effect<void, MemoryError>) => void
 }
@@ -178,8 +179,8 @@ const attemptsOf = (): Attempts => {
 }
 
 /**
- * Returns the request for a reading. The worker's fiber tries until an attempt succeeds: again as the schedule says, or
- * sooner if it is asked again. It ends when nothing is asked any more.
+ * Makes the worker and returns its request for a reading. The worker's fiber tries until an attempt succeeds: again by the
+ * schedule, or sooner on another request. It ends when no request is left.
  */
 const worker = (
   lane: Lane,
@@ -191,7 +192,7 @@ const worker = (
   Effect.gen(function*() {
     let isAsked = false
     let isWorking = false
-    let asked: Deferred.Deferred<void> | undefined // where the worker waits
+    let asked: Deferred.Deferred<void> | undefined // completed by the next request
     let failure: MemoryError | undefined
     const failed = (retryAt: number | undefined) => {
       lane.retryAt = retryAt

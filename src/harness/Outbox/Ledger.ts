@@ -26,7 +26,10 @@ export interface Ledger {
   readonly look: (lane: Lane) => Io<Kept.Kept>
   /** What the store was just seen to hold, where nobody has looked yet. */
   readonly known: (lane: Lane, kept: Kept.Kept) => Effect.Effect<void>
-  /** Keeps the messages that `meant` accepts; returns the place of the first of all. Waits for room: see `Capacity`. */
+  /**
+   * Keeps the messages that `meant` accepts, and returns the sequence number of the first message, kept or not. Waits for
+   * room: see `Capacity`.
+   */
   readonly append: (lane: Lane, messages: ReadonlyArray<Message>, meant: (message: Message) => boolean) => Io<number>
   /** Keeps what the model made of them, instead of what it made before; `taken` where there is another plan. */
   readonly plan: (
@@ -61,7 +64,7 @@ interface Move {
   readonly mutations: ReadonlyArray<MemoryMutation>
   readonly after: (applied: ReadonlyArray<Applied>) => Partial<Pick<Kept.Kept, "next" | "batches" | "plan">>
   readonly next?: number
-  /** The place that the written batch was promised, and now has. */
+  /** Place that was reserved for the batch; given back when the batch is recorded. */
   readonly place?: Place
 }
 
@@ -113,7 +116,7 @@ export const make = (
         Effect.either
       )
       if (Either.isRight(written)) {
-        const { id: sessionRow, revision } = written.right.at(-1)!.record! // the session's, which was put
+        const { id: sessionRow, revision } = written.right.at(-1)!.record! // the last mutation puts the session row
         place?.()
         yield* see(lane, { ...kept, ...after(written.right), next, sessionRow, revision })
         return written.right.slice(0, mutations.length)
@@ -130,7 +133,7 @@ export const make = (
   ): Io<ReadonlyArray<Applied>> =>
     lane.writing.withPermits(1)(Effect.uninterruptible(attempt(lane, decide, provenance, attempts)))
 
-  /** A write of the outbox's own work, which waits for its turn of the event loop; an append does not. */
+  /** Performs a write of the outbox's own work, which waits for its turn of the event loop; an append does not wait. */
   const later: typeof move = (...args) => Effect.zipRight(breathing.step, move(...args))
 
   const without = (kept: Kept.Kept, batches: Batches): Batches => {
@@ -241,7 +244,7 @@ export const make = (
           let group: Batches = []
           yield* later(lane, (kept) => {
             const parked = Kept.parked(kept)
-            left = Math.min(left, parked.length) // what is parked meanwhile stays parked
+            left = Math.min(left, parked.length) // batches that are parked meanwhile stay parked
             group = parked.slice(0, Math.min(left, releasedAtOnce))
             return marked(lane, kept, group, undefined)
           })
@@ -253,7 +256,7 @@ export const make = (
   }
 }
 
-/** Parked batches that are released in one write. */
+/** Number of parked batches that are released in one write. */
 const releasedAtOnce = 20
 
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }

@@ -36,7 +36,7 @@ export const make = ({ ledger, listener, options, pipeline, store, timeout }: {
   const { extractor = store.capabilities.messages ? "ingest" : "pipeline" } = options
   const infer = options.options?.infer ?? extractor === "pipeline"
 
-  /** Waits for no answer that ignores interruption either: a write that comes after all finds its rows gone. */
+  /** Limits the time of a call, without waiting for one that ignores interruption: its late write finds its rows gone. */
   const inTime = <A>(self: Io<A>): Io<A> =>
     Effect.timeoutFail(Effect.disconnect(self), {
       duration: timeout,
@@ -123,9 +123,9 @@ export const make = ({ ledger, listener, options, pipeline, store, timeout }: {
 }
 
 /**
- * The scope that a viewer's messages are extracted into, and the shared scopes that are open to it. `about: "agent"` is
- * consent to share what visitors without a user say; what a user says is shared only where `sharedWrites` says `agent`.
- * `invalid_scope` where the scope is closed, or would be Global without anybody having said so.
+ * Returns the scope into which a viewer's messages are extracted, and the shared scopes that are open to it. `about: "agent"`
+ * is consent to share the words of visitors without a user; a user's words are shared only if `sharedWrites` has `agent`.
+ * Fails with `invalid_scope` if the scope is closed, or would be Global without an option that says so.
  */
 export const targetOf = (
   { about, options }: ExtractionConfig,
@@ -142,7 +142,7 @@ export const targetOf = (
     ? Effect.succeed({ scope, sharedWrites })
     : MemoryError.make("invalid_scope", {
       op: "append",
-      message: "there is nobody to remember this of: name a user, a session or an agent, or open sharedWrites"
+      message: "the viewer has no scope to remember this in: name a user, a session or an agent, or open sharedWrites"
     })
 }
 

@@ -1,5 +1,5 @@
 /**
- * Shares the readers of an outbox among tenants and conversations, so that a reading which hangs delays nobody else.
+ * Shares the readers of an outbox among tenants and conversations, so that a reading that hangs delays no other.
  *
  * ```text
  * readers        `concurrency` readings run at once, hence as many calls of the model. Half of them, rounded up, are
@@ -13,7 +13,7 @@
  *                conversation waits for that reader; then it is stopped, and queues for a slow reader.
  * ```
  *
- * A stopped reading has not failed: it is begun again, at the cost of the model calls that it had made.
+ * A stopped reading has not failed: it starts again later, and repeats the model calls that it had made.
  */
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
@@ -22,20 +22,22 @@ import * as Fiber from "effect/Fiber"
 import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 
-/** Whoever takes turns: one conversation, which takes one at a time. */
+/** A conversation that takes turns, one at a time. */
 export interface Reader {
   readonly tenant: string
   /** True where the last reading outlasted its turn. */
   isSlow: boolean
 }
 
+/** The scheduler of an outbox's readings. */
 export interface ReadingTurns {
-  /** Runs the reading when it is the conversation's turn; begins it again where it was stopped for others. */
+  /** Runs the reading when it is the conversation's turn; starts it again if it was stopped for others. */
   readonly take: <A, E>(reader: Reader, reading: Effect.Effect<A, E>) => Effect.Effect<A, E>
 }
 
+/** The options of an outbox that divide its readers. */
 export interface Options {
-  /** Readings at once, at least 2. */
+  /** Readings that run at once, at least 2. */
   readonly concurrency: number
   /** How long a reading may hold a prompt reader that others wait for. */
   readonly turn: Duration.DurationInput
@@ -43,7 +45,7 @@ export interface Options {
 
 interface Turn {
   readonly tenant: string
-  /** Where the turn waits or runs. */
+  /** The sort of reader that the turn waits for or holds. */
   place: "prompt" | "slow"
   readonly started: Deferred.Deferred<void>
   readonly stopped: Deferred.Deferred<void>
@@ -53,20 +55,22 @@ interface Turn {
   isStopping: boolean
 }
 
+/** Makes the scheduler of one outbox. */
 export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
   const promptReaders = Math.ceil(concurrency / 2)
   const slowReaders = concurrency - promptReaders
   const queues = { prompt: new Map<string, Set<Turn>>(), slow: new Map<string, Set<Turn>>() } // tenants in order of turns
   const running = { prompt: new Set<Turn>(), slow: new Set<Turn>() } // in order of their start
-  const overdue = new Set<Turn>() // prompt ones that outlasted their turn and found no slow reader
-  let queued = 0 // of the prompt ones
+  const overdue = new Set<Turn>() // prompt readings that outlasted their turn and found no slow reader
+  let queued = 0 // turns in `queues.prompt`
 
+  /** Counts the slow readers that the tenant holds and is not about to give back. */
   const heldBy = (tenant: string): number => {
     let count = 0
     for (const turn of running.slow) if (turn.tenant === tenant && !turn.isStopping) count++
     return count
   }
-  /** The newest slow reading of the tenant that has the most of them, and how many it has. */
+  /** Finds the newest slow reading of the tenant that holds the most slow readers, and how many it holds. */
   const newestOfGreediest = (): readonly [Turn, number] | undefined => {
     let found: readonly [Turn, number] | undefined
     for (const turn of running.slow) {
@@ -75,7 +79,7 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
     }
     return found
   }
-  /** Of those that wait for a slow reader, one whose tenant has the fewest: an overdue turn, or a queued one. */
+  /** Finds a turn that waits for a slow reader, overdue or queued, whose tenant holds the fewest, and how many it holds. */
   const poorest = (): readonly [Turn, number] | undefined => {
     let found: readonly [Turn, number] | undefined
     const consider = (turn: Turn) => {
@@ -91,7 +95,7 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
   }
   const stopping = (turns: ReadonlySet<Turn>): number => Array.from(turns).filter((turn) => turn.isStopping).length
 
-  /** The reading is interrupted, and gives its reader back when that is done. */
+  /** Interrupts the reading, which gives its reader back when the interruption is done. */
   const stop = (turn: Turn) => {
     turn.isStopping = true
     overdue.delete(turn)
@@ -118,6 +122,7 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
     Deferred.unsafeDone(turn.started, Effect.void)
   }
 
+  /** Gives free readers to waiting turns, then stops readings that have to give way: slow readers first, prompt ones next. */
   const dispatch = () => {
     for (let first = poorest(); first !== undefined; first = poorest()) {
       const [turn, count] = first
@@ -163,6 +168,7 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
       dispatch()
       return turn
     })
+  /** Marks a reading that has outlasted its turn. */
   const outlast = (reader: Reader, turn: Turn) =>
     Effect.sync(() => {
       turn.isOver = true
@@ -170,7 +176,7 @@ export const make = ({ concurrency, turn: length }: Options): ReadingTurns => {
       if (turn.place === "prompt" && !turn.isStopping) overdue.add(turn)
       dispatch()
     })
-  /** `None` where the reading was stopped for others. */
+  /** Runs the reading once; `None` if it was stopped for others. */
   const attempt = <A, E>(reader: Reader, reading: Effect.Effect<A, E>): Effect.Effect<Option.Option<A>, E> =>
     Effect.acquireUseRelease(
       enqueued(reader),

@@ -9,8 +9,9 @@
  *
  * A text longer than a record holds lies in several, written and erased together.
  *
- * The rows' ids are signed by the store (`ids`), so that nobody can take one beforehand or tell from an id who talks to the
- * agent. Rows under the ids of earlier versions, which anybody could compute, keep them until they are erased.
+ * The ids of rows are derived from a signature of the store (`ids`), so that no viewer can occupy one beforehand, or tell
+ * from an id who talks to the agent. Rows of earlier versions, whose ids any viewer could compute, keep theirs until they
+ * are erased.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -98,12 +99,12 @@ export const keyOf = ({ session, viewer }: Line): string =>
     session
   ])
 
-/** The id of each row of a line, by name. The same as long as the store's secret is. */
+/** Returns a function from the name of a row to its id in this line. Ids stay the same as long as the store's secret does. */
 export type Ids = (name: string) => MemoryId
 export const ids = (store: MemoryStore.Service, line: Line): Effect.Effect<Ids, MemoryError> =>
   Effect.map(store.sign("outbox", keyOf(line)), (signature) => (name) => stableId(`outbox:${signature}:${name}`))
 
-/** The id that the session row of a line had in earlier versions. */
+/** Returns the id that the session row of a line had in earlier versions. */
 export const earlierSessionId = (line: Line): MemoryId => stableId(`outbox:${keyOf(line)}:session`)
 
 export const messages = (
@@ -116,7 +117,7 @@ export const messages = (
     draft(idOf(`${from}/${part}`), body, { row: "messages", ...line, from, to, part, parts: length })
   )
 
-/** Takes the ids of the plan that it replaces, as far as that has some. */
+/** Drafts the rows of a plan. Reuses the row ids of the plan that it replaces, as far as they go. */
 export const plan = (
   line: Line,
   idOf: Ids,

@@ -149,12 +149,12 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
     const routed = (draft: Draft) =>
       Effect.try({
         try: () => options.route?.(draft),
-        // what it says may quote the draft: it is in the cause
+        // the thrown message may quote the draft, so it is kept in the cause only
         catch: (cause) =>
           MemoryError.make("invalid_draft", {
             op: "route",
-            message: "route: threw",
-            detail: { issues: ["route: threw"] },
+            message: "route: the function threw",
+            detail: { issues: ["route: the function threw"] },
             cause
           })
       })
@@ -174,7 +174,7 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
           const free = Effect.filterOrFail(
             members,
             (all) => all.every((member) => member.name !== name),
-            () => MemoryError.make("invalid_id", { op: "attach", message: "there is a store of this name" })
+            () => MemoryError.make("invalid_id", { op: "attach", message: "there is a store of this name already" })
           )
           yield* free
           if (!Configuration.isName(name)) {

@@ -90,13 +90,13 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   catalog: (tenant) => Effect.sync(() => vault.mirror.catalog(tenant))
 })
 
-/** Polls without a call or a listener, until the vault rests. */
+/** Number of polls without a call or a listener after which the vault stops polling. */
 const patience = 60
 
 /**
- * Follows other processes by their log, sooner where a watch hints at it; looks at every file as often as a tenth of the time
- * allows. A vault that nobody uses or listens to is left alone after `patience` polls: then the next call, which runs the
- * effect returned here, looks before it answers.
+ * Keeps up with other processes: reads their log at every poll, or sooner on a hint of a file watch, and scans all files as
+ * often as a tenth of the time allows. After `patience` polls without a call or a listener it stops polling; then the next
+ * call, which runs the effect returned here, scans before it answers.
  */
 const keepCurrent = (
   disk: Disk.Disk,
@@ -130,7 +130,7 @@ const keepCurrent = (
     yield* Effect.forkScoped(Effect.forever(watch))
     yield* Watch.hinted(disk, told(vault.follow))
 
-    /** Those who come while it looks wait for the look, too. */
+    /** Scans if polling has stopped. Calls that come during the scan wait for its end. */
     const wake = waking.withPermits(1)(Effect.suspend(() =>
       isResting
         ? Effect.zipRight(

@@ -1,4 +1,4 @@
-/** Errors name the field and what is expected of it, and never quote the input: they end up in events and logs. */
+/** Laws of errors: they name the field and the expected value, and never quote the input, since events and logs hold them. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -8,7 +8,7 @@ import { MemoryError } from "../../domain/MemoryError.ts"
 import { type Law, law } from "../Law.ts"
 import { ada, bob, draft, id, put, system } from "../Sample.ts"
 
-/** Stands for whatever a user said; no id, kind or name of ours is like it. */
+/** Stands for a user's words; it resembles no id, kind or name of this library. */
 const canary = "Canary 7F3A says"
 
 /** Values that hold the canary; at least one of them is legal in no field. */
@@ -52,7 +52,7 @@ const poisoned = (names: ReadonlyArray<string>, valid: object = {}) =>
 
 const encode = Schema.encodeSync(Schema.parseJson(MemoryError))
 
-/** Runs a call that a caller without types could make. Whether it succeeds is for other laws. */
+/** Runs a call that untyped code could make, and checks its error if it fails. Other laws say whether it may succeed. */
 const discreet = <A>(call: () => Effect.Effect<A, MemoryError>) =>
   Effect.match(Effect.suspend(call), {
     onSuccess: () => undefined,
@@ -88,7 +88,7 @@ export const laws: ReadonlyArray<Law> = [
       }
     })),
 
-  law("an error of a reading names the field and never quotes the input", (store) =>
+  law("an error of a read names the field and never quotes the input", (store) =>
     Effect.gen(function*() {
       yield* put(store, draft("tea", { id: id("tea") }))
       for (const filter of poisoned(fields.filter)) {

@@ -24,7 +24,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "the gap of two ids minted in one millisecond does not count what other tenants wrote in between",
+    "the gap between two ids of one millisecond does not depend on what other tenants wrote in between",
     (store) =>
       Effect.gen(function*() {
         const mint = (viewer: Viewer.Any, count: number) =>
@@ -37,7 +37,7 @@ export const laws: ReadonlyArray<Law> = [
         const foreign = yield* mint(elsewhere, 7)
         const c = yield* mint(ada, 1)
         assert.strictEqual(c - b, b - a)
-        // another tenant's ids lie anywhere in the millisecond
+        // another tenant's ids may lie anywhere in the millisecond
         assert.isTrue(foreign - b > 1_000_000n || b - foreign > 1_000_000n)
       })
   ),
@@ -182,6 +182,6 @@ export const laws: ReadonlyArray<Law> = [
     }))
 ]
 
-/** An id as a number, so that gaps can be told. */
+/** Converts an id to a number, so that gaps can be computed. */
 const numberOf = (id: string): bigint =>
   Array.from(id).reduce((sum, digit) => sum * 32n + BigInt("0123456789ABCDEFGHJKMNPQRSTVWXYZ".indexOf(digit)), 0n)

@@ -165,7 +165,7 @@ export const laws: ReadonlyArray<Law> = [
                 anonymous(yield* refuses("not_found", store.apply(viewer, [{ _tag: "Restore", id, revision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.apply(viewer, [{ _tag: "Forget", id, ifRevision: 1 }]))),
                 anonymous(yield* refuses("conflict", store.put(viewer, [draft("x", { id })], { ifRevision: 1 }))),
-                // what could not be written anyway says nothing of the id
+                // a draft that could not be written anyway reveals nothing about the id
                 ...yield* Effect.forEach(
                   [draft(" ", { id, scope: { userId: "bob" } }), draft("elsewhere", { id, scope: { userId: "eve" } })],
                   (draft) =>
@@ -191,7 +191,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("an id that is free again brings no uses of the record that had it before", (store) =>
+  law("a record under the id of an erased one in another scope starts without uses", (store) =>
     Effect.gen(function*() {
       const again = id("again")
       yield* store.put(ada, [draft("hers", { id: again })])

@@ -1,11 +1,11 @@
-/** Laws of `sign`: what a store signs, only that store can have signed. */
+/** Laws of `sign`: each store signs with a secret of its own. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { type Law, law } from "../Law.ts"
 
 export const laws: ReadonlyArray<Law> = [
   law(
-    "signs the same text for the same purpose alike, and any other text or purpose differently",
+    "sign returns the same signature for the same text and purpose, and another for any other text or purpose",
     (store) =>
       Effect.gen(function*() {
         const signature = yield* store.sign("receipt", "tea")
@@ -22,7 +22,7 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
-  law("signs with a secret that no other store has", (store, another) =>
+  law("two stores sign the same text with different secrets", (store, another) =>
     Effect.gen(function*() {
       const other = yield* another
       assert.notStrictEqual(yield* other.sign("receipt", "tea"), yield* store.sign("receipt", "tea"))

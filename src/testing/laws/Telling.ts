@@ -98,7 +98,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "others' changes never end a subscription that is not read: it holds exactly the viewer's own",
+    "changes of other viewers never end a subscription that lags: it buffers the viewer's own only",
     (store) =>
       Effect.gen(function*() {
         const heard = yield* Queue.unbounded<StoreChange>()

@@ -79,7 +79,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
-    "one tenant's vectors neither serve another, nor show in what awaits there, nor fix its dimensions",
+    "one tenant's vectors neither serve another tenant, nor change its pending texts, nor fix its dimensions",
     (store, vectors) =>
       Effect.gen(function*() {
         const [here, there] = [yield* put(store, draft("green tea")), yield* put(store, draft("green tea"), elsewhere)]

@@ -1,4 +1,4 @@
-/** Laws about viewers as such: what is refused in their place, and how far others trust what they write. */
+/** Laws of viewers: which values are refused in place of one, and how far others trust the records that a viewer writes. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -8,7 +8,7 @@ import * as Viewer from "../../domain/Viewer.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, bob, draft, id, listed, put, system, the } from "../Sample.ts"
 
-/** Values that a caller without types, or with a careless cast, passes for a viewer. */
+/** Values that untyped code, or a careless cast, passes in place of a viewer. */
 const impostors: ReadonlyArray<unknown> = [
   undefined,
   null,
@@ -22,7 +22,7 @@ const impostors: ReadonlyArray<unknown> = [
 
 export const laws: ReadonlyArray<Law> = [
   law(
-    "answers invalid_scope to every call that is made for no Viewer, and changes nothing",
+    "every call whose viewer is not a Viewer fails with invalid_scope and changes nothing",
     (store) =>
       Effect.gen(function*() {
         const record = yield* put(store, draft("green tea", { id: id("tea") }))
@@ -61,7 +61,7 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   law(
-    "trusts at most as 2 what a user writes into a scope without a user, instructions excepted",
+    "a user's record in a scope without a user has trust 2 at best, except for instructions",
     (store) =>
       Effect.gen(function*() {
         const pilot = Viewer.make({ agentId: "pilot", runId: "r1" })

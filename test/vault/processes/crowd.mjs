@@ -1,4 +1,4 @@
-// One of several writers to one vault. Starts when it is told to; told that all are done, it waits until it sees what they wrote.
+// One of several writers to a vault. Starts on a message; on a second one, that all are done, waits until it sees all writes.
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
@@ -50,5 +50,5 @@ await run(root, (store) =>
     )
     latencies.sort((a, b) => a - b)
     yield* say({ seen: all, median: latencies[latencies.length >> 1], worst: latencies.at(-1) })
-  }), { lockTimeout: 60_000 }) // all of them live, so none is ever to be taken for dead, however slow
+  }), { lockTimeout: 60_000 }) // no process is killed, so no slow one may be taken for dead
 process.exit(0)

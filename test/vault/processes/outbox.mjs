@@ -55,6 +55,6 @@ await run(root, (store) =>
       }), { concurrency: "unbounded" })
     yield* outbox.flush
   }).pipe(Effect.scoped),
-  // one that is to be killed leaves its lock to the next; where all live, none is to be taken for dead, however slow
+  // a process that will be killed leaves its lock to the next; if none is killed, no slow one may be taken for dead
   { lockTimeout: Number(turns) === 0 ? 300 : 60_000 })
 process.exit(0)

@@ -73,7 +73,7 @@ export const make = (
     vectors: first.some(({ store }) => Option.isSome(store.vectors))
       ? Option.some(Vectors.make(all))
       : Option.none(),
-    sign: (primary ?? first[0]!.store).sign, // a federation has one store at least
+    sign: (primary ?? first[0]!.store).sign, // a federation has at least one store
     ingest: primary?.ingest ?? Option.none(),
     tools: (viewer) => first.flatMap(({ store }) => store.tools(viewer))
   })

@@ -67,7 +67,7 @@ export const timeOf = <A>(
     : Either.left(`${name}: expected a time`)
 }
 
-/** Which rule of YAML is broken, and where. The library's own message may quote the text. */
+/** Describes a YAML error by its code and place; the message of the YAML library may quote the text. */
 const fault = (error: unknown): string => {
   if (!(error instanceof Yaml.YAMLParseError)) return "not YAML"
   const [start] = error.linePos ?? []

@@ -67,7 +67,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
           } else if (isStale && seen !== undefined) {
             yield* steal(seen)
           }
-          // a stale lock was just taken away, however late a busy machine looked at it: only a living holder is given up on
+          // a stale lock was just removed, so another attempt follows: only a holder that is alive ends the wait
           if (!isStale && now - start >= patience * Duration.toMillis(timeout)) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",

@@ -76,7 +76,7 @@ const maxBytes = 1_048_576
 const concurrency = 32
 
 export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
-  /** Where the vectors of a tenant are looked up. */
+  /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
 }
 

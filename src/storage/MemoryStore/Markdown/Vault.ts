@@ -41,7 +41,7 @@ export interface Vault {
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   readonly sidecar: Sidecar
-  /** Derived from the vault's key, so that what was signed before holds after a restart. */
+  /** Key of `MemoryStore.sign`, derived from the vault's key, so that signatures stay valid after a restart. */
   readonly secret: string
   /** Looks at every file. */
   readonly refresh: Io<void>
@@ -262,7 +262,7 @@ export const open = (
         )),
       exclusive,
       commit,
-      secret: sign(key, "the secret of the store"), // no file is signed with it, so no file's signature is one of its own
+      secret: sign(key, "the secret of the store"), // a key of its own: no signature of a file is ever one of the store's
       sidecar: VectorFile.make(disk, embeddings, exclusive, () =>
         mirror.tenants().map((tenant) => [tenant, new Set(mirror.catalog(tenant).records().map(hashOf))])),
       refresh: Effect.flatMap(log.news(false), ({ seen }) =>

@@ -1,14 +1,14 @@
 /**
- * A tenant's vectors of one model in one file: rows of a fixed size, added at the end by who holds the lock.
+ * A tenant's vectors of one model in one file: rows of a fixed size, which the holder of the lock appends.
  *
  * ```text
  * {"tenant":"default","model":"glove-100d","dimensions":100}\n        padded with spaces to 4 bytes
  * hash (32 bytes)  checksum (4)  vector (dimensions × 4, little-endian)        again and again
  * ```
  *
- * The default tenant's files lie in `vectors`, those of another in a folder below it. A file whose header names no tenant
- * was written by an earlier version for all of them: it is divided when its model is first asked for, and each tenant is
- * given the vectors of the texts that it has.
+ * The default tenant's files lie in `vectors`, those of every other tenant in a folder below it. A file whose header names
+ * no tenant was written by an earlier version and holds the vectors of all tenants: it is divided when its model is first
+ * asked for, and each tenant gets the vectors of its own texts.
  *
  * A cache: a row that is torn or whose checksum does not hold is passed over, and its text is embedded again.
  */
@@ -34,7 +34,7 @@ const fileOf = (tenant: string, model: string) =>
 const defaultTenant = "default"
 
 const Header = Schema.parseJson(Schema.Struct({
-  /** Absent in a file of an earlier version: it is all tenants'. */
+  /** Absent in a file of an earlier version, which holds the vectors of all tenants. */
   tenant: Schema.optional(Schema.String),
   model: Schema.String,
   dimensions: Schema.Int.pipe(Schema.positive())
@@ -47,7 +47,10 @@ interface Position extends Stat {
   readonly offset: number
 }
 
-/** `exclusive` shuts other writers out; whoever asks to `retain` has done so. `texts`: the hashes of each tenant's texts. */
+/**
+ * Makes the sidecar of a vault. `exclusive` keeps other writers out; a caller of `retain` holds it already. `texts` returns
+ * the hashes of each tenant's texts.
+ */
 export const make = (
   disk: Disk,
   all: TenantEmbeddings,
@@ -55,7 +58,7 @@ export const make = (
   texts: () => ReadonlyArray<readonly [tenant: string, hashes: ReadonlySet<string>]>
 ): Sidecar => {
   const positions = new Map<string, Position>()
-  /** Models whose file is still one for all tenants. */
+  /** Models whose file still holds the vectors of all tenants. */
   const undivided = new Set<string>()
   const looked = new Set<string>()
   /** Neither the folder nor the file is a link. */
@@ -100,7 +103,7 @@ export const make = (
       ? disk.remove(fileOf(tenant, model), { force: false })
       : disk.write(fileOf(tenant, model), print(tenant, model, rows), { force: false })
 
-  /** Gives each tenant its own of a file that was all tenants'. The old file goes last, so a death on the way loses nothing. */
+  /** Divides the file of all tenants into one for each. Removes the old file last, so a crash on the way loses nothing. */
   const divide = (model: string): Io<void> =>
     Effect.gen(function*() {
       const path = fileOf(defaultTenant, model)
@@ -108,7 +111,7 @@ export const make = (
       if (Option.isNone(yield* disk.stat(path))) return
       const bytes = yield* disk.bytesFrom(path, 0)
       const header = Option.getOrUndefined(headerOf(bytes))
-      if (header === undefined || !isUndivided(bytes, model)) return // another process was first
+      if (header === undefined || !isUndivided(bytes, model)) return // another process has divided it already
       const { rows } = rowsIn(bytes, header.dimensions, headOf(header).length)
       const own = new Map(texts())
       for (const [tenant, hashes] of own) {
@@ -155,7 +158,7 @@ export const make = (
           if (known !== undefined && known.offset > 0 && known.offset === known.size) {
             yield* disk.append(path, body(fresh))
           } else {
-            // a torn row, or a file of another sort: begun anew with what is known
+            // the file has a torn row or another format: it is rewritten from the vectors in memory
             yield* rewrite(tenant, model, [...embeddings.all(model), ...fresh])
           }
           yield* catchUp(tenant, model)
@@ -181,7 +184,7 @@ export const make = (
             }
             const owner = header?.tenant
             if (header === undefined || owner === undefined || fileOf(owner, header.model) !== path) {
-              yield* disk.remove(path, { force: false }) // what cannot be read, or was never finished, may hold it too
+              yield* disk.remove(path, { force: false }) // an unreadable or unfinished file may hold the erased vector, too
               continue
             }
             if (owner !== tenant) continue
@@ -203,7 +206,7 @@ const headerOf = (bytes: Uint8Array) => {
   return end < 0 ? Option.none() : decodeHeader(new TextDecoder().decode(bytes.subarray(0, end)))
 }
 
-/** Whether it is a file of the model that names no tenant. */
+/** Whether the bytes are a file of the model whose header names no tenant. */
 const isUndivided = (bytes: Uint8Array, model: string): boolean =>
   Option.exists(headerOf(bytes), (header) => header.tenant === undefined && header.model === model)
 
@@ -239,7 +242,7 @@ const print = (tenant: string, model: string, rows: ReadonlyArray<Row>): Uint8Ar
 
 const sizeOf = (header: typeof Header.Type, rows: number) => headOf(header).length + rows * (9 + header.dimensions) * 4
 
-/** `undefined`: it is no file of this tenant and model. */
+/** Returns the dimensions in the header; `undefined` if the file is not of this tenant and model. */
 const dimensionsIn = (bytes: Uint8Array, tenant: string, model: string): number | undefined =>
   Option.match(headerOf(bytes), {
     onNone: () => undefined,
