@@ -228,5 +228,5 @@ const reachable = (manager: MemoryManager.Service, stores: Stores, asked: Readon
 const noStore = (stores: Stores) =>
   MemoryError.make("not_found", {
     op: "stores",
-    message: `there is no store of this name; there are ${stores.map(({ name }) => oneLine(name)).join(", ")}`
+    message: `there is no store of this name; the stores are: ${stores.map(({ name }) => oneLine(name)).join(", ")}`
   })

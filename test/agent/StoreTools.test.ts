@@ -251,7 +251,7 @@ describe("MemoryTools.makeStores, whatever it is asked", () => {
       })
       const { message, reason: why } = yield* Effect.flip(search.call({ query: "tea", stores: ["guest"] }))
       assert.strictEqual(why, "not_found")
-      assert.include(message, "there are notes, scratch")
+      assert.include(message, "the stores are: notes, scratch")
     }).pipe(Effect.provide(world({ spec: { writesPerTurn: 0 } }))))
 
   it.effect("a store's description is one line of the tool's", () =>

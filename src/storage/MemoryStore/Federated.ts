@@ -236,6 +236,6 @@ const memberOf = (op: string, members: Members.Members, name: string) => {
     ? Effect.succeed(member)
     : MemoryError.make("not_found", {
       op,
-      message: `there is no store of this name; there are: ${members.map(({ name }) => name).join(", ")}`
+      message: `there is no store of this name; the stores are: ${members.map(({ name }) => name).join(", ")}`
     })
 }
