@@ -12,7 +12,7 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
   ...whole("openLines", options.openLines, 1),
   ...time("turn", options.turn),
   ...time("timeout", options.timeout),
-  ...time("flushTimeout", options.flushTimeout)
+  ...time("flushTimeout", options.flushTimeout, true)
 ]
 
 const whole = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
@@ -20,10 +20,10 @@ const whole = (name: string, value: number | undefined, least: number): Readonly
     ? []
     : [`${name}: expected a whole number, ${least} or more`]
 
-const time = (name: string, value: Duration.DurationInput | undefined): ReadonlyArray<string> =>
+const time = (name: string, value: Duration.DurationInput | undefined, mayBeNone = false): ReadonlyArray<string> =>
   value === undefined || Option.exists(
       Duration.decodeUnknown(value),
-      (duration) => Duration.isFinite(duration) && Duration.toMillis(duration) > 0
+      (duration) => Duration.isFinite(duration) && (mayBeNone || Duration.toMillis(duration) > 0)
     )
     ? []
-    : [`${name}: expected a finite time, longer than none`]
+    : [`${name}: expected a finite time${mayBeNone ? "" : ", longer than none"}`]
