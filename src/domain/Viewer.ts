@@ -107,8 +107,34 @@ export const system = (tenant = "default"): System => new System({ tenant: tenan
 
 export const isSystem = (viewer: Any): viewer is System => viewer instanceof System
 
-/** Whether the value was made as a viewer; false for a plain object of the same fields. */
-export const isAny = (value: unknown): value is Any => value instanceof Viewer || value instanceof System
+/**
+ * Whether the value is a viewer, and not merely shaped like one. A copy made around the constructor, and a viewer that was
+ * changed since, is held to the same rules as a new one.
+ */
+export const isAny = (value: unknown): value is Any =>
+  value instanceof System ? isTenant(value.tenant) : value instanceof Viewer && isWhole(value)
+
+const isWhole = (viewer: Viewer): boolean => {
+  let hasId = false
+  for (const field of fields) {
+    if (viewer[field] === undefined) continue
+    if (!isId(viewer[field])) return false
+    hasId = true
+  }
+  const { reach, tenant } = viewer
+  return isTenant(tenant) && (reach === "exact" || (reach === "within" && hasId) || (reach === "everyone" && !hasId))
+}
+
+/** `invalid_scope`, for a call that was made for no viewer. */
+export const notViewer = (op: string): MemoryError.MemoryError =>
+  MemoryError.make("invalid_scope", { op, message: "expected a Viewer: make one with Viewer.make or Viewer.decode" })
+
+/** Runs `call` for the viewer; fails with `invalid_scope` where the value is none. */
+export const required = <V extends Any, A, E>(
+  op: string,
+  viewer: V,
+  call: (viewer: V) => Effect.Effect<A, E>
+): Effect.Effect<A, E | MemoryError.MemoryError> => isAny(viewer) ? call(viewer) : notViewer(op)
 
 /** The tenant as a key: after NFC. */
 export const tenantOf = (viewer: Any): string => viewer.tenant.normalize("NFC")
@@ -175,12 +201,13 @@ const FromOutside = Viewer.pipe(
   )
 )
 const decodeOutside = Schema.decodeUnknownEither(FromOutside, { errors: "all" })
+const isId = Schema.is(ScopeId)
 const isTenant = Schema.is(Tenant)
 
 const read = (op: string, input: unknown): Either.Either<Viewer, MemoryError.MemoryError> =>
   Either.mapLeft(decodeOutside(input), (error) => {
     const issues = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) =>
-      path.length === 0 ? "expected the ids of a viewer" : `${path.join(".").slice(0, 100)}: ${message}`
+      path.length === 0 ? "expected the ids of a viewer" : `${path.map(String).join(".").slice(0, 100)}: ${message}`
     )
     return MemoryError.make("invalid_scope", { op, message: issues.join("; ").slice(0, 1_000) })
   })

@@ -169,8 +169,12 @@ const make = (
     })
 
     const guard = Guard.make(plugins, events.publish)
-    const operation = <A, E>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A, E>) =>
+    const bestEffort = <A>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A>) =>
       Effect.flatMap(CurrentViewer, f).pipe(Effect.withSpan(`MemoryService.${name}`))
+    const operation = <A, E>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A, E>) =>
+      Effect.flatMap(CurrentViewer, (viewer) => Viewer.required(name, viewer, f)).pipe(
+        Effect.withSpan(`MemoryService.${name}`)
+      )
 
     const managed = (
       ask: (manager: Context.Tag.Service<MemoryManager>) => Effect.Effect<void, MemoryError.MemoryError>
@@ -205,10 +209,10 @@ const make = (
       recall: (query) => operation("recall", (viewer) => remembering.recall(viewer, query)),
       undo: (receipt) => operation("undo", (viewer) => remembering.undo(viewer, receipt)),
       embedMissing: Effect.withSpan(remembering.embedMissing, "MemoryService.embedMissing"),
-      index: operation("index", prompting.index),
-      context: (turn) => operation("context", (viewer) => prompting.context(viewer, turn)),
-      instructions: operation("instructions", prompting.instructions),
-      turnStart: operation(
+      index: bestEffort("index", prompting.index),
+      context: (turn) => bestEffort("context", (viewer) => prompting.context(viewer, turn)),
+      instructions: bestEffort("instructions", prompting.instructions),
+      turnStart: bestEffort(
         "turnStart",
         (viewer) => Effect.zipRight(guard.signal({ _tag: "turn_start", viewer }), prompting.seed(viewer))
       ),
@@ -218,7 +222,7 @@ const make = (
             guard.signal({ _tag: "turn_end", viewer }),
             managed(({ addMessages }) => addMessages(viewer, sessionOf(viewer), messages))
           )),
-      sessionEnd: operation("sessionEnd", (viewer) =>
+      sessionEnd: bestEffort("sessionEnd", (viewer) =>
         Effect.zipRight(
           guard.signal({ _tag: "session_end", viewer }),
           Effect.catchAll(

@@ -131,7 +131,7 @@ export interface Options extends ExtractionConfig {
   readonly timeout?: Duration.DurationInput | undefined
   /** Lines that are followed though nothing waits in them; of the longest idle, the trigger begins anew. Default 1,000. */
   readonly openLines?: number | undefined
-  /** For how long the scope's end waits for what is unread; then it stays in the store. Default 30 seconds. */
+  /** For how long the scope's end waits for what is unread; then it stays in the store. 0 waits for nothing. Default 30 seconds. */
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
 
@@ -268,15 +268,26 @@ export const make = (
     })
 
     return {
-      append: (viewer, session, messages) => Effect.withSpan(append(viewer, session, messages), "Outbox.append"),
-      sessionEnd: (viewer, session) => using({ viewer, session }, ({ tell }) => tell({ _tag: "SessionEnd" })),
+      append: (viewer, session, messages) =>
+        Viewer.required("append", viewer, (viewer) => append(viewer, session, messages)).pipe(
+          Effect.withSpan("Outbox.append")
+        ),
+      sessionEnd: (viewer, session) =>
+        Viewer.required("sessionEnd", viewer, (viewer) =>
+          using({ viewer, session }, ({ tell }) =>
+            tell({ _tag: "SessionEnd" }))),
       flush: Effect.withSpan(flush, "Outbox.flush"),
       status: Effect.sync(() => {
         let waiting = 0
-        for (const { kept } of lanes.values()) for (const { from, to } of Kept.waiting(kept)) waiting += to - from
+        for (const { kept } of lanes.values()) {
+          for (const { from, to } of Kept.waiting(kept)) {
+            waiting += to - from
+          }
+        }
         return {
           waiting,
-          parked: Array.from(ledger.parked.values()).reduce((sum, count) => sum + count, 0),
+          parked: Array.from(ledger.parked.values()).reduce((sum, count) =>
+            sum + count, 0),
           failuresInARow: draining.failuresInARow(),
           durable: store.capabilities.durable
         }

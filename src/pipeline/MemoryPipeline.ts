@@ -140,7 +140,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
     const run = Application.make({ store, completion, embedder, embedding, kinds })
 
     const through = (op: string, write: boolean): Service["remember"] => (viewer, messages, options) =>
-      run(viewer, messages, options, write).pipe(
+      Viewer.required(op, viewer, (viewer) => run(viewer, messages, options, write)).pipe(
         Effect.flatMap(({ applied, failures, leftOut, mutations }) =>
           Effect.map(Sealing.seal(store, { viewer, mutations, applied }), (seal): Receipt => ({
             viewer,
@@ -170,7 +170,9 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
           Effect.withSpan("MemoryPipeline.recall")
         ),
       embed: (viewer, records) =>
-        Effect.withSpan(embedding.keep(Viewer.tenantOf(viewer), records, "add"), "MemoryPipeline.embed"),
+        Viewer.required("embed", viewer, (viewer) => embedding.keep(Viewer.tenantOf(viewer), records, "add")).pipe(
+          Effect.withSpan("MemoryPipeline.embed")
+        ),
       embedMissing: Effect.withSpan(embedding.missing, "MemoryPipeline.embedMissing")
     }
   }

@@ -5,18 +5,14 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import * as MemoryError from "../domain/MemoryError.ts"
+import type * as MemoryError from "../domain/MemoryError.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { Service } from "./MemoryStore.ts"
-
-/** Makes the `invalid_scope` error of a call whose viewer is not a `Viewer`. */
-export const notViewer = (op: string): MemoryError.MemoryError =>
-  MemoryError.make("invalid_scope", { op, message: "expected a Viewer: make one with Viewer.make or Viewer.decode" })
 
 type Call = (viewer: Viewer.Any, ...rest: Array<never>) => Effect.Effect<unknown, MemoryError.MemoryError>
 
 const checked = <F extends Call>(op: string, call: F): F =>
-  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : notViewer(op)) as F // arguments and errors are those of `call`
+  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // the same arguments and errors
 
 /** Wraps a store so that each operation checks its viewer first. `tools` returns none for a value that is not a viewer. */
 export const make = (store: Service): Service => ({
@@ -26,11 +22,12 @@ export const make = (store: Service): Service => ({
   get: checked("get", store.get),
   search: checked("search", store.search),
   list: checked("list", store.list),
-  stream: (viewer, filter) => Viewer.isAny(viewer) ? store.stream(viewer, filter) : Stream.fail(notViewer("stream")),
+  stream: (viewer, filter) =>
+    Viewer.isAny(viewer) ? store.stream(viewer, filter) : Stream.fail(Viewer.notViewer("stream")),
   update: checked("update", store.update),
   forget: checked("forget", store.forget),
   history: checked("history", store.history),
-  changes: (viewer) => Viewer.isAny(viewer) ? store.changes(viewer) : Stream.fail(notViewer("changes")),
+  changes: (viewer) => Viewer.isAny(viewer) ? store.changes(viewer) : Stream.fail(Viewer.notViewer("changes")),
   whyNot: checked("whyNot", store.whyNot),
   links: checked("links", store.links),
   touch: checked("touch", store.touch),

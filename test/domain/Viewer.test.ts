@@ -81,6 +81,32 @@ describe("Viewer", () => {
     }
   })
 
+  it("is not recognised once a copy or a change left it without what a viewer needs", () => {
+    const viewer = Viewer.make({ userId: "ada" })
+    const copied = (fields: object): unknown => Object.assign(Object.create(Viewer.Viewer.prototype), viewer, fields)
+    assert.isTrue(Viewer.isAny(copied({})))
+    for (
+      const fields of [
+        { userId: undefined, reach: "within" },
+        { reach: "everyone" },
+        { reach: "all" },
+        { userId: "" },
+        { userId: ["ada"] },
+        { tenant: undefined }
+      ]
+    ) assert.isFalse(Viewer.isAny(copied(fields)))
+    assert.isFalse(Viewer.isAny(Object.create(Viewer.Viewer.prototype)))
+    assert.isFalse(Viewer.isAny(Object.create(Viewer.System.prototype)))
+  })
+
+  it.effect("refuses a key that is a symbol like any other unknown key", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(
+        Effect.suspend(() => Viewer.decode({ userId: "ada", [Symbol("reach")]: "within" }))
+      )
+      assert.strictEqual(error.reason, "invalid_scope")
+    }))
+
   it("speaks about its user, else its agent if it names no session or actor, else the scope of all its ids", () => {
     const subjects: ReadonlyArray<readonly [Viewer.Input, MemoryScope.MemoryScope]> = [
       [{ userId: "ada", agentId: "pilot", sessionId: "s" }, { userId: "ada" }],

@@ -1,6 +1,8 @@
 /** How what waits becomes memories: the model is asked, its plan is kept, and the plan is written. */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
@@ -57,6 +59,20 @@ export const make = ({ ledger, listener, options, pipeline, store, timeout }: {
       ledger.finish(lane, batches, plan, mutations, provenance),
       (applied) => listener.applied(lane.viewer, applied)
     )
+  /**
+   * Whether the plan writes only scopes that are open today. A plan outlives its process: another configuration, or a
+   * release with other rules, may have made it.
+   */
+  const isOpen = ({ viewer }: Lane, { mutations }: Rows.Plan): Io<boolean> =>
+    Effect.gen(function*() {
+      const target = yield* Effect.either(targetOf(options, viewer))
+      if (Either.isLeft(target)) return false
+      const { sharedWrites } = target.right
+      const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? [] : [mutation.id])
+      const records = Array.from(yield* store.get(Viewer.system(viewer.tenant), ids), Option.toArray).flat()
+      const puts = mutations.flatMap((mutation) => mutation._tag === "Put" ? [mutation.draft] : [])
+      return [...puts, ...records].every(({ scope }) => Sharing.mayWrite(viewer, scope, sharedWrites))
+    })
   const noVector = ({ viewer }: Lane) => listener.degraded(viewer, "vector")
 
   return {
@@ -102,7 +118,7 @@ export const make = ({ ledger, listener, options, pipeline, store, timeout }: {
       Effect.gen(function*() {
         const of = new Set(plan.of)
         const batches = Kept.waiting(lane.kept).filter(({ rows }) => rows.every(({ id }) => of.has(id)))
-        if (batches.flatMap(({ rows }) => rows).length === of.size) {
+        if (batches.flatMap(({ rows }) => rows).length === of.size && (yield* isOpen(lane, plan))) {
           const written = yield* Effect.either(
             Effect.uninterruptible(finish(lane, batches, plan, plan.mutations, plan.provenance))
           )

@@ -194,7 +194,7 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
         }).pipe(Effect.withSpan("Federated.attach")),
       search: (viewer, query, { maxResults, stores = [] } = {}) =>
         Effect.gen(function*() {
-          if (!Viewer.isAny(viewer)) return yield* ViewerCheck.notViewer("search")
+          if (!Viewer.isAny(viewer)) return yield* Viewer.notViewer("search")
           const all = yield* members
           const asked = new Set(yield* Effect.forEach(stores, (name) => memberOf("search", all, name)))
           const { result } = yield* Reading.search(

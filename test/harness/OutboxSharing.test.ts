@@ -1,0 +1,59 @@
+/** Plans that wait in an outbox, under rules that have changed since the model made them. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import type * as Outbox from "../../src/harness/Outbox.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { stores } from "../stores.ts"
+import { down, model, never, opened, refusing, rows, users, writes } from "./Outboxes.ts"
+
+const visitor = Viewer.make({ agentId: "support", sessionId: "s1" })
+const alice = Viewer.make({ userId: "alice", agentId: "support" })
+const everything = (store: MemoryStore.Service) =>
+  Effect.map(
+    Stream.runCollect(store.stream(Viewer.everyone(), {})),
+    (all) => Array.from(all, ({ scope, source }) => ({ scope, trust: source.trust }))
+  )
+
+/** A plan of this configuration, which could not be written; nothing is left of the outbox but its rows. */
+const planned = (store: MemoryStore.Service, viewer: Viewer.Viewer, options: Outbox.Options) =>
+  Effect.scoped(Effect.gen(function*() {
+    const busy = refusing(store, (mutations) => writes(mutations) ? down : undefined)
+    const outbox = yield* opened(busy, model(), { trigger: never, ...options })
+    yield* outbox.append(viewer, "s", users("my card is 4111"))
+    yield* Effect.flip(outbox.flush)
+    assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
+  }))
+
+for (const [name, layer] of [["memory", stores.memory], ["markdown", stores.markdown]] as const) {
+  describe(`a plan that waits in ${name}`, () => {
+    const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
+      it.scoped(title, () => Effect.provide(check, layer))
+
+    law(
+      "is made anew where it would write a scope that is closed by now",
+      Effect.gen(function*() {
+        const store = yield* MemoryStore.MemoryStore
+        yield* planned(store, visitor, { about: "agent" })
+        const outbox = yield* opened(store, model(), { trigger: never })
+        yield* outbox.flush
+        assert.deepStrictEqual(yield* everything(store), [{ scope: Viewer.scopeOf(visitor), trust: 1 }])
+        assert.deepStrictEqual(yield* rows(store), [])
+      })
+    )
+
+    law(
+      "is never written where nothing is open to its viewer by now: its messages are parked",
+      Effect.gen(function*() {
+        const store = yield* MemoryStore.MemoryStore
+        yield* planned(store, alice, { about: "agent", options: { sharedWrites: ["agent"] } })
+        const outbox = yield* opened(store, model(), { trigger: never, about: "agent" })
+        yield* outbox.flush
+        assert.deepStrictEqual(yield* everything(store), [])
+        assert.lengthOf(yield* outbox.parked, 1)
+      })
+    )
+  })
+}
