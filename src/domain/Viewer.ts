@@ -204,13 +204,24 @@ const decodeOutside = Schema.decodeUnknownEither(FromOutside, { errors: "all" })
 const isId = Schema.is(ScopeId)
 const isTenant = Schema.is(Tenant)
 
-const read = (op: string, input: unknown): Either.Either<Viewer, MemoryError.MemoryError> =>
-  Either.mapLeft(decodeOutside(input), (error) => {
+/** Keys of a viewer that the input inherits: a class with a getter has them, and none of its own. */
+const inherited = (input: unknown): ReadonlyArray<string> =>
+  typeof input === "object" && input !== null
+    ? [...fields, "tenant", "reach"].filter((key) => key in input && !Object.hasOwn(input, key))
+    : []
+
+const read = (op: string, input: unknown): Either.Either<Viewer, MemoryError.MemoryError> => {
+  const [key] = inherited(input)
+  if (key !== undefined) {
+    return Either.left(MemoryError.make("invalid_scope", { op, message: `${key}: expected a property of its own` }))
+  }
+  return Either.mapLeft(decodeOutside(input), (error) => {
     const issues = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ message, path }) =>
       path.length === 0 ? "expected the ids of a viewer" : `${path.map(String).join(".").slice(0, 100)}: ${message}`
     )
     return MemoryError.make("invalid_scope", { op, message: issues.join("; ").slice(0, 1_000) })
   })
+}
 
 const tenantFrom = (op: string, tenant: string | undefined): string => {
   if (isTenant(tenant)) return tenant

@@ -43,7 +43,7 @@ export const make = (
     return {
       index: (viewer) =>
         spec.enabled && spec.includeIndex
-          ? IndexBlock.read(store, viewer, kinds, spec.maxIndexEntries).pipe(
+          ? Effect.suspend(() => IndexBlock.read(store, viewer, kinds, spec.maxIndexEntries)).pipe(
             otherwise(viewer, "index", IndexBlock.unavailable)
           )
           : Effect.succeed(PromptBlock.empty),

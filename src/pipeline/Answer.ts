@@ -4,7 +4,7 @@
  * ```text
  * {"facts": ["a", null]}, ["a"], in prose and fences, cut short     the legal items
  * {"facts": {"text": "a"}}                                          a list of one
- * {"facts": []}, []                                                 an explicit empty list
+ * {"facts": []}; [] where the answer begins or ends with it         an explicit empty list
  * "Sorry, I am overloaded", "", {"error": …}, [null, 1]             a `model` failure, which is retryable
  * ```
  *
@@ -29,6 +29,9 @@ export interface Wanted<A> {
   /** Whether an item that is not legal still shows that the question was answered. Default: none does. */
   readonly isAnswer?: (item: unknown) => boolean
 }
+
+/** An empty list that an answer begins or ends with, be it in a fence; one amid prose may be a part of the prose. */
+const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
 
 /** Number of lists in an answer that are tried. */
 const most = 1_024
@@ -59,7 +62,8 @@ export const read = <A>(
     const legal = items(list)
     if (legal.length > 0) return Either.right(legal)
   }
-  return lists.some((list) => list.length === 0 || list.some(isAnswer)) || singles.some(isAnswer)
+  const isEmpty = lists.some(({ length }) => length === 0) && (isNamed || bareEmpty.test(answer))
+  return isEmpty || lists.some((list) => list.some(isAnswer)) || singles.some(isAnswer)
     ? Either.right([])
     : failed(`is no answer: expected {"${name}": […]}, an empty list where there is nothing`)
 }

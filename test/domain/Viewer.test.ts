@@ -20,6 +20,16 @@ const opensNothing: ReadonlyArray<readonly [input: unknown, field: string]> = [
   [{ tenant: "acme", reach: "within" }, "reach"],
   [{ userId: `a/${secret}` }, "userId"],
   [{ userId: "..", sessionId: "" }, "sessionId"],
+  [Object.create({ userId: "ada" }), "userId"],
+  [
+    new class {
+      readonly userId = "ada"
+      get tenant() {
+        return "acme"
+      }
+    }(),
+    "tenant"
+  ],
   [undefined, "ids"],
   [null, "ids"],
   ["ada", "ids"],

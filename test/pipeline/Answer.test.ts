@@ -32,6 +32,7 @@ const nonsense: ReadonlyArray<string> = [
   "",
   "  \n",
   "Sorry, I am overloaded",
+  "Sorry [] I am overloaded",
   "I could not find any.",
   "null",
   "0",

@@ -193,6 +193,22 @@ describe("forgetAll with purge", () => {
       assert.deepStrictEqual(yield* Boxes.remembered(store), ["a cat", "a wombat"])
     }))
 
+  it.scopedLive("by an agent alone leaves what its users and visitors said, which it does not see", () =>
+    Effect.gen(function*() {
+      const { store } = yield* opened(yield* place)
+      yield* Effect.scoped(Effect.gen(function*() {
+        const outbox = yield* boxOf(store, model(() => down))
+        for (const ids of [{ userId: "ada" }, { sessionId: "visit" }, {}]) {
+          yield* outbox.append(Viewer.make({ agentId: "coach", ...ids }), "s", users("a"))
+        }
+      }))
+      const coach = Viewer.make({ agentId: "coach" })
+      yield* forgets(store, coach)
+      assert.lengthOf(yield* rows(store), 2)
+      yield* forgets(store, Viewer.make({ agentId: "coach", reach: "within" }))
+      assert.lengthOf(yield* rows(store), 1) // a user's memories are the user's, whichever agent was spoken to
+    }))
+
   it.scopedLive("is about the viewer and who is narrower, and about all that waits or nothing", () =>
     Effect.gen(function*() {
       const { store } = yield* opened(yield* place)

@@ -30,7 +30,7 @@ export const purge = (
       Effect.sync(() => {
         const [data] = row
         const whose = Viewer.scopeOf(data.viewer)
-        if (!isWithin(viewer, whose) || !(scope === undefined || matchesScope(whose, scope))) return
+        if (!isWithin(viewer, data.viewer) || !(scope === undefined || matchesScope(whose, scope))) return
         const key = Rows.keyOf(data)
         const known = lines.get(key) ?? []
         known.push(row)
@@ -51,6 +51,10 @@ export const purge = (
     yield* purge(store, viewer, scope, left - 1)
   })
 
-const isWithin = (viewer: Viewer.Viewer, whose: MemoryScope): boolean => {
-  return viewer.reach === "everyone" || matchesScope(whose, Viewer.scopeOf(viewer))
-}
+/**
+ * Whether what waits is the viewer's to erase: its own, and that of narrower viewers whose messages would become memories
+ * that it sees. A viewer of reach `exact` that names an agent alone has nothing to say about the agent's users.
+ */
+const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
+  viewer.reach === "everyone" ||
+  (matchesScope(Viewer.scopeOf(whose), Viewer.scopeOf(viewer)) && Viewer.sees(viewer, Viewer.subjectOf(whose)))
