@@ -9,7 +9,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { files, opened, place } from "./Place.ts"
-import { program, times } from "./Program.ts"
+import { eachVault, program, times } from "./Program.ts"
 
 /** Names and versions; 0 = forgotten. */
 const Changes = Schema.Record({ key: Schema.String, value: Schema.Int })
@@ -24,69 +24,74 @@ describe("a writer killed at any moment", () => {
   it.scopedLive(
     "every acknowledged write is there, every batch whole or absent, and nothing is half",
     () =>
-      Effect.gen(function*() {
-        const root = yield* place
-        const expected = new Map<string, number>()
-        let acknowledged = 0
-        let last: typeof Changes.Type = {}
-        for (let round = 0; round < times(8, 200); round++) {
-          last = {}
-          const pending = yield* Effect.scoped(Effect.gen(function*() {
-            const writer = yield* program("writer.mjs", [root, String(round)], Line)
-            const lines = yield* Random.nextIntBetween(0, 50)
-            for (let n = 0; n <= lines; n++) heard(yield* writer.line)
-            for (let turns = yield* Random.nextIntBetween(0, 300); turns > 0; turns--) yield* Effect.yieldNow()
-            yield* writer.signal("SIGKILL")
-            assert.isNull(yield* writer.end)
-            for (const line of yield* writer.rest) heard(line)
-            return last
-          }))
-          yield* Effect.scoped(Effect.gen(function*() {
-            const { store, vault } = yield* opened(root)
-            assert.deepStrictEqual(yield* vault.issues, [])
-            const records = Chunk.toReadonlyArray(yield* Stream.runCollect(store.stream(viewer, { limit: 1_000 })))
-            const found = new Map(records.map(({ body }): [string, number] => {
-              const [name, version] = body.split(" ")
-              return [name!, Number(version)]
-            }))
-            const done = Object.entries(pending).map(([name, version]) => (found.get(name) ?? 0) === version)
-            assert.isTrue(done.every((yes) => yes === done[0]), `half of ${JSON.stringify(pending)}`)
-            if (done[0]) take(pending)
-            assert.deepStrictEqual(sorted(found), sorted(expected), `round ${round}`)
-            assert.strictEqual(records.length, found.size)
-            assert.lengthOf(Object.keys(files(root)), found.size)
-            // a history without a gap, the current revision first
-            for (const { id, revision } of records.slice(0, 20)) {
-              const revisions = (yield* store.history(viewer, id)).map((old) => old.revision)
-              assert.deepStrictEqual(
-                revisions,
-                revisions.map((_, i) => revision - i)
-              )
-            }
-            // the next writer takes a dead one's lock away
-            const [probe] = yield* store.put(viewer, [{ scope: { agentId: "Bob" }, kind: "reference", body: "probe" }])
-            assert.deepStrictEqual(yield* store.forget(viewer, [probe!.record.id], { purge: true }), [true])
-          }))
-          assert.notInclude(fs.readdirSync(path.join(root, ".effect-memory")), "lock")
-        }
-        assert.isAbove(acknowledged, times(8, 200) * 3)
-
-        /** What was said last and not acknowledged yet. */
-        function heard(line: typeof Line.Type) {
-          if ("will" in line) last = line.will
-          if ("did" in line) {
-            take(line.did)
-            acknowledged++
+      eachVault(times(8, 200), (first, rounds) =>
+        Effect.gen(function*() {
+          const root = yield* place
+          const expected = new Map<string, number>()
+          let acknowledged = 0
+          let last: typeof Changes.Type = {}
+          for (let round = first; round < first + rounds; round++) {
             last = {}
+            const pending = yield* Effect.scoped(Effect.gen(function*() {
+              const writer = yield* program("writer.mjs", [root, String(round)], Line)
+              const lines = yield* Random.nextIntBetween(0, 50)
+              for (let n = 0; n <= lines; n++) heard(yield* writer.line)
+              for (let turns = yield* Random.nextIntBetween(0, 300); turns > 0; turns--) yield* Effect.yieldNow()
+              yield* writer.signal("SIGKILL")
+              assert.isNull(yield* writer.end)
+              for (const line of yield* writer.rest) heard(line)
+              return last
+            }))
+            yield* Effect.scoped(Effect.gen(function*() {
+              const { store, vault } = yield* opened(root)
+              assert.deepStrictEqual(yield* vault.issues, [])
+              const records = Chunk.toReadonlyArray(yield* Stream.runCollect(store.stream(viewer, { limit: 1_000 })))
+              const found = new Map(records.map(({ body }): [string, number] => {
+                const [name, version] = body.split(" ")
+                return [name!, Number(version)]
+              }))
+              const done = Object.entries(pending).map(([name, version]) => (found.get(name) ?? 0) === version)
+              assert.isTrue(done.every((yes) => yes === done[0]), `half of ${JSON.stringify(pending)}`)
+              if (done[0]) take(pending)
+              assert.deepStrictEqual(sorted(found), sorted(expected), `round ${round}`)
+              assert.strictEqual(records.length, found.size)
+              assert.lengthOf(Object.keys(files(root)), found.size)
+              // a history without a gap, the current revision first
+              for (const { id, revision } of records.slice(0, 20)) {
+                const revisions = (yield* store.history(viewer, id)).map((old) => old.revision)
+                assert.deepStrictEqual(
+                  revisions,
+                  revisions.map((_, i) => revision - i)
+                )
+              }
+              // the next writer takes a dead one's lock away
+              const [probe] = yield* store.put(viewer, [{
+                scope: { agentId: "Bob" },
+                kind: "reference",
+                body: "probe"
+              }])
+              assert.deepStrictEqual(yield* store.forget(viewer, [probe!.record.id], { purge: true }), [true])
+            }))
+            assert.notInclude(fs.readdirSync(path.join(root, ".effect-memory")), "lock")
           }
-        }
-        function take(changes: typeof Changes.Type) {
-          for (const [name, version] of Object.entries(changes)) {
-            if (version === 0) expected.delete(name)
-            else expected.set(name, version)
+          assert.isAbove(acknowledged, rounds * 3)
+
+          /** What was said last and not acknowledged yet. */
+          function heard(line: typeof Line.Type) {
+            if ("will" in line) last = line.will
+            if ("did" in line) {
+              take(line.did)
+              acknowledged++
+              last = {}
+            }
           }
-        }
-      }).pipe(Effect.withRandom(Random.make("kill")))
+          function take(changes: typeof Changes.Type) {
+            for (const [name, version] of Object.entries(changes)) {
+              if (version === 0) expected.delete(name)
+              else expected.set(name, version)
+            }
+          }
+        })).pipe(Effect.withRandom(Random.make("kill")))
   )
 })
 
@@ -94,38 +99,39 @@ describe("one who attaches vectors, killed at any moment", () => {
   it.scopedLive(
     "what was acknowledged is there, and every vector that is there is right",
     () =>
-      Effect.gen(function*() {
-        const root = yield* place
-        const kept = new Set<string>()
-        const Kept = Schema.Union(
-          Schema.Struct({ ready: Schema.Int }),
-          Schema.Struct({ kept: Schema.Array(Schema.String) })
-        )
-        for (let round = 0; round < times(6, 100); round++) {
-          yield* Effect.scoped(Effect.gen(function*() {
-            const embedder = yield* program("embedder.mjs", [root, String(round)], Kept)
-            const heard = (line: typeof Kept.Type) => {
-              if ("kept" in line) { for (const hash of line.kept) kept.add(hash) }
-            }
-            const lines = yield* Random.nextIntBetween(1, 60)
-            for (let n = 0; n <= lines; n++) heard(yield* embedder.line)
-            for (let turns = yield* Random.nextIntBetween(0, 300); turns > 0; turns--) yield* Effect.yieldNow()
-            yield* embedder.signal("SIGKILL")
-            yield* embedder.end
-            for (const line of yield* embedder.rest) heard(line)
-          }))
-          yield* Effect.scoped(Effect.gen(function*() {
-            const { store } = yield* opened(root)
-            const hashes = Array.from(kept)
-            const all = yield* Option.getOrThrow(store.vectors).read("default", "m", hashes)
-            for (const [n, hash] of hashes.entries()) {
-              const vector = Option.getOrThrow(all[n]!)
-              assert.strictEqual(Array.from(vector, (digit) => digit.toString(16)).join(""), hash)
-            }
-          }))
-        }
-        assert.isAbove(kept.size, 100)
-      }).pipe(Effect.withRandom(Random.make("embed")))
+      eachVault(times(6, 100), (first, rounds) =>
+        Effect.gen(function*() {
+          const root = yield* place
+          const kept = new Set<string>()
+          const Kept = Schema.Union(
+            Schema.Struct({ ready: Schema.Int }),
+            Schema.Struct({ kept: Schema.Array(Schema.String) })
+          )
+          for (let round = first; round < first + rounds; round++) {
+            yield* Effect.scoped(Effect.gen(function*() {
+              const embedder = yield* program("embedder.mjs", [root, String(round)], Kept)
+              const heard = (line: typeof Kept.Type) => {
+                if ("kept" in line) { for (const hash of line.kept) kept.add(hash) }
+              }
+              const lines = yield* Random.nextIntBetween(1, 60)
+              for (let n = 0; n <= lines; n++) heard(yield* embedder.line)
+              for (let turns = yield* Random.nextIntBetween(0, 300); turns > 0; turns--) yield* Effect.yieldNow()
+              yield* embedder.signal("SIGKILL")
+              yield* embedder.end
+              for (const line of yield* embedder.rest) heard(line)
+            }))
+            yield* Effect.scoped(Effect.gen(function*() {
+              const { store } = yield* opened(root)
+              const hashes = Array.from(kept)
+              const all = yield* Option.getOrThrow(store.vectors).read("default", "m", hashes)
+              for (const [n, hash] of hashes.entries()) {
+                const vector = Option.getOrThrow(all[n]!)
+                assert.strictEqual(Array.from(vector, (digit) => digit.toString(16)).join(""), hash)
+              }
+            }))
+          }
+          assert.isAbove(kept.size, 100)
+        })).pipe(Effect.withRandom(Random.make("embed")))
   )
 })
 

@@ -15,7 +15,7 @@ import * as Writing from "../../src/harness/Writing.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
 import * as Boxes from "../harness/Outboxes.ts"
 import { opened, place } from "./Place.ts"
-import { program, times } from "./Program.ts"
+import { eachVault, program, times } from "./Program.ts"
 
 const Line = Schema.Union(Schema.Struct({ ready: Schema.String }), Schema.Struct({ did: Schema.Array(Schema.String) }))
 
@@ -44,42 +44,42 @@ describe("an outbox killed at any moment", () => {
   it.scopedLive(
     "every acknowledged message is extracted, none twice, of every tenant, and nothing waits",
     () =>
-      Effect.gen(function*() {
-        const root = yield* place
-        const acknowledged: Array<string> = []
-        const rounds = times(3, 200)
-        let waited = 0
-        for (let round = 0; round < rounds; round++) {
-          yield* Effect.scoped(Effect.gen(function*() {
-            const args = [root, `r${round}`, String(round), round % 4 === 3 ? "ingest" : "pipeline", "0"]
-            const outbox = yield* program("outbox.mjs", args, Line)
-            const heard = (line: typeof Line.Type) => {
-              if ("did" in line) acknowledged.push(...line.did)
-            }
-            const lines = yield* Random.nextIntBetween(0, 25)
-            for (let n = 0; n <= lines; n++) heard(yield* outbox.line)
-            for (let turns = yield* Random.nextIntBetween(0, 300); turns > 0; turns--) yield* Effect.yieldNow()
-            yield* outbox.signal("SIGKILL")
-            assert.isNull(yield* outbox.end)
-            for (const line of yield* outbox.rest) heard(line)
-          }))
-          if (round % 10 === 0) {
+      eachVault(times(3, 200), (first, rounds) =>
+        Effect.gen(function*() {
+          const root = yield* place
+          const acknowledged: Array<string> = []
+          let waited = 0
+          for (let round = first; round < first + rounds; round++) {
             yield* Effect.scoped(Effect.gen(function*() {
-              const { store } = yield* opened(root)
-              for (const tenant of yield* store.tenants) waited += (yield* Boxes.rows(store, tenant)).length
+              const args = [root, `r${round}`, String(round), round % 4 === 3 ? "ingest" : "pipeline", "0"]
+              const outbox = yield* program("outbox.mjs", args, Line)
+              const heard = (line: typeof Line.Type) => {
+                if ("did" in line) acknowledged.push(...line.did)
+              }
+              const lines = yield* Random.nextIntBetween(0, 25)
+              for (let n = 0; n <= lines; n++) heard(yield* outbox.line)
+              for (let turns = yield* Random.nextIntBetween(0, 300); turns > 0; turns--) yield* Effect.yieldNow()
+              yield* outbox.signal("SIGKILL")
+              assert.isNull(yield* outbox.end)
+              for (const line of yield* outbox.rest) heard(line)
             }))
+            if (round % 10 === 0) {
+              yield* Effect.scoped(Effect.gen(function*() {
+                const { store } = yield* opened(root)
+                for (const tenant of yield* store.tenants) waited += (yield* Boxes.rows(store, tenant)).length
+              }))
+            }
           }
-        }
-        assert.isAbove(waited, 0, "nothing ever waited")
-        const { store, vault } = yield* opened(root)
-        const outbox = yield* Boxes.opened(store, Boxes.model())
-        yield* outbox.flush
-        assert.deepStrictEqual(yield* vault.issues, [])
-        assert.deepStrictEqual(yield* outbox.parked, [])
-        const count = yield* onceEach(store, acknowledged)
-        assert.isAbove(acknowledged.length, rounds * 3)
-        yield* Effect.logInfo(`${rounds} kills, ${acknowledged.length} acknowledged, ${count} extracted, each once`)
-      }).pipe(Effect.withRandom(Random.make("outbox")))
+          assert.isAbove(waited, 0, "nothing ever waited")
+          const { store, vault } = yield* opened(root)
+          const outbox = yield* Boxes.opened(store, Boxes.model())
+          yield* outbox.flush
+          assert.deepStrictEqual(yield* vault.issues, [])
+          assert.deepStrictEqual(yield* outbox.parked, [])
+          const count = yield* onceEach(store, acknowledged)
+          assert.isAbove(acknowledged.length, rounds * 3)
+          yield* Effect.logInfo(`${rounds} kills, ${acknowledged.length} acknowledged, ${count} extracted, each once`)
+        })).pipe(Effect.withRandom(Random.make("outbox")))
   )
 })
 

@@ -11,6 +11,20 @@ import { createInterface } from "node:readline"
 /** Short by default; `npm run soak` asks for the whole. */
 export const times = (short: number, long: number): number => process.env["SOAK"] === undefined ? short : long
 
+/**
+ * Runs `check` for as many rounds as are asked for, 50 to a vault: a round opens its vault anew, which costs more the more
+ * the rounds before left in it. `check` is told the number of its first round, and of its rounds.
+ */
+export const eachVault = <E, R>(
+  rounds: number,
+  check: (first: number, rounds: number) => Effect.Effect<void, E, R>
+): Effect.Effect<void, E, Exclude<R, Scope.Scope>> =>
+  Effect.forEach(
+    Array.from({ length: Math.ceil(rounds / 50) }, (_, n) => n * 50),
+    (first) => Effect.scoped(check(first, Math.min(50, rounds - first))),
+    { discard: true }
+  )
+
 /** Whether `npm run soak -- --long` asks for hours instead of minutes. */
 export const isLong = process.env["SOAK_LONG"] !== undefined
 
