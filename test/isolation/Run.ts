@@ -18,6 +18,7 @@ import type { StoreChange } from "../../src/domain/StoreChange.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import type { MemoryEvent } from "../../src/harness/MemoryEvents.ts"
 import type { Failure as ToolFailure } from "../../src/host/MemoryTool.ts"
+import * as SecureRandom from "../../src/host/SecureRandom.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Agent from "./Agent.ts"
 import { Comparison, type Difference } from "./Compare.ts"
@@ -67,7 +68,9 @@ export const run = (
     const counts = { compared: 0, foreign: 0, known: { "claimed id": 0 } }
     const failure = yield* Effect.gen(function*() {
       const build = Effect.map(Layer.build(Layer.fresh(store)), Context.get(MemoryStore.MemoryStore)).pipe(
-        Effect.withRandom(Random.make(world.seed))
+        Effect.withRandom(Random.make(world.seed)),
+        // both stores draw the same secret, so that ids which are keyed by it can be compared
+        Effect.provide(SecureRandom.layerSeeded(world.seed))
       )
       const side = Effect.gen(function*() {
         const store = yield* build
