@@ -75,7 +75,7 @@ export const strings: ReadonlyArray<string> = Array.from(new Set([...list, ...ou
 const isOf = <A>(schema: Schema.Schema<A, string>) => (text: string) => Schema.is(schema)(text as A) // a brand says nothing of its own
 
 /** A second search, with a threshold, is made for every n-th string; for each of them in the soak. */
-const every = times(6, 1)
+const every = times(12, 1)
 
 /** The layer is built anew, and must be empty, for every test. */
 export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void =>

@@ -15,7 +15,7 @@ const Line = Schema.Union(
 )
 const viewer = Viewer.make({ agentId: "Bob" })
 const processes = 4
-const rounds = times(15, 250)
+const rounds = times(8, 250)
 
 describe("several processes, one vault", () => {
   it.scopedLive(
