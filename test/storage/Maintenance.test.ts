@@ -68,12 +68,19 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
         yield* put(store, draft("last", { expiresAt: 9e10 }))
         spans.length = 0
         yield* TestClock.setTime(3e10)
-        yield* put(store, draft("after the sleep")) // waits for a compaction that is running
-        assert.isAtMost(compactions(spans), 3 * stores)
+        yield* put(store, draft("after the sleep"))
         const expected = ["after the sleep", "last"]
-        const left = yield* listed(store, system)
-        if (name === "shelf" || name.startsWith("overlay")) assert.includeMembers(left, expected)
-        else assert.sameMembers(left, expected)
+        const erases = name !== "shelf" && !name.startsWith("overlay")
+        let left = yield* listed(store, system)
+        // a compaction of real files takes turns of the event loop; one that looked at the clock just before the sleep is late
+        for (let turns = 0; turns < 20_000 && erases && left.length > expected.length; turns++) {
+          yield* Effect.promise(() => new Promise((resolve) => setImmediate(resolve)))
+          if (turns === 2_000) yield* TestClock.setTime(8e10)
+          left = yield* listed(store, system)
+        }
+        if (erases) assert.sameMembers(left, expected)
+        else assert.includeMembers(left, expected)
+        assert.isAtMost(compactions(spans), 3 * stores)
       })
     ))
 })
