@@ -1,4 +1,4 @@
-/** What a call answers that is made for something else than a viewer, though it has the fields of one. */
+/** Calls with a value that has the fields of a viewer and is none; each returns its answer. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

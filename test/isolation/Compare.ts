@@ -16,7 +16,7 @@ const token = /[0-9A-HJKMNP-TV-Z]{26}(?:-[0-9a-f]{32}(?![0-9a-f]))?/g
 export class Comparison {
   readonly #exact: boolean
 
-  /** With `exact`, minted ids must be equal to the digit; otherwise they count as names. */
+  /** Whether minted ids must be equal to the digit; otherwise they count as names. */
   constructor({ exact }: { readonly exact: boolean }) {
     this.#exact = exact
   }

@@ -24,7 +24,7 @@ const betweenTurns = 30_000
 /** Five turns, as the default trigger reads. */
 const period = 5 * betweenTurns
 
-/** What the model does with the conversations of the first users; with all others it does `well`. */
+/** Behaviours of the model for the conversations of the first users; it does `well` with all others. */
 const moods = ["hangs", "dies", "garbles", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs", "hangs"]
 const moodOf = (user: number): string => moods[user] ?? "well"
 const viewerOf = (user: number) =>

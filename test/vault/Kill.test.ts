@@ -76,7 +76,7 @@ describe("a writer killed at any moment", () => {
           }
           assert.isAbove(acknowledged, rounds * 3)
 
-          /** What was said last and not acknowledged yet. */
+          /** Reads a line: keeps the announced changes, and takes them once they are acknowledged. */
           function heard(line: typeof Line.Type) {
             if ("will" in line) last = line.will
             if ("did" in line) {
