@@ -1,4 +1,4 @@
-/** Calls with a value that has the fields of a viewer and is none; each returns its answer. */
+/** Laws for the answers to calls that are made with a value that has the fields of a viewer and is none. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
