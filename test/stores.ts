@@ -66,7 +66,7 @@ export const stores = {
  * tries them all.
  */
 export const composed: ReadonlySet<string> = new Set(["overlay on memory", "overlay on shelf", "federated"])
-export const coursesOfComposed = times(8, 40)
+export const coursesOfComposed = times(6, 40)
 
 /** Another of a sort, or what only hands on: for the contract alone. */
 export const others = {

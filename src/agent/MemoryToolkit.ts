@@ -178,7 +178,7 @@ const toolOf = ({ description, jsonSchema, name, writes }: MemoryTool.MemoryTool
 
 /** The tool decodes by itself: what @effect/ai refused would end the turn. A model is told what is wanted. */
 const anything = (jsonSchema: MemoryTool.MemoryTool["jsonSchema"]) =>
-  Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<{}> // whose fields nobody reads
+  Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<{}> // only its JSON schema is used, and no field of it
 
 const failed = (op: string, kind: string) => (cause: { readonly _tag: string }) =>
   MemoryError.make("model", { op, message: `the ${kind} model failed (${cause._tag})`, cause })

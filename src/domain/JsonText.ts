@@ -11,16 +11,17 @@
  */
 
 /**
- * The objects and arrays of the text in order, none that is within another. Commas before a closing bracket and bare line
- * breaks in strings are allowed. Where the text, or its fence, ends too early, whole members and items are kept; one with
- * nothing to keep is left out.
+ * The first 4,096 objects and arrays of the text in order, none that is within another. Commas before a closing bracket and
+ * bare line breaks in strings are allowed. Where the text, or its fence, ends too early, whole members and items are kept;
+ * one with nothing to keep is left out.
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []
   let dead: Uint8Array | undefined
-  for (let at = 0; at < text.length; at++) {
+  for (let at = 0; at < text.length && found.length < most; at++) {
     const code = text.charCodeAt(at)
     if ((code !== openArray && code !== openObject) || dead?.[at] === 1) continue
+    if (code === openObject && !isObjectAt(text, at)) continue
     const read = readAt(text, at)
     // what was open when one reading failed fails from there too: without this, time grows with the square
     if (read.end === undefined) {
@@ -34,8 +35,18 @@ export const values = (text: string): ReadonlyArray<unknown> => {
   return found
 }
 
+/** Number of values that are read. No answer has more; without a bound `[]` over and over makes 131,072 of them. */
+const most = 4_096
 const openArray = 91
 const openObject = 123
+const closeObject = 125
+const quote = 34
+
+/** Whether a key or the end follows the brace. Most braces of prose fail here, before anything is built. */
+const isObjectAt = (text: string, at: number): boolean => {
+  const next = text.charCodeAt(skip(text, at + 1))
+  return next === quote || next === closeObject
+}
 
 interface Reading {
   readonly value: unknown
@@ -132,7 +143,7 @@ const readAt = (text: string, from: number): Reading => {
   }
 }
 
-/** A name whose item did not come is no member. From entries, so that `__proto__` is a name as any other. */
+/** The value of a closed frame. Drops a key without a value; builds objects from entries, so `__proto__` is an ordinary key. */
 const toValue = ({ close, items, keys }: Frame): unknown =>
   close === "]" ? items : Object.fromEntries(items.map((item, n) => [keys[n], item]))
 

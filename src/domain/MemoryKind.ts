@@ -99,7 +99,8 @@ export const learning: MemoryKind<"learning", Payload.Learning> = make({
   cap: 100
 })
 export const entry: MemoryKind<"entry", Payload.Entry> = make({ name: "entry", schema: Payload.Entry, shown: false })
-export const note: MemoryKind<"note", Payload.Note> = make({ name: "note", schema: Payload.Note })
+/** Plain text, or with the attributes that `AgenticMemory` gives it. */
+export const note = make({ name: "note", schema: Schema.partial(Payload.Note) })
 
 /** The kinds in force. The seventeen above where nothing else is provided, so it never shows in `R`. */
 export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {

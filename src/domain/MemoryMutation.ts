@@ -8,13 +8,16 @@ const ifRevision = Schema.optional(Schema.NonNegativeInt)
 
 export const Put = Schema.TaggedStruct("Put", { draft: Draft, ifRevision })
 export const Update = Schema.TaggedStruct("Update", { id: MemoryId, patch: Patch, ifRevision })
-/** A tombstone; with `purge` nothing is left. */
+/** Leaves a tombstone, which `Restore` takes back until compaction erases it; with `purge` nothing is left, of a tombstone either. */
 export const Forget = Schema.TaggedStruct("Forget", {
   id: MemoryId,
   purge: Schema.optional(Schema.Boolean),
   ifRevision
 })
-/** The content becomes that of an earlier revision, as a new one; 0 = forgotten. How `undo` is written. */
+/**
+ * The content becomes that of an earlier revision, as a new one; 0 = forgotten. A tombstone is a revision too: it has what
+ * was forgotten. How `undo` is written.
+ */
 export const Restore = Schema.TaggedStruct("Restore", { id: MemoryId, revision: Schema.NonNegativeInt, ifRevision })
 
 export const MemoryMutation = Schema.Union(Put, Update, Forget, Restore)

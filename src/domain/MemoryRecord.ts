@@ -30,13 +30,26 @@ export const Summary = Schema.String.pipe(
   message: () => "expected one line of 1..200 characters",
   arbitrary: () => (fc) => generate(fc, 1, 200, true)
 })
+/** Length of a body in UTF-16 units, at most. A note that a person keeps in a file (origin `file`) may be longer. */
+export const maxBody = 65_536
+export const maxFileBody = 1_048_576
+
 /** Markdown, 0..65,536 UTF-16 units, kept byte for byte. */
-export const Body = Schema.String.pipe(Schema.maxLength(65_536), Schema.filter((text) => text.isWellFormed()))
+export const Body = Schema.String.pipe(Schema.maxLength(maxBody), Schema.filter((text) => text.isWellFormed()))
   .annotations({
     identifier: "Body",
     message: () => "expected at most 65,536 characters, well-formed",
     arbitrary: () => (fc) => generate(fc, 0, 65_536, false)
   })
+/** The same, 0..1,048,576 UTF-16 units. A store takes more than `maxBody` for records of origin `file` only. */
+export const FileBody = Schema.String.pipe(
+  Schema.maxLength(maxFileBody),
+  Schema.filter((text) => text.isWellFormed())
+).annotations({
+  identifier: "FileBody",
+  message: () => "expected at most 1,048,576 characters, well-formed",
+  arbitrary: () => (fc) => generate(fc, 0, 65_536, false)
+})
 /** One line, 1..64. `instructions` is reserved. */
 export const Tag = Schema.String.pipe(
   Schema.minLength(1),
@@ -106,7 +119,8 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
   summary: Summary,
   /** The summary was cut from the body, at a word. */
   summaryDerived: Schema.optional(Schema.Literal(true)),
-  body: Body,
+  /** At most `maxBody`, of origin `file` at most `maxFileBody`. */
+  body: FileBody,
   tags: Tags,
   importance: Unit,
   links: Schema.Array(Link),
@@ -128,7 +142,8 @@ export const Draft = Schema.Struct({
   kind: MemoryKind.Name,
   /** Absent: derived from the body. */
   summary: Schema.optional(Summary),
-  body: Body,
+  /** At most `maxBody`; with provenance of origin `file`, as of a copy, at most `maxFileBody`. */
+  body: FileBody,
   source: Schema.optional(Schema.Struct(citation))
 })
 export interface Draft extends Schema.Schema.Type<typeof Draft> {}
@@ -136,7 +151,8 @@ export interface Draft extends Schema.Schema.Type<typeof Draft> {}
 /** Changes what it names. `undefined` leaves alone; `null` clears. Scope, kind and source are not a patch's to change. */
 export const Patch = Schema.Struct({
   summary: Schema.optional(Summary),
-  body: Schema.optional(Body),
+  /** At most `maxBody`, for a record of origin `file` at most `maxFileBody`. */
+  body: Schema.optional(FileBody),
   tags: Schema.optional(Tags),
   importance: Schema.optional(Unit),
   confidence: Schema.optional(Schema.NullOr(Unit)),

@@ -2,22 +2,28 @@
 import * as Arbitrary from "effect/Arbitrary"
 import * as Schema from "effect/Schema"
 
-/** 1..256 UTF-16 units, no control characters, no `/` or `\`, never `.` or `..`. Compared byte for byte, after NFC. */
+/**
+ * 1..256 UTF-16 units without control characters and `\`, never `.` or `..`. A `/` is legal (`org/ada`, a URL): no store makes
+ * a path of an id as it is. Compared byte for byte, after NFC.
+ */
 export const ScopeId = Schema.String.pipe(
   Schema.minLength(1),
   Schema.maxLength(256),
   // eslint-disable-next-line no-control-regex
-  Schema.pattern(/^[^\u0000-\u001f\u007f/\\]+$/),
+  Schema.pattern(/^[^\u0000-\u001f\u007f\\]+$/),
   Schema.filter((id) => id !== "." && id !== ".." && id.isWellFormed()), // not a lookahead: a generator reads the pattern
   Schema.annotations({
     identifier: "ScopeId",
     // replaces every inner message, which would quote the value
-    message: () => ({ message: "expected 1..256 characters without control characters, / or \\", override: true }),
+    message: () => ({
+      message: "expected 1..256 characters without control characters or \\, and not . or ..",
+      override: true
+    }),
     arbitrary: () => (fc) =>
       fc.oneof(fc.fullUnicodeString({ minLength: 1, maxLength: 20 }), fc.stringMatching(/^[a-zA-Z0-9_-]{1,20}$/))
         .map((id) => id.normalize("NFC"))
         // eslint-disable-next-line no-control-regex
-        .filter((id) => /^[^\u0000-\u001f\u007f/\\]{1,256}$/.test(id) && id !== "." && id !== "..")
+        .filter((id) => /^[^\u0000-\u001f\u007f\\]{1,256}$/.test(id) && id !== "." && id !== "..")
   })
 )
 
@@ -62,13 +68,13 @@ export const matchesScope = (scope: MemoryScope, query: MemoryScope): boolean =>
     ? scope === Global
     : scope !== Global && fields.every((field) => query[field] === undefined || same(query[field], scope[field]))
 
-/** One string per scope, equal for equal scopes, whatever the order of keys. */
+/** One string per scope, equal for equal scopes, whatever the order of keys. A `/` within an id is `\/`: no id has a `\`. */
 export const key = (scope: MemoryScope): string =>
   scope === Global
     ? Global
-    : fields.flatMap((field) => scope[field] === undefined ? [] : [`${field}=${scope[field].normalize("NFC")}`]).join(
-      "/"
-    )
+    : fields.flatMap((field) => scope[field] === undefined ? [] : [`${field}=${escaped(scope[field])}`]).join("/")
+
+const escaped = (id: string): string => id.normalize("NFC").replaceAll("/", "\\/")
 
 /** NFC, keys in canonical order, nothing undefined: how a record holds it. */
 export const normalise = (scope: MemoryScope): MemoryScope =>

@@ -165,7 +165,7 @@ export interface Learning extends Schema.Schema.Type<typeof Learning> {}
 export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.String, value: Schema.optional(Json) })
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
-/** kind `note`: A-MEM. */
+/** kind `note`: the attributes of A-MEM. A note may be without them: a plain text, to which `AgenticMemory` adds them. */
 export const Note = Schema.Struct({
   keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
   entities: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),

@@ -1,8 +1,9 @@
 /**
- * `[[Name]]` in markdown: which records a text speaks of, by id or by name.
+ * `[[Name]]` and `[text](Name.md)` in markdown: which records a text speaks of, by id or by name.
  *
  * ```text
- * [[target]]   [[target|alias]]   [[target#heading]]   ![[target]]        not in `code`, not in a fence, not after \
+ * [[target]]   [[target|alias]]   [[target#heading]]   [[target^block]]   ![[target]]
+ * [alias](target.md)   [alias](<target.md#heading>)                   not in `code`, not in a fence, not after \
  * ```
  */
 
@@ -14,6 +15,8 @@ export interface Wikilink {
   readonly alias?: string | undefined
   /** `![[…]]` */
   readonly embed: boolean
+  /** Written as `[text](target.md)`: its target is looked for below the text's own folder first. */
+  readonly markdown?: true
 }
 
 /** How many different targets of one text count. */
@@ -21,10 +24,10 @@ export const maxTargets = 1_000
 
 /** In order, the first of each target. Cost: one pass. */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
-  if (!text.includes("[[")) return []
+  if (!text.includes("[[") && !text.includes("](")) return []
   const found = new Map<string, Wikilink>()
   for (const paragraph of prose(text)) {
-    if (!paragraph.includes("[[")) continue
+    if (!paragraph.includes("[[") && !paragraph.includes("](")) continue
     for (const link of linksOf(paragraph)) {
       if (!found.has(link.target)) found.set(link.target, link)
       if (found.size === maxTargets) return Array.from(found.values())
@@ -42,6 +45,45 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
   const name = nameOf(target.replace(/\.md$/i, ""))
   const last = nameOf(name.slice(name.lastIndexOf("/") + 1))
   return [name, last].filter((one, i, all) => one !== "" && all.indexOf(one) === i)
+}
+
+/**
+ * `#tag` in markdown, without the `#`: in order, each once whatever the case. A tag follows white space, `(`, `,`, `;` or the
+ * start of a line; it has letters, digits, `_`, `-`, `/` and emoji, and is no number. Not in code, not in a link. Cost: one
+ * pass.
+ */
+export const tags = (text: string): ReadonlyArray<string> => {
+  if (!text.includes("#")) return []
+  const found = new Map<string, string>()
+  for (const paragraph of prose(text)) {
+    if (!paragraph.includes("#")) continue
+    const text = withoutCode(paragraph).replace(/\[\[[^[\]\n]*\]\]/g, " ")
+    for (const [, tag = ""] of text.matchAll(/(?<![^\s,;(])#([\p{L}\p{M}\p{N}\p{So}\u200d_/-]+)/gu)) {
+      if (!/^[\p{N}/]*$/u.test(tag) && !found.has(tag.toLowerCase())) found.set(tag.toLowerCase(), tag)
+    }
+  }
+  return Array.from(found.values())
+}
+
+/** Replaces code spans by spaces. */
+const withoutCode = (text: string): string => {
+  if (!text.includes("`")) return text
+  const runs = runsOf(text)
+  let rest = ""
+  let from = 0
+  for (let at = text.indexOf("`"); at >= 0; at = text.indexOf("`", at)) {
+    if (text[at - 1] === "\\") {
+      at++
+      continue
+    }
+    const [end, next] = spanAt(text, at, runs)
+    if (next > end) {
+      rest += text.slice(from, at) + " "
+      from = next
+    }
+    at = next
+  }
+  return rest + text.slice(from)
 }
 
 /** Paragraphs, for no code span goes beyond one; fences are left out (CommonMark 0.31.2, §4.5). */
@@ -71,26 +113,67 @@ const prose = (text: string): ReadonlyArray<string> => {
 const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
   const runs = runsOf(text)
+  let opening: number | undefined
   for (let at = 0; at < text.length; at++) {
     const character = text[at]
     if (character === "\\") at++
-    else if (character === "`") {
-      let end = at
-      while (text[end] === "`") end++
-      const length = end - at
-      const starts = runs.get(length) ?? []
-      while (starts.length > 0 && starts.at(-1)! < end) starts.pop()
-      at = (starts.at(-1) ?? at) + length - 1
-    } else if (character === "[" && text[at + 1] === "[") {
+    else if (character === "`") at = spanAt(text, at, runs)[1] - 1
+    else if (character === "[" && text[at + 1] === "[") {
       let end = at + 2
       while (end < text.length && !"[]\n".includes(text[end]!)) end++
       const link = text.startsWith("]]", end) ? linkOf(text.slice(at + 2, end), text[at - 1] === "!") : undefined
       if (link === undefined) continue
       links.push(link)
       at = end + 1
+    } else if (character === "[") opening = at
+    else if (character === "]" && text[at + 1] === "(" && opening !== undefined) {
+      const [link, end] = destinationAt(text, at + 2, text[opening - 1] === "!", text.slice(opening + 1, at))
+      opening = undefined
+      if (link === undefined) continue
+      links.push(link)
+      at = end
     }
   }
   return links
+}
+
+/** The end of the run of backticks at `at`, and the end of the code span that it begins; the same where there is none. */
+const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): readonly [run: number, span: number] => {
+  let end = at
+  while (text[end] === "`") end++
+  const starts = runs.get(end - at) ?? []
+  while (starts.length > 0 && starts.at(-1)! < end) starts.pop()
+  const close = starts.at(-1)
+  return [end, close === undefined ? end : close + end - at]
+}
+
+/** Longest destination of a markdown link, in UTF-16 units. */
+const maxDestination = 2_048
+
+/** The link whose destination begins at `at`, if it leads to a markdown file without a scheme, and where it ends. */
+const destinationAt = (
+  text: string,
+  at: number,
+  embed: boolean,
+  alias: string
+): readonly [Wikilink | undefined, number] => {
+  const rest = text.slice(at, at + maxDestination)
+  const found = /^\s*(?:<([^<>\n]*)>|([^\s<>()]*(?:\([^\s()]*\)[^\s<>()]*)*))(?:\s+(?:"[^"]*"|'[^']*'))?\s*\)/.exec(
+    rest
+  )
+  const [path = "", heading] = halves(found?.[1] ?? found?.[2] ?? "", "#")
+  const target = decoded(path)
+  if (found === null || !/\.md$/i.test(target) || /^(?:[a-z][a-z0-9+.-]*:|\/\/)/i.test(target)) return [undefined, at]
+  return [{ target, heading, alias: alias.trim() || undefined, embed, markdown: true }, at + found[0].length - 1]
+}
+
+/** Resolves percent signs; a text in which they mean nothing stays as it is. */
+const decoded = (text: string): string => {
+  try {
+    return decodeURIComponent(text).trim()
+  } catch {
+    return text
+  }
 }
 
 /** Where runs of so many backticks begin, the last first. */
@@ -106,8 +189,15 @@ const runsOf = (text: string): Map<number, Array<number>> => {
 
 const linkOf = (inner: string, embed: boolean): Wikilink | undefined => {
   const [before, alias] = halves(inner, "|")
-  const [target, heading] = halves(alias === undefined ? before : before.replace(/\\$/, ""), "#") // in a table: \|
-  return target === "" ? undefined : { target, heading, alias, embed }
+  const path = alias === undefined ? before : before.replace(/\\$/, "") // in a table: \|
+  const [whole, heading] = halves(path, "#")
+  const [target, block] = halves(whole, "^")
+  return target === "" ? undefined : {
+    target,
+    heading: heading ?? (block === undefined ? undefined : `^${block}`),
+    alias,
+    embed
+  }
 }
 
 const halves = (text: string, mark: string): readonly [string, string | undefined] => {

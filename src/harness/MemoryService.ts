@@ -61,18 +61,19 @@ export interface Service {
   readonly put: (draft: Draft, options?: PutOptions) => Operation<MemoryStore.Put>
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
+  /** Newest first. With `forgotten: true` it is what the viewer can restore, by `apply` of a `Restore`. */
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
   readonly update: (
     id: MemoryId,
     patch: Patch,
     options?: MemoryStore.IfRevision & Embed & Writing.Decided
   ) => Operation<MemoryRecord>
-  /** `false` where there was nothing to forget. `purge` leaves nothing of it. */
+  /** `false` where there was nothing to forget. It can be restored until the store's trash is over; `purge` leaves nothing of it. */
   readonly forget: (id: MemoryId, options?: Writing.Forgetting) => Operation<boolean>
   /**
-   * All that the filter means, whatever its limit, of what the viewer may forget: neither instructions, nor Global
-   * records under `globalWrites: deny`. How many. With `purge` also what was forgotten before is erased: "delete all
-   * about me".
+   * Forgets all that the filter means, whatever its limit, of what the viewer may forget: neither instructions, nor Global
+   * records under `globalWrites: deny`. Returns how many were there. `purge` also erases what the viewer sees of the trash
+   * and the filter means: "delete all about me". With `forgotten: true` and `purge` it erases that alone.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Newest first; the last 20 by default. */

@@ -1,6 +1,6 @@
 /**
  * The pipeline behind `MemoryService`: with the model and the embedder that are provided, or without. What it writes and
- * finds is told as any other write and search.
+ * finds is reported like any other write and search.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

@@ -158,21 +158,18 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
         }
         // the library is shown what is closed, not yet true or expired as well: that is about somebody too
         const system = Viewer.system(viewer.tenant)
-        const meant = yield* store.stream(system, { ...filter, limit: 1_000, after: undefined }).pipe(
-          Stream.filter((record) => Viewer.sees(viewer, record.scope)),
-          Stream.filter((record) => record.source.origin !== "instructions" && !(denied && record.scope === Global)),
-          Stream.map(({ id }) => id),
-          Stream.grouped(1_000),
-          Stream.runCollect
-        )
-        const there = yield* Effect.forEach(
-          meant,
-          (ids) => forget("forgetAll", viewer, Chunk.toReadonlyArray(ids), options)
-        )
+        const forgetEach = (forgotten: boolean) =>
+          store.stream(system, { ...filter, forgotten, limit: 1_000, after: undefined }).pipe(
+            Stream.filter((record) => Viewer.sees(viewer, record.scope)),
+            Stream.filter((record) => record.source.origin !== "instructions" && !(denied && record.scope === Global)),
+            Stream.map(({ id }) => id),
+            Stream.grouped(1_000),
+            Stream.runCollect,
+            Effect.flatMap(Effect.forEach((ids) => forget("forgetAll", viewer, Chunk.toReadonlyArray(ids), options)))
+          )
+        const there = filter.forgotten === true ? [] : yield* forgetEach(false)
         // what was forgotten before is a tombstone still
-        if (options?.purge) {
-          yield* store.compact
-        }
+        if (options?.purge) yield* forgetEach(true)
         return there.flat().filter(Boolean).length
       })
   }

@@ -26,7 +26,7 @@ export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
   /** Above 0. Default 24 hours. */
   readonly halfLife?: Duration.DurationInput | undefined
 }
-export interface PriorityQuery extends Omit<MemoryFilter, "after">, Question {
+export interface PriorityQuery extends Omit<MemoryFilter, "after" | "forgotten">, Question {
   /** 0..1, inclusive. */
   readonly minScore?: number | undefined
 }

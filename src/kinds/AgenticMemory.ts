@@ -3,6 +3,7 @@
  * model fails a warning is logged and the rules decide. Nothing is linked or changed unless you say so. Longer than other
  * files, since its eight operations share what they ask of the store.
  */
+import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -10,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
+import type { MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
@@ -18,11 +20,11 @@ import type * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { check } from "../storage/Check.ts"
-import { MemoryStore } from "../storage/MemoryStore.ts"
+import { type IfRevision, MemoryStore } from "../storage/MemoryStore.ts"
 import * as Asking from "./AgenticMemory/Asking.ts"
 import { type Attributes, attributesOf, shared, subjects } from "./AgenticMemory/Attributes.ts"
 import * as Judgement from "./AgenticMemory/Judgement.ts"
-import { type DraftOf, make as typed, type Typed } from "./TypedMemory.ts"
+import { type DraftOf, make as typed, type PatchOf, type Typed } from "./TypedMemory.ts"
 
 export type Note = Payload.Note
 export type { Attributes }
@@ -42,6 +44,7 @@ export interface Service {
   readonly attributes: (text: string) => Effect.Effect<Attributes>
   /** With its attributes; the tags after the note's own. */
   readonly store: (viewer: Viewer.Any, note: Omit<DraftOf<Note>, "data">) => Io<Stored>
+  /** A plain note's attributes are those of the rules, and not written. */
   readonly get: (viewer: Viewer.Any, id: MemoryId) => Io<Option.Option<Typed<Note>>>
   /** Of the 100 notes that match it best and the 100 newest: at most 5, from .5, best first. */
   readonly suggestLinks: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<LinkSuggestion>>
@@ -65,6 +68,20 @@ export interface Service {
 
 export class AgenticMemory extends Context.Tag("@memory/AgenticMemory")<AgenticMemory, Service>() {}
 
+/** Notes in a store, each with all of its attributes. */
+interface Notes {
+  readonly put: (viewer: Viewer.Any, note: DraftOf<Note>) => Io<Typed<Note>>
+  readonly get: Service["get"]
+  readonly list: (viewer: Viewer.Any, filter: Omit<MemoryFilter, "kinds">) => Io<ReadonlyArray<Typed<Note>>>
+  readonly search: (viewer: Viewer.Any, query: Omit<MemoryQuery, "kinds">) => Io<ReadonlyArray<Typed<Note>>>
+  readonly update: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    patch: PatchOf<Note>,
+    options: IfRevision
+  ) => Io<Typed<Note>>
+}
+
 /** What is looked through, at most, by relevance and by recency each. */
 const windows = { link: 100, evolution: 50, shared: 200 }
 /** Notes that a model is shown at once. */
@@ -76,7 +93,14 @@ const Suggestions = Schema.Struct({
 
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
-  const notes = yield* typed(MemoryKind.note)
+  const plain = yield* typed(MemoryKind.note)
+  const notes: Notes = {
+    put: (viewer, note) => Effect.map(plain.put(viewer, note), complete),
+    get: (viewer, id) => Effect.map(plain.get(viewer, id), Option.map(complete)),
+    list: (viewer, filter) => Effect.map(plain.list(viewer, filter), Arr.map(complete)),
+    search: (viewer, query) => Effect.map(plain.search(viewer, query), Arr.map(complete)),
+    update: (viewer, id, patch, options) => Effect.map(plain.update(viewer, id, patch, options), complete)
+  }
   const completion = yield* Effect.serviceOption(Completion)
 
   /** The model's answer, or that of the rules. */
@@ -250,6 +274,24 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 })
 
 export const layer: Layer.Layer<AgenticMemory, never, MemoryStore> = Layer.effect(AgenticMemory, make)
+
+/** The attributes that a plain note lacks, by rule. Nothing is written: `refreshAttributes` adds them for good. */
+const complete = ({ data, record }: Typed<{ readonly [K in keyof Note]?: Note[K] | undefined }>): Typed<Note> => {
+  const { context, entities, keywords } = data
+  if (context !== undefined && entities !== undefined && keywords !== undefined) {
+    return { record, data: { ...data, context, entities, keywords } }
+  }
+  const { tags: _, ...rules } = attributesOf(embeddingText(record))
+  return {
+    record,
+    data: {
+      ...data,
+      context: context ?? rules.context,
+      entities: entities ?? rules.entities,
+      keywords: keywords ?? rules.keywords
+    }
+  }
+}
 
 const textOf = ({ body, summary }: Pick<DraftOf<Note>, "body" | "summary">): string =>
   embeddingText({ summary: summary ?? "", summaryDerived: summary === undefined ? true : undefined, body })

@@ -22,8 +22,8 @@ export interface Options {
 }
 
 /**
- * Those that went, or with `dryRun` would: all of them in one batch, tombstones of which nothing is left after the next
- * `compact`. Of what changes meanwhile it is decided anew. Cost: all records of the tenant whose kind has a cap.
+ * Those that went, or with `dryRun` would: all of them forgotten in one batch, so that they can be restored until the
+ * store's trash is over. Of what changes meanwhile it is decided anew. Cost: all records of the tenant whose kind has a cap.
  */
 export const enforce = (
   system: Viewer.System,

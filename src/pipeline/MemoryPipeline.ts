@@ -16,6 +16,7 @@ import type { SharedWrites } from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { Embedder } from "../host/Embedder.ts"
+import * as EventLoop from "../host/EventLoop.ts"
 import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Application from "./Application.ts"
@@ -141,6 +142,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
 
     const through = (op: string, write: boolean): Service["remember"] => (viewer, messages, options) =>
       Viewer.required(op, viewer, (viewer) => run(viewer, messages, options, write)).pipe(
+        Effect.tap(({ applied, mutations }) => EventLoop.pacer()(1_024 * (applied.length + mutations.length))),
         Effect.flatMap(({ applied, failures, leftOut, mutations }) =>
           Effect.map(Sealing.seal(store, { viewer, mutations, applied }), (seal): Receipt => ({
             viewer,

@@ -18,7 +18,7 @@ import * as Turns from "./Turns.ts"
 
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
-  /** The query of each fact: its vector, and the first 2,048 UTF-16 units of its text. */
+  /** The query of each fact: its vector, and the first 1,024 UTF-16 units of its text. */
   readonly queries: ReadonlyArray<Query>
   /** For each fact, 1..1,000. */
   readonly topK: number
@@ -80,7 +80,10 @@ export const find = (
     const lists: Array<ReadonlyArray<MemoryRecord>> = []
     for (const query of queries) lists.push(yield* best(query))
     const { all, take } = shown()
-    for (let rank = 0; rank < topK; rank++) for (const list of lists) take(list[rank])
+    for (let rank = 0; rank < topK; rank++) {
+      for (const list of lists) take(list[rank])
+      yield* paced(8 * lists.length)
+    }
     if (all.size < topK) {
       const { items } = yield* store.list(viewer, { ...filter, limit: 100 })
       for (const record of items.filter(isOpen)) if (all.size < topK) take(record)
@@ -88,8 +91,8 @@ export const find = (
     const found = new Map<MemoryId, MemoryRecord>()
     for (const list of [...lists, Array.from(all.values())]) {
       for (const record of list) if (all.has(record.id)) found.set(record.id, record)
+      yield* paced(8 * list.length)
     }
-    yield* paced(topK * lists.length)
     return {
       records: Array.from(found.values()),
       said: Array.from(said.values()),
@@ -134,7 +137,7 @@ export const unmoved = (
 
 const widest = 1_000
 /** Longest part of a fact's text that is searched for, in UTF-16 units. */
-const asked = 2_048
+const asked = 1_024
 
 /** This scope, and nothing narrower; no turns. */
 const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => {

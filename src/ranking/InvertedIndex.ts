@@ -9,10 +9,11 @@
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { idf, saturation, slopeOf, type Tokens } from "./Bm25.ts"
-import { float64, int32 } from "./Column.ts"
+import { type Column, float64, int32 } from "./Column.ts"
 import type { Packed } from "./Packed.ts"
 import { Postings } from "./Postings.ts"
 import { Scopes } from "./Scopes.ts"
+import type { Vocabulary } from "./Tokenizer.ts"
 
 /** What a viewer sees at a time. Good until the index changes. */
 export interface View {
@@ -26,6 +27,9 @@ export interface View {
   /** No list of these scopes has a posting that is not seen. */
   readonly whole: boolean
 }
+
+/** Documents of an index that remembers no numbers: a vault may have an index for each of thousands of tenants. */
+const small = 256
 
 export class InvertedIndex {
   /** Slots given out, dead ones included. */
@@ -57,22 +61,53 @@ export class InvertedIndex {
   readonly #total = float64()
   readonly #dead = int32()
   readonly #soonest = float64()
+  #known:
+    | { readonly vocabulary: Vocabulary; readonly generation: number; readonly terms: Column<Int32Array> }
+    | undefined
   // of all scopes; `soonest` is never later than the first expiry
   #totalLength = 0
   #totalSoonest = Infinity
 
-  /** The slot: above every earlier one. `until`: epoch ms, or Infinity. */
-  add(scope: MemoryScope, { tags, texts }: Tokens, until: number): number {
+  /**
+   * The slot: above every earlier one. `until`: epoch ms, or Infinity. `learned`: further tokens, by their numbers in a
+   * vocabulary.
+   */
+  add(
+    scope: MemoryScope,
+    { tags, texts }: Tokens,
+    until: number,
+    learned?: { readonly vocabulary: Vocabulary; readonly numbers: Int32Array }
+  ): number {
     const postings = this.#postings
     const terms: Array<number> = []
     let length = 0
+    if (learned !== undefined) {
+      const { numbers, vocabulary } = learned
+      const known = this.#termsOf(vocabulary)
+      length += numbers.length
+      for (let i = 0; i < numbers.length; i++) {
+        const number = numbers[i]!
+        let term = known.data[number]! - 1 // NaN beyond its end
+        if (!(term >= 0)) {
+          term = postings.termOf(vocabulary.termOf(number))
+          known.set(number, term + 1)
+        }
+        if (term >= this.#codes.data.length) this.#codes.set(term, 0)
+        const codes = this.#codes.data
+        const code = codes[term]!
+        if (code === 0) terms.push(term)
+        codes[term] = code + 2
+      }
+    }
     for (const tokens of texts) {
       length += tokens.length
       for (const token of tokens) {
         const term = postings.termOf(token)
-        const code = this.#codes.data[term] ?? 0
+        if (term >= this.#codes.data.length) this.#codes.set(term, 0)
+        const codes = this.#codes.data
+        const code = codes[term]!
         if (code === 0) terms.push(term)
-        this.#codes.set(term, code + 2)
+        codes[term] = code + 2
       }
     }
     for (const tag of tags) this.#codes.data[postings.termOf(tag)]! |= 1
@@ -224,20 +259,31 @@ export class InvertedIndex {
 
   /** Of an index without tombstones. */
   encode(): Packed {
-    const { columns, terms } = this.#postings.encode()
-    const bySlot = [this.#scope, this.#length].map(({ data }) => data.subarray(0, this.slots))
-    return { head: { terms, scopes: this.#scopes.all }, columns: [...bySlot, ...columns] }
+    const { lists, terms } = this.#postings.encode()
+    const columns = [this.#scope, this.#length].map(({ data }) => data.subarray(0, this.slots))
+    return { head: { terms, scopes: this.#scopes.all }, columns, bytes: lists }
   }
 
   /** What `encode` gave; `untils` by slot. Totals are added up anew. */
-  static decode({ columns, head }: Packed, untils: ReadonlyArray<number>): InvertedIndex {
+  static decode({ bytes, columns, head }: Packed, untils: ReadonlyArray<number>): InvertedIndex {
     const { scopes, terms } = head as { scopes: ReadonlyArray<MemoryScope>; terms: ReadonlyArray<string> } // as encoded
-    const [scope, length, ...postings] = columns
+    const [scope, length] = columns
     const index = new InvertedIndex()
     for (const one of scopes) index.#scopes.numberOf(one)
     untils.forEach((until, slot) => index.#place(scope![slot]!, length![slot]!, until))
-    index.#postings = Postings.decode(terms, postings)
+    index.#postings = Postings.decode(terms, bytes)
     return index
+  }
+
+  /** Terms by their numbers in a vocabulary, plus 1; 0: not known yet. Of a small index they are found anew each time. */
+  #termsOf(vocabulary: Vocabulary): Column<Int32Array> {
+    const { generation } = vocabulary
+    if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== generation) {
+      this.#known = { vocabulary, generation, terms: int32() }
+    }
+    const { terms } = this.#known
+    if (this.slots < small) this.#known = undefined
+    return terms
   }
 
   #place(scope: number, length: number, until: number): number {

@@ -2,47 +2,53 @@
  * Names and numbers as one run of bytes, for the next process:
  *
  * ```text
- * format   bytes of the head   head: JSON   padding to 4   length int32 …   length int32 …
+ * format   bytes of the head   number of columns   head: JSON   padding to 4   length int32 …   length int32 …   bytes
  * ```
  *
  * In the byte order of the machine: to another, the format is an unknown one. Nothing is checked but that: seal it.
  */
 
 /** Raised with each change of what is packed, or of what is counted of a text (`Tokenizer`, `Bm25.read`). */
-export const format = 1
+export const format = 2
 
 export interface Packed {
   readonly head: unknown
   readonly columns: ReadonlyArray<Int32Array>
+  readonly bytes: Uint8Array
 }
 
-export const pack = ({ columns, head }: Packed): Uint8Array<ArrayBuffer> => {
+export const pack = ({ bytes, columns, head }: Packed): Uint8Array<ArrayBuffer> => {
   const text = new TextEncoder().encode(JSON.stringify(head))
-  const start = 2 + Math.ceil(text.length / 4)
-  const words = new Int32Array(columns.reduce((sum, column) => sum + 1 + column.length, start))
-  const bytes = new Uint8Array(words.buffer)
+  const start = 3 + Math.ceil(text.length / 4)
+  const end = columns.reduce((sum, column) => sum + 1 + column.length, start)
+  const words = new Int32Array(end + Math.ceil(bytes.length / 4))
+  const all = new Uint8Array(words.buffer, 0, 4 * end + bytes.length)
   words[0] = format
   words[1] = text.length
-  bytes.set(text, 8)
+  words[2] = columns.length
+  all.set(text, 12)
   let at = start
   for (const column of columns) {
     words[at] = column.length
     words.set(column, at + 1)
     at += 1 + column.length
   }
-  return bytes
+  all.set(bytes, 4 * end)
+  return all
 }
 
-/** Columns are views: the bytes are theirs from now on, and begin at a multiple of 4. `undefined`: of another format. */
-export const unpack = (bytes: Uint8Array): Packed | undefined => {
-  if (bytes.length < 8) return undefined
-  const words = new Int32Array(bytes.buffer, bytes.byteOffset, bytes.length >> 2)
+/** Views: the bytes are theirs from now on, and begin at a multiple of 4. `undefined`: of another format. */
+export const unpack = (all: Uint8Array): Packed | undefined => {
+  if (all.length < 12) return undefined
+  const words = new Int32Array(all.buffer, all.byteOffset, all.length >> 2)
   if (words[0] !== format) return undefined
-  const end = 8 + words[1]!
-  const head: unknown = JSON.parse(new TextDecoder().decode(bytes.subarray(8, end)))
+  const text = words[1]! // of 12 bytes at least
+  const head: unknown = JSON.parse(new TextDecoder().decode(all.subarray(12, 12 + text)))
   const columns: Array<Int32Array> = []
-  for (let at = Math.ceil(end / 4); at < words.length; at += 1 + words[at]!) {
+  let at = 3 + Math.ceil(text / 4)
+  for (let left = words[2]!; left > 0; left--) {
     columns.push(words.subarray(at + 1, at + 1 + words[at]!))
+    at += 1 + words[at]!
   }
-  return { head, columns }
+  return { head, columns, bytes: all.subarray(4 * at) }
 }

@@ -13,6 +13,7 @@
  */
 import { int32 } from "./Column.ts"
 import { detached } from "./Tokenizer.ts"
+import { Reader, Writer } from "./Varints.ts"
 
 const TERM = 0
 const SCOPE = 1
@@ -101,33 +102,53 @@ export class Postings {
     return this.heads[list + AT]!
   }
 
-  /** All of it, as it stands: views of the columns, good until the next change. */
-  encode(): { readonly terms: ReadonlyArray<string>; readonly columns: ReadonlyArray<Int32Array> } {
-    return {
-      terms: Array.from(this.#terms.keys()),
-      columns: [
-        this.#firsts.data.subarray(0, 2 * this.#terms.size),
-        this.heads.subarray(0, this.#lists * stride),
-        this.arena.subarray(0, this.#used),
-        this.#idle,
-        this.#table
-      ]
+  /** Terms in the order of their numbers, and their lists as `Varints` write them: those of one term after the other's. */
+  encode(): { readonly terms: ReadonlyArray<string>; readonly lists: Uint8Array } {
+    const out = new Writer(2 * this.#used)
+    let room = 0
+    for (let list = 0; list < this.#lists * stride; list += stride) room += 2 * roomFor(this.count(list))
+    out.write(this.#lists)
+    out.write(room)
+    for (let term = 0; term < this.#terms.size; term++) {
+      out.write(this.listsOf(term))
+      for (let list = this.first(term); list >= 0; list = this.next(list)) {
+        out.write(this.scopeOf(list))
+        out.write(this.count(list))
+        let before = -1 // slots ascend
+        for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
+          out.write(this.arena[i]! - before)
+          out.write(this.arena[i + 1]!)
+          before = this.arena[i]!
+        }
+      }
     }
+    return { terms: Array.from(this.#terms.keys()), lists: out.bytes() }
   }
 
-  /** What `encode` gave. The columns are its own from now on. */
-  static decode(terms: ReadonlyArray<string>, columns: ReadonlyArray<Int32Array>): Postings {
-    const [firsts, heads, arena, idle, table] = columns as [Int32Array, Int32Array, Int32Array, Int32Array, Int32Array] // as encoded
+  /** Restores what `encode` returned. Keeps no reference to the bytes. */
+  static decode(terms: ReadonlyArray<string>, lists: Uint8Array): Postings {
     const postings = new Postings()
-    terms.forEach((term, number) => postings.#terms.set(term, number))
-    postings.#firsts = int32(firsts)
-    postings.heads = heads
-    postings.arena = arena
-    postings.#lists = heads.length / stride
-    postings.#used = arena.length
-    postings.#idle = idle
-    postings.#table = table
-    postings.#entries = postings.#lists - terms.length
+    const from = new Reader(lists)
+    postings.heads = new Int32Array(Math.max(postings.heads.length, from.read() * stride))
+    postings.arena = new Int32Array(Math.max(postings.arena.length, from.read()))
+    postings.#firsts = int32(new Int32Array(Math.max(2, 2 * terms.length)))
+    for (let number = 0; number < terms.length; number++) {
+      postings.#terms.set(terms[number]!, number)
+      postings.#firsts.data[2 * number] = -1
+      for (let left = from.read(); left > 0; left--) {
+        const list = postings.#open(number, from.read())
+        const count = from.read()
+        const at = postings.#block(roomFor(count))
+        postings.heads[list + COUNT] = count
+        postings.heads[list + AT] = at
+        let slot = -1
+        for (let i = at, end = at + 2 * count; i < end; i += 2) {
+          slot += from.read()
+          postings.arena[i] = slot
+          postings.arena[i + 1] = from.read()
+        }
+      }
+    }
     return postings
   }
 
@@ -211,6 +232,9 @@ export class Postings {
     this.#table[i] = list + 1
   }
 }
+
+/** The size of the block that a list of so many postings lies in: the next power of two. */
+const roomFor = (count: number): number => 2 ** (32 - Math.clz32(count - 1))
 
 /** Murmur's finaliser: terms and scopes are dense numbers, which a weaker mixture leaves in clusters. */
 const hash = (term: number, scope: number): number => {

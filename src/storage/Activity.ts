@@ -16,7 +16,7 @@ export interface Activity {
    * Compactions do not count as calls.
    */
   readonly since: (known: number) => Effect.Effect<number>
-  /** Earliest expiry among the records that the last compaction left, in epoch milliseconds; `Infinity` if none expires. */
+  /** Earliest time at which a row that the last compaction left is to be erased, in epoch milliseconds; `Infinity` if none is. */
   readonly nextExpiry: Effect.Effect<number>
 }
 

@@ -12,7 +12,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { dedupeKey, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { dedupeKey, isExpired, maxBody, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import { trustIn } from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
@@ -31,8 +31,10 @@ export interface Input extends Version.Circumstances {
   readonly rows: ReadonlyMap<MemoryId, Stored>
   /** The first live record with the key, but for those `besides`. */
   readonly holder: (dedupeKey: string, besides: ReadonlyMap<MemoryId, unknown>) => MemoryRecord | undefined
-  /** An earlier revision; `undefined` where it is not kept. */
+  /** An earlier revision, a tombstone's included; `undefined` where it is not kept. */
   readonly revision: (id: MemoryId, revision: number) => MemoryRecord | undefined
+  /** Whether the store keeps earlier revisions of the id. */
+  readonly hasHistory: (id: MemoryId) => boolean
 }
 
 export interface Plan {
@@ -50,6 +52,8 @@ export const plan = (input: Input): Result<Plan> =>
     const tenant = Viewer.tenantOf(viewer)
     const origin = provenance.origin ?? "user"
     const rows = new Map<MemoryId, Stored | undefined>(input.rows)
+    const replaced = new Map<MemoryId, ReadonlyArray<Stored>>() // by this batch, since it purged the id
+    const purged = new Set<MemoryId>()
     const applied: Array<Applied> = []
     const writes: Array<Write> = []
     const changes: Array<Change> = []
@@ -64,6 +68,13 @@ export const plan = (input: Input): Result<Plan> =>
       writes.push({ id, revision: current?.record.revision ?? 0, next, unique })
       changes.push({ id, before: live(current), after: live(next), by: "here" })
       rows.set(id, next)
+      if (next === undefined) purged.add(id)
+      replaced.set(id, next && current ? [current, ...replaced.get(id) ?? []] : [])
+    }
+    const revisionOf = (id: MemoryId, revision: number): MemoryRecord | undefined => {
+      if (!input.hasHistory(id)) return undefined
+      const own = replaced.get(id)?.find(({ record }) => record.revision === revision)?.record
+      return own ?? (purged.has(id) ? undefined : input.revision(id, revision))
     }
 
     /** Returns the circumstances of a write into this scope, with its trust limited; instructions keep that of their file. */
@@ -103,14 +114,18 @@ export const plan = (input: Input): Result<Plan> =>
           })
         )
     }
-    const legal = (record: MemoryRecord): Result<MemoryRecord> => {
+    /** Refuses an illegal record. A reserved tag that a file's author set before stays: an update accepts what is there. */
+    const legal = (record: MemoryRecord, before?: MemoryRecord): Result<MemoryRecord> => {
+      const isFile = record.source.origin === "file"
       if (!Viewer.sees(viewer, record.scope)) {
         return Either.left(MemoryError.make("invalid_scope", { op, message: "a viewer writes only where it sees" }))
       }
       const issues = [
         ...(record.summary === "" ? ["summary: a blank body needs one"] : []),
         ...(isExpired(record, now) ? ["expiresAt: already past"] : []),
-        ...(origin !== "instructions" && record.tags.some((tag) => tag.trim().toLowerCase() === "instructions")
+        ...(record.body.length > maxBody && !isFile ? ["body: expected at most 65,536 characters, well-formed"] : []),
+        ...(origin !== "instructions" && origin !== "file" &&
+            record.tags.some((tag) => isReserved(tag) && !(isFile && before?.tags.includes(tag)))
           ? ["tags: instructions is reserved"]
           : []),
         ...payloadIssues(MemoryKind.find(kinds, record.kind).schema, record.data)
@@ -152,7 +167,8 @@ export const plan = (input: Input): Result<Plan> =>
           yield* writable(row)
           yield* standsAt(id, row, mutation.ifRevision)
           const record = yield* legal(
-            Version.patched(row.record, mutation.patch, into(row.record.scope).provenance, now)
+            Version.patched(row.record, mutation.patch, into(row.record.scope).provenance, now),
+            row.record
           )
           write(id, stored(record))
           applied.push({ id, outcome: "updated", before, record })
@@ -185,12 +201,12 @@ export const plan = (input: Input): Result<Plan> =>
             applied.push({ id, outcome: row.forgotten ? "absent" : "forgotten", before })
             break
           }
-          const earlier = mutation.revision === row.record.revision ? row.record : input.revision(id, mutation.revision)
+          const earlier = mutation.revision === row.record.revision ? row.record : revisionOf(id, mutation.revision)
           if (!earlier || !Viewer.sees(viewer, earlier.scope)) {
             return yield* fail("not_found", id, "this revision is not kept")
           }
           const again = Version.again(earlier, row.record.revision + 1)
-          const restored = Viewer.isSystem(viewer) ? again : yield* legal(again)
+          const restored = Viewer.isSystem(viewer) ? again : yield* legal(again, earlier)
           write(id, stored(restored))
           applied.push({ id, outcome: before === 0 ? "created" : "updated", before, record: restored })
         }
@@ -198,6 +214,8 @@ export const plan = (input: Input): Result<Plan> =>
     }
     return { applied, writes, changes }
   })
+
+const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
 const live = (row: Stored | undefined): MemoryRecord | undefined => row && !row.forgotten ? row.record : undefined
 

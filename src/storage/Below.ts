@@ -1,23 +1,25 @@
 /** The rows of a store that is known as a service only: for what stands on stores, and has to know a tombstone. */
-import * as Clock from "effect/Clock"
+import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { dedupeKey, type Draft, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
-import { Internal, isInternal } from "../domain/MemoryScope.ts"
+import { dedupeKey, type Draft, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { Service, Stored } from "./MemoryStore.ts"
 
 export interface Below {
   readonly stored: (tenant: string, record: MemoryRecord, forgotten: boolean) => Stored
-  /** A service doesn't say what is a tombstone: the library sees it, a viewer that sees everything does not. */
+  /** Reads rows by id: the records that the library sees, and which of them are in the trash. */
   readonly read: (
     tenant: string,
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError>
-  /** Newest first; of those before the last tombstone it is not known which are more of them. */
+  /** Streams the trash. */
+  readonly tombstones: (tenant: string) => Stream.Stream<Stored, MemoryError>
+  /** Newest first. A service does not say which of the earlier revisions are tombstones: they count as none. */
   readonly revisions: (
     tenant: string,
     id: MemoryId,
@@ -31,42 +33,32 @@ export const make = (below: Service, kinds: ReadonlyMap<string, MemoryKind.Memor
     forgotten,
     dedupeKey: !forgotten && MemoryKind.find(kinds, record.kind).dedupe ? dedupeKey(tenant, record) : undefined
   })
+  const trash = (tenant: string, ids?: ReadonlyArray<MemoryId>) =>
+    below.stream(Viewer.system(tenant), { forgotten: true, ids, limit: 1_000 })
 
   return {
     stored,
+    tombstones: (tenant) => Stream.map(trash(tenant), (record) => stored(tenant, record, true)),
     read: (tenant, ids) =>
       Effect.gen(function*() {
-        const now = yield* Clock.currentTimeMillis
         const all = yield* below.get(Viewer.system(tenant), ids)
-        const seen = yield* below.get(Viewer.everyone(tenant), ids)
-        // the library's own rows are nobody's to see; of a list tombstones are no part
-        const own = all.flatMap((found) =>
-          Option.isSome(found) && isInternal(found.value.scope) ? [found.value.id] : []
+        const found = Array.from(new Set(all.flatMap((record) => Option.isSome(record) ? [record.value.id] : [])))
+        const forgotten = new Set(
+          found.length === 0
+            ? []
+            : Chunk.map(yield* Stream.runCollect(trash(tenant, found)), ({ id }) => id)
         )
-        const listed = own.length === 0
-          ? []
-          : (yield* below.list(Viewer.system(tenant), { scope: Internal, ids: own, limit: 1_000 })).items
-        return all.map((found, n) =>
-          Option.map(found, (record) => {
-            const isThere = isInternal(record.scope)
-              ? listed.some(({ id }) => id === record.id)
-              : Option.isSome(seen[n]!) || isExpired(record, now)
-            return stored(tenant, record, !isThere)
-          })
-        )
+        return all.map(Option.map((record) => stored(tenant, record, forgotten.has(record.id))))
       }),
     revisions: (tenant, id, limit) =>
       Effect.gen(function*() {
-        const now = yield* Clock.currentTimeMillis
-        const all = yield* below.history(Viewer.system(tenant), id, limit)
-        const sinceTombstone = yield* below.history(Viewer.everyone(tenant), id, limit)
-        return all.map((record, n) =>
-          stored(
-            tenant,
-            record,
-            n === sinceTombstone.length && !isExpired(record, now) && !isInternal(record.scope)
-          )
-        )
+        const [newest, ...earlier] = yield* below.history(Viewer.system(tenant), id, limit)
+        if (newest === undefined) return []
+        const isForgotten = (yield* Stream.runHead(trash(tenant, [id])))._tag === "Some"
+        return [
+          stored(tenant, newest, isForgotten),
+          ...earlier.map((record) => stored(tenant, record, false))
+        ]
       })
   }
 }

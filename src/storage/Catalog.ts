@@ -1,14 +1,18 @@
 /** What is known of one tenant in memory: its rows, who holds which dedupe key, and the index, made when first asked for. */
+import * as Effect from "effect/Effect"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { isExpired, isValidAt, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { pacer } from "../host/EventLoop.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import * as Links from "./Links.ts"
 import type { Stored } from "./MemoryStore.ts"
 
 export interface Catalog {
-  /** Of what is live or expired; the first to ask waits for it to be built. */
+  /** The index of the live and expired rows. The first call builds it, unless it was `prepared`. */
   readonly index: () => MemoryIndex.MemoryIndex
+  /** Builds the index if there is none, with pauses for the event loop. Rows may be set meanwhile. */
+  readonly prepared: Effect.Effect<void>
   /** Of the same; built in the same way. */
   readonly links: () => Links.Links
   /** The row of an id is now this one; `undefined`: there is none. */
@@ -23,6 +27,8 @@ export interface Catalog {
   readonly size: () => number
   /** Of those rows, expired ones included. */
   readonly records: () => ReadonlyArray<MemoryRecord>
+  /** The tombstones that were set, any order. */
+  readonly tombstones: () => ReadonlyArray<Stored>
   /** Of those with the key that are live at `now`, the first to come; `besides` are known otherwise. Cost: those with the key. */
   readonly holder: (
     dedupeKey: string,
@@ -38,8 +44,11 @@ export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
 
 export const make = (options: Options): Catalog => {
   const rows = new Map<MemoryId, Stored>()
+  const tombstones = new Map<MemoryId, Stored>()
   let holders: Map<string, Set<MemoryId>> | undefined
   let index: MemoryIndex.MemoryIndex | undefined
+  /** An index on its way: what is set meanwhile is set in it, too. */
+  let partial: MemoryIndex.MemoryIndex | undefined
   let encoded: Uint8Array | undefined
   let isBuilt = false
   let links: Links.Links | undefined
@@ -66,16 +75,34 @@ export const make = (options: Options): Catalog => {
     encoded = undefined
   }
 
+  const isMissing = ({ record }: Stored): boolean => partial?.get(record.id) !== record
+  const built = (): MemoryIndex.MemoryIndex => {
+    if (index !== undefined) return index
+    partial ??= MemoryIndex.make(options)
+    for (const row of rows.values()) if (isMissing(row)) partial.add(row.record)
+    isBuilt = true
+    index = partial
+    partial = undefined
+    return index
+  }
+
   return {
     index() {
       restored()
-      if (index === undefined) {
-        isBuilt = true
-        index = MemoryIndex.make(options)
-        for (const { record } of rows.values()) index.add(record)
-      }
-      return index
+      return built()
     },
+    prepared: Effect.suspend(() => {
+      restored()
+      if (index !== undefined) return Effect.void
+      const pause = pacer(stretch)
+      return Effect.forEach(Array.from(rows.keys()), (id) => {
+        const row = rows.get(id)
+        if (index !== undefined || row === undefined || !isMissing(row)) return Effect.void
+        partial ??= MemoryIndex.make(options)
+        partial.add(row.record)
+        return pause(workOf(row.record.body))
+      }, { discard: true })
+    }),
     links() {
       if (links === undefined) {
         links = Links.make()
@@ -91,19 +118,24 @@ export const make = (options: Options): Catalog => {
     set(id, row) {
       restored()
       release(id)
+      if (row?.forgotten) tombstones.set(id, row)
+      else tombstones.delete(id)
       if (row === undefined || row.forgotten) {
         rows.delete(id)
         index?.remove(id)
+        partial?.remove(id)
         links?.set(id, undefined)
         return
       }
       rows.set(id, row)
       index?.add(row.record)
+      partial?.add(row.record)
       links?.set(id, row.record)
       hold(row)
     },
     size: () => rows.size,
     records: () => Array.from(rows.values(), ({ record }) => record),
+    tombstones: () => Array.from(tombstones.values()),
     holder(dedupeKey, now, besides) {
       if (holders === undefined) {
         holders = new Map()
@@ -117,6 +149,16 @@ export const make = (options: Options): Catalog => {
       return first
     }
   }
+}
+
+/** Work between two pauses, in units of a `Pacer`: about 15 ms. A pause takes a millisecond. */
+const stretch = 131_072
+
+/** Estimates the work of indexing a text: a character of a script without spaces costs as much as twenty others. */
+const workOf = (text: string): number => {
+  let work = text.length
+  for (let at = 0; at < text.length; at += 16) if (text.charCodeAt(at) >= 0x0e00) work += 16 * 19
+  return work
 }
 
 /** Neither forgotten, expired nor closed. */

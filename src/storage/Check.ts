@@ -66,4 +66,4 @@ const child = (value: unknown, key: PropertyKey): unknown =>
 
 const escapes = (scope: unknown): boolean =>
   typeof scope === "object" && scope !== null &&
-  Object.values(scope).some((id) => typeof id === "string" && (id === "." || id === ".." || /[/\\\0]/.test(id)))
+  Object.values(scope).some((id) => typeof id === "string" && (id === "." || id === ".." || /[\\\0]/.test(id)))

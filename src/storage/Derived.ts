@@ -20,8 +20,10 @@ import * as Changes from "./Changes.ts"
 import { check, invalid } from "./Check.ts"
 import type { Capabilities, Primitives, Service, Stored } from "./MemoryStore.ts"
 import * as Rows from "./Rows.ts"
+import * as Trash from "./Trash.ts"
 import * as Usage from "./Usage.ts"
 import * as Vectors from "./Vectors.ts"
+import * as Version from "./Version.ts"
 import * as ViewerCheck from "./ViewerCheck.ts"
 
 const duration = Metric.timer("memory_store_duration", "How long the operations of a store take")
@@ -75,7 +77,9 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
       Effect.gen(function*() {
         const checked = yield* check("list", Filter, filter)
         const now = yield* Clock.currentTimeMillis
-        const page = (yield* rows.index(viewer)).list(viewer, checked, now)
+        const page = checked.forgotten === true
+          ? Trash.list(yield* rows.tombstones(Viewer.tenantOf(viewer), checked.ids), viewer, checked, now)
+          : (yield* rows.index(viewer)).list(viewer, checked, now)
         return page ?? (yield* invalid("list", "after: no cursor of this viewer and filter"))
       })
 
@@ -138,7 +142,9 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
             const tenant = Viewer.tenantOf(viewer)
             const row = (yield* rows.read(tenant, [id])).get(id)
             if (!shown(viewer, row, yield* Clock.currentTimeMillis)) return []
-            return told(viewer, yield* rows.revisions(tenant, id, row, limit))
+            // where a history begins is told by all that is kept, whatever is asked for
+            const kept = yield* rows.revisions(tenant, id, row, Math.max(limit, Rows.revisionsKept))
+            return told(viewer, kept.map(({ record }) => record)).slice(0, limit)
           })
         ),
       changes: (viewer) => {
@@ -206,11 +212,12 @@ const shown = (viewer: Viewer.Any, row: Stored | undefined, now: number): Memory
   return Viewer.sees(viewer, row.record.scope) && !row.forgotten && !isExpired(row.record, now) ? row.record : undefined
 }
 
-/** What was forgotten stays forgotten: a viewer's history begins after the last tombstone. */
-const told = (viewer: Viewer.Any, rows: ReadonlyArray<Stored>): ReadonlyArray<MemoryRecord> => {
-  if (Viewer.isSystem(viewer)) return rows.map(({ record }) => record)
-  const end = rows.findIndex(({ forgotten }) => forgotten)
-  return rows.slice(0, end < 0 ? undefined : end).flatMap(({ record }) =>
-    Viewer.sees(viewer, record.scope) ? [record] : []
-  )
+/**
+ * The part of a history that a viewer is told: since the record was last put anew, so what was forgotten before stays
+ * forgotten. What was forgotten and restored has all of its past again, the tombstone among it.
+ */
+const told = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
+  if (Viewer.isSystem(viewer)) return revisions
+  const first = revisions.findIndex((record, n) => Version.isAnew(record, revisions.slice(n + 1)))
+  return revisions.slice(0, first < 0 ? undefined : first + 1).filter(({ scope }) => Viewer.sees(viewer, scope))
 }

@@ -1,14 +1,25 @@
 /**
  * Who speaks of whom in one tenant: links that a record has, and `[[names]]` in its text.
  *
- * What a name stands for depends on who asks: it is kept as it was written, and resolved among what he sees. A record is
- * meant by its id, else by its summary, else, of a file's record, by its path without `.md` or the id it had elsewhere. Of
- * several: of the same scope, then the newest, then by id; never the one that speaks.
+ * What a name stands for depends on the viewer: it is kept as it was written, and resolved among what the viewer sees.
+ *
+ * ```text
+ * id           of a record
+ * /a/Name      the file of that path
+ * ./ and ../   a path from the speaker's folder; so, at first, is the target of a markdown link
+ * a/b/Name     the file of that path, else a file whose path ends so, else what is called Name
+ * Name         a summary, a file's name, the id that a record had elsewhere; else an alias (`metadata.aliases` of a file)
+ * ```
+ *
+ * Of several with one name: those of the speaker's scope; among them the nearest path (the speaker's own folder, then the
+ * fewest folders, the fewest characters, by name); records without a path come after, the newest first, then by id. The
+ * speaker is never meant. Properties of a file (`metadata`) speak as its text does.
  */
 import * as Schema from "effect/Schema"
 import { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
+import type { Json } from "../domain/Payload.ts"
 import * as Wikilink from "../domain/Wikilink.ts"
 
 /** The other end of a link. */
@@ -34,7 +45,7 @@ export interface Links {
   readonly seen: (sees: (record: MemoryRecord) => boolean) => (id: MemoryId) => Neighbours
 }
 
-/** A name in a record's text. */
+/** A name in a record's text, the likeliest meaning first. */
 interface Mention {
   readonly by: MemoryId
   readonly id: MemoryId | undefined
@@ -42,6 +53,8 @@ interface Mention {
 }
 interface Node {
   readonly record: MemoryRecord
+  /** Its aliases are not among them. */
+  readonly own: ReadonlySet<string>
   readonly names: ReadonlyArray<string>
   readonly mentions: ReadonlyArray<Mention>
 }
@@ -64,7 +77,9 @@ export const make = (): Links => {
       if (last) each(last, remove)
       nodes.delete(id)
       if (record === undefined) return
-      const node = { record, names: namesOf(record), mentions: mentionsOf(record) }
+      const own = new Set(namesOf(record))
+      const names = Array.from(new Set([...own, ...aliasesOf(record)]))
+      const node = { record, own, names, mentions: mentionsOf(record) }
       nodes.set(id, node)
       each(node, add)
     },
@@ -76,7 +91,7 @@ export const make = (): Links => {
       const bearers = new Map<string, (by: MemoryRecord) => MemoryId | undefined>()
       const bearer = (name: string, by: MemoryRecord) => {
         const known = bearers.get(name) ??
-          chooser(Array.from(named.get(name) ?? []).flatMap((id) => nodeOf(id)?.record ?? []))
+          chooser(name, Array.from(named.get(name) ?? []).flatMap((id) => nodeOf(id) ?? []))
         bearers.set(name, known)
         return known(by)
       }
@@ -113,37 +128,151 @@ export const make = (): Links => {
   }
 }
 
-/** Which of them is meant by a name, depending on who speaks. */
-const chooser = (records: ReadonlyArray<MemoryRecord>): (by: MemoryRecord) => MemoryId | undefined => {
-  const sorted = records.slice().sort(byRecency)
-  const byScope = new Map<string, Array<MemoryRecord>>()
-  for (const record of sorted) {
-    const key = MemoryScope.key(record.scope)
-    const others = byScope.get(key)
+type Chooser = (by: MemoryRecord) => MemoryId | undefined
+
+/** Chooses among the bearers of a name, depending on who speaks: those whose own name it is, then those with the alias. */
+const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
+  const own = nodes.filter((node) => node.own.has(name))
+  // the file of exactly this path, before those whose path ends so
+  const whole = name.includes("/") ? own.filter(({ record }) => wholeNameOf(record) === name) : []
+  const choosers = [whole, own, nodes].filter((some, i, all) => some.length > 0 && some.length !== all[i - 1]?.length)
+    .map((some) => among(some.map(({ record }) => record)))
+  return (by) => {
+    for (const choose of choosers) {
+      const found = choose(by)
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+}
+
+/** Chooses by scope, then by path, then by age. */
+const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
+  const sorted = records.slice().sort(byPath)
+  const places = new Map<string, Array<MemoryRecord>>() // by scope, by scope and folder
+  const put = (key: string, record: MemoryRecord) => {
+    const others = places.get(key)
     if (others) others.push(record)
-    else byScope.set(key, [record])
+    else places.set(key, [record])
+  }
+  for (const record of sorted) {
+    const scope = MemoryScope.key(record.scope)
+    put(scope, record)
+    const folder = folderOf(record)
+    if (folder !== undefined) {
+      put(placeOf(scope, folder), record)
+      put(placeOf("", folder), record)
+    }
   }
   return (by) => {
     const isOther = ({ id }: MemoryRecord) => id !== by.id // the first or the second
-    return (byScope.get(MemoryScope.key(by.scope))?.find(isOther) ?? sorted.find(isOther))?.id
+    const scope = MemoryScope.key(by.scope)
+    const folder = folderOf(by)
+    const keys = [...(folder === undefined ? [] : [placeOf(scope, folder)]), scope]
+    for (const key of keys) {
+      const found = places.get(key)?.find(isOther)
+      if (found) return found.id
+    }
+    const near = folder === undefined ? undefined : places.get(placeOf("", folder))?.find(isOther)
+    return (near ?? sorted.find(isOther))?.id
   }
 }
 
-const namesOf = ({ source: { origin, reference }, summary }: MemoryRecord): ReadonlyArray<string> => {
-  const path = origin === "file" && reference !== undefined ? Wikilink.namesOf(reference).slice(0, 1) : []
-  return Array.from(new Set([Wikilink.nameOf(summary), ...path])).filter((name) => name !== "")
+const placeOf = (scope: string, folder: string): string => `${scope}\u0000${folder}` // in no scope and in no path
+
+/** Path of a record that a file's name gave its name to. */
+const pathOf = ({ source: { origin, reference } }: MemoryRecord): string | undefined =>
+  origin === "file" && reference !== undefined && /\.md$/i.test(reference) ? reference : undefined
+
+const folderOf = (record: MemoryRecord): string | undefined => {
+  const path = pathOf(record)
+  return path === undefined ? undefined : Wikilink.nameOf(path.slice(0, Math.max(0, path.lastIndexOf("/"))))
 }
 
-/** Of the body, and of `metadata.links`, where Deuz's callers keep them. */
-const mentionsOf = ({ body, id: by, metadata }: MemoryRecord): ReadonlyArray<Mention> => {
-  const links = metadata["links"]
-  const texts = [body, ...(Array.isArray(links) ? links : []).filter((text) => typeof text === "string")]
-  return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map(({ target }) => ({
-    by,
-    id: isId(target) ? target : undefined,
-    names: Wikilink.namesOf(target)
-  }))
+const wholeNameOf = (record: MemoryRecord): string | undefined => {
+  const path = pathOf(record)
+  return path === undefined ? undefined : Wikilink.namesOf(path)[0]
 }
+
+/** Orders by path, the shortest first; records without a path come after, newest first. */
+const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
+  const [one, two] = [pathOf(a), pathOf(b)]
+  if (one === undefined || two === undefined) {
+    return one === two ? byRecency(a, b) : one === undefined ? 1 : -1
+  }
+  const folders = one.split("/").length - two.split("/").length
+  return folders || one.length - two.length || (one < two ? -1 : one > two ? 1 : byRecency(a, b))
+}
+
+/** A file's record is also meant by its path, by every end of it, and by the id that it had elsewhere. */
+const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
+  const { source: { origin, reference }, summary } = record
+  const whole = wholeNameOf(record)
+  const parts = whole?.split("/") ?? []
+  return [
+    Wikilink.nameOf(summary),
+    ...(whole === undefined && origin === "file" && reference !== undefined
+      ? Wikilink.namesOf(reference).slice(0, 1)
+      : []),
+    ...parts.slice(-maxParts).map((_, i, last) => last.slice(i).join("/")),
+    ...(whole === undefined ? [] : [whole, `/${whole}`])
+  ].filter((name) => name !== "")
+}
+
+/** Folders of a path that are names of their own, at most. */
+const maxParts = 8
+
+/** Longest list of aliases that counts. */
+const maxAliases = 64
+
+const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): ReadonlyArray<string> =>
+  origin === "file"
+    ? [metadata["aliases"], metadata["alias"]].flat().slice(0, maxAliases)
+      .flatMap((alias) =>
+        typeof alias === "string" || typeof alias === "number" ? [Wikilink.nameOf(String(alias))] : []
+      )
+      .filter((name) => name !== "")
+    : []
+
+/** Finds the names in the body and in a file's properties; of other records in `metadata.links`, where Deuz keeps them. */
+const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
+  const { body, id: by, metadata, source: { origin } } = record
+  const texts = [body, ...(origin === "file" ? textsOf(metadata) : textsOf(metadata["links"] ?? []))]
+  const folder = folderOf(record)
+  return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map(({ heading, markdown, target }) => {
+    const names = [
+      ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []), // a summary may have a ^
+      ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
+      ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))
+    ]
+    return {
+      by,
+      id: isId(target) ? target : undefined,
+      names: Array.from(new Set(names)).filter((name) => name !== "")
+    }
+  })
+}
+
+/** Every text in a list or an object. */
+const textsOf = (json: Json): ReadonlyArray<string> =>
+  typeof json === "string"
+    ? [json]
+    : typeof json === "object" && json !== null
+    ? Object.values(json).flatMap(textsOf)
+    : []
+
+/** The path that a target means from the folder of a file. Empty where it says none, or leads out of the vault. */
+const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
+  if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
+  const parts = folder === "" ? [] : folder.split("/")
+  for (const part of Wikilink.nameOf(target.replace(/\.md$/i, "")).split("/")) {
+    if (part === "..") {
+      if (parts.pop() === undefined) return []
+    } else if (part !== "." && part !== "") parts.push(part)
+  }
+  return parts.length === 0 ? [] : [parts.join("/")]
+}
+
 const isId = Schema.is(MemoryId)
 
 const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]

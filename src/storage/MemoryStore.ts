@@ -5,6 +5,7 @@
  * spans. `MemoryStoreContract.suite`, not this comment, is the contract.
  */
 import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -90,6 +91,10 @@ export interface Service {
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
   readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
+  /**
+   * Returns a page of the records that the filter means, newest first. With `forgotten: true` it is a page of the trash:
+   * what the viewer forgot, or another of its scope, and can `Restore`.
+   */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>
   /** Every page of `list`; `limit` is the page's size. */
   readonly stream: (viewer: Viewer.Any, filter: MemoryFilter) => Stream.Stream<MemoryRecord, MemoryError>
@@ -99,13 +104,19 @@ export interface Service {
     patch: Patch,
     options?: IfRevision
   ) => Effect.Effect<MemoryRecord, MemoryError>
-  /** `true` for each that was there. `purge` leaves no revision, vector or index entry. */
+  /**
+   * `true` for each that was there. Leaves a tombstone: absent at once, and restorable until compaction erases it. `purge`
+   * leaves no revision, vector or index entry, of an earlier tombstone either.
+   */
   readonly forget: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>,
     options?: { readonly purge?: boolean | undefined }
   ) => Effect.Effect<ReadonlyArray<boolean>, MemoryError>
-  /** Newest first; the last 20 by default. */
+  /**
+   * Returns the revisions since the record was last put anew, newest first; the last 20 by default. Of what was forgotten
+   * and restored, the tombstone is one of them.
+   */
   readonly history: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -127,8 +138,8 @@ export interface Service {
   /** Those that hold anything; for the library's own workers. */
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
-   * Erases expired records, tombstones and revisions beyond those kept; returns how many it erased. Runs when the layer is
-   * built, and then as `maintain` says.
+   * Erases expired records, and tombstones older than the store's `trash`; returns how many it erased. Runs when the layer
+   * is built, and then as `maintain` says.
    */
   readonly compact: Effect.Effect<number, MemoryError>
   /** Signals that periodic work waits for: `maintain`, `Retirement.layer`. */
@@ -158,7 +169,7 @@ export interface Write {
 }
 export interface Stored {
   readonly record: MemoryRecord
-  /** A tombstone: the record is what was forgotten. */
+  /** A tombstone: the record is what was forgotten, its `updatedAt` when. */
   readonly forgotten: boolean
   /** Of kinds that deduplicate: what it says. Live rows share it where one has an id of its author's own. */
   readonly dedupeKey?: string | undefined
@@ -175,6 +186,13 @@ export interface Primitives {
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Every row, any order: what `list`, `search` and the index are derived from. */
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError>
+  /** Every tombstone, any order. Default: those of `scan`. */
+  readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError>) | undefined
+  /**
+   * How long a forgotten record can be restored, at least: compaction erases tombstones that are older. Zero: the next
+   * compaction erases them. Infinite: none does. What has expired is erased without it. Default 30 days.
+   */
+  readonly trash?: Duration.DurationInput | undefined
   /**
    * All or nothing. `make` calls it from one fiber at a time, with revisions just read; a `shared` store without
    * `exclusive`, which is not alone, answers `conflict` where a revision has moved on or what is `unique` is not, and `make` reads again.
@@ -223,7 +241,7 @@ export const make = (name: string, primitives: Primitives): Effect.Effect<Servic
 
 /**
  * Compacts the store until the scope closes, at most once an hour: whenever it was used since the last compaction, or a
- * record has expired. So a long sleep of the machine is followed by one compaction, and an unused store has none. A failure
+ * record has expired, or a tombstone has outlived the trash. So a long sleep of the machine is followed by one compaction, and an unused store has none. A failure
  * is logged, and the next hour tries again.
  */
 export const maintain = (
@@ -244,11 +262,15 @@ export const maintain = (
   return Effect.flatMap(Activity.calls(activity), round).pipe(Effect.forkScoped, Effect.asVoid)
 }
 
+/** Makes a store in memory, gone with the layer. Each call makes another store. `trash`: see `Primitives`; default 30 days. */
+export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.Layer<MemoryStore> =>
+  Layer.scoped(
+    MemoryStore,
+    Effect.suspend(() => make("memory", { ...inMemory(), trash })).pipe(Effect.tap(maintain), Effect.orDie) // there is nothing that could fail
+  )
+
 /** Gone with the layer. Two provisions of this one value are one store. */
-export const layerInMemory: Layer.Layer<MemoryStore> = Layer.scoped(
-  MemoryStore,
-  Effect.suspend(() => make("memory", inMemory())).pipe(Effect.tap(maintain), Effect.orDie) // there is nothing that could fail
-)
+export const layerInMemory: Layer.Layer<MemoryStore> = layerInMemoryWith({})
 
 const inMemory = (): Primitives => {
   const tenants = new Map<string, Map<MemoryId, ReadonlyArray<Stored>>>() // newest revision first

@@ -1,8 +1,10 @@
 /**
- * The rows behind a store: read, decided about and committed, one batch at a time, and the index kept beside them. Longer
- * than other files, since a batch and the sweep after it hold the same lock and see the same catalogs.
+ * The rows behind a store: read, decided about and committed, one batch at a time, and the index kept beside them. A batch
+ * and the sweep after it hold the same lock and see the same catalogs.
  */
+import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -24,6 +26,7 @@ import { check } from "./Check.ts"
 import type { Links } from "./Links.ts"
 import type { Capabilities, Primitives, Provenance, Stored, Write } from "./MemoryStore.ts"
 import * as Minting from "./Minting.ts"
+import * as Trash from "./Trash.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -36,6 +39,11 @@ export interface Rows {
   ) => Io<ReadonlyMap<MemoryId.MemoryId, Stored>>
   /** Returns every record of the tenant, expired ones included. */
   readonly records: (tenant: string) => Io<ReadonlyArray<MemoryRecord>>
+  /** Returns the tombstones of the tenant, or of these ids. Cost: those of all tenants that the backend reads, or the ids. */
+  readonly tombstones: (
+    tenant: string,
+    ids?: ReadonlyArray<MemoryId.MemoryId>
+  ) => Io<ReadonlyArray<Stored>>
   /** Newest first, of a row that is there. */
   readonly revisions: (
     tenant: string,
@@ -51,7 +59,7 @@ export interface Rows {
   ) => Io<ReadonlyArray<Applied>>
   /** Erases what is due, and the vectors of texts that are gone once they are most; how many rows. */
   readonly compact: Io<number>
-  /** Earliest expiry among the records that the last compaction left, in epoch milliseconds; `Infinity` if none expires. */
+  /** Earliest time at which a row that the last compaction left is to be erased, in epoch milliseconds; `Infinity` if none is. */
   readonly nextExpiry: () => number
 }
 
@@ -80,6 +88,7 @@ export const make = (options: {
     const writing = yield* Effect.makeSemaphore(1)
     const minting = (yield* Minting.Shared) ?? (yield* Minting.make)
     const { analyzer, capabilities, kinds, name, primitives, publish } = options
+    const trash = Duration.toMillis(primitives.trash ?? Trash.defaultTrash)
     const catalogs = new Map<string, Catalog.Catalog>()
 
     const scanned = (tenant: string) =>
@@ -110,7 +119,7 @@ export const make = (options: {
           : writing.withPermits(1)(Effect.suspend(() => catalogOf(tenant)))
       )
     const index = (viewer: Viewer.Any) =>
-      Effect.map(catalogBeside(Viewer.tenantOf(viewer)), (catalog) => catalog.index())
+      Effect.flatMap(catalogBeside(Viewer.tenantOf(viewer)), (catalog) => Effect.map(catalog.prepared, catalog.index))
     const links = (viewer: Viewer.Any) =>
       Effect.map(catalogBeside(Viewer.tenantOf(viewer)), (catalog) => catalog.links())
 
@@ -130,7 +139,7 @@ export const make = (options: {
           )
       })
     /**
-     * Erases the vectors of texts that no record of the tenant has any more. Cost: all records of the tenant, since another
+     * Erases the vectors of texts that no record of the tenant holds. Cost: all records of the tenant, since another
      * one may have an erased text. Runs within `exclusive`.
      */
     const sweep = (tenant: string) =>
@@ -157,6 +166,21 @@ export const make = (options: {
         : primitives.revisions
         ? primitives.revisions(tenant, id, limit)
         : Effect.succeed([row])
+
+    const tombstones = (tenant: string, ids?: ReadonlyArray<MemoryId.MemoryId>) => {
+      if (ids !== undefined) {
+        return Effect.map(
+          read(tenant, Array.from(new Set(ids))),
+          (rows) => Array.from(rows.values()).filter(({ forgotten }) => forgotten)
+        )
+      }
+      if (primitives.tombstones === undefined && primitives.catalog === undefined) {
+        return Effect.map(catalogBeside(tenant), (catalog) => catalog.tombstones())
+      }
+      const all = primitives.tombstones ??
+        ((tenant) => Stream.filter(primitives.scan(tenant), ({ forgotten }) => forgotten))
+      return Effect.map(Stream.runCollect(all(tenant)), Chunk.toReadonlyArray)
+    }
 
     const mint = (tenant: string): Effect.Effect<MemoryId.MemoryId, MemoryError.MemoryError> =>
       Effect.gen(function*() {
@@ -215,8 +239,8 @@ export const make = (options: {
           kinds,
           rows,
           holder: (key, besides) => catalog.holder(key, now, besides),
-          revision: (id, revision) =>
-            kept.get(id)?.find((row) => row.record.revision === revision && !row.forgotten)?.record
+          revision: (id, revision) => kept.get(id)?.find((row) => row.record.revision === revision)?.record,
+          hasHistory: () => capabilities.history
         })
         if (plan.writes.length === 0) return Option.some(plan.applied)
         const litters = plan.writes.some(({ id, next }) => {
@@ -256,19 +280,29 @@ export const make = (options: {
 
     /** Finds the rows to erase now, and the time at which the next one is due. */
     const due = (tenant: string) =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) => {
-        const writes: Array<Write> = []
+      Effect.gen(function*() {
+        const now = yield* Clock.currentTimeMillis
+        const rows: Array<Stored> = []
         let next = Infinity
-        return Effect.map(
-          Stream.runForEach(primitives.scan(tenant), ({ forgotten, record }) =>
-            Effect.sync(() => {
-              const { expiresAt, id, revision } = record
-              if (forgotten || isExpired(record, now)) writes.push({ id, revision, next: undefined })
-              else if (expiresAt !== undefined) next = Math.min(next, expiresAt)
-            })),
-          () => ({ writes, next })
+        yield* Stream.runForEach(primitives.scan(tenant), (row) =>
+          Effect.sync(() => {
+            const at = Trash.erasableAt(row, trash)
+            if (at > now) next = Math.min(next, at)
+            else rows.push(row)
+          }))
+        const erased = yield* Effect.filter(
+          rows,
+          (row) => isExpired(row.record, now) ? Effect.succeed(true) : isWritten(tenant, row)
         )
+        const writes = erased.map(({ record: { id, revision } }): Write => ({ id, revision, next: undefined }))
+        return { writes, next }
       })
+    /**
+     * Whether the newest revision of a tombstone's record is the tombstone. It is not where the backend calls a record
+     * forgotten because it does not find it: nothing that may only be out of reach is ever erased.
+     */
+    const isWritten = (tenant: string, row: Stored) =>
+      Effect.map(revisions(tenant, row.record.id, row, 1), ([last]) => last?.forgotten === true)
     const erase = (tenant: string) =>
       Effect.flatMap(due(tenant), ({ writes }) =>
         writes.length === 0 ? Effect.succeed(0) : commit(tenant, writes, []).pipe(
@@ -277,17 +311,25 @@ export const make = (options: {
         ))
     let nextExpiry = Infinity
     const compact = Effect.gen(function*() {
-      if (!capabilities.writable) return 0
+      if (!capabilities.writable) {
+        return 0
+      }
       let count = 0
       let soonest = Infinity
       for (const tenant of yield* primitives.tenants) {
         const { next, writes } = yield* due(tenant)
         soonest = Math.min(soonest, next)
-        if (writes.length > 0) count += yield* exclusive(erase(tenant))
-        if (yield* isLittered(tenant)) unswept.add(tenant)
+        if (writes.length > 0) {
+          count += yield* exclusive(erase(tenant))
+        }
+        if (yield* isLittered(tenant)) {
+          unswept.add(tenant)
+        }
       }
       nextExpiry = soonest
-      for (const tenant of Array.from(unswept)) yield* exclusive(sweep(tenant))
+      for (const tenant of Array.from(unswept)) {
+        yield* exclusive(sweep(tenant))
+      }
       return count
     })
 
@@ -296,9 +338,11 @@ export const make = (options: {
       links,
       records: recordsBy(catalogBeside),
       read,
+      tombstones,
       revisions,
       apply,
       compact,
-      nextExpiry: () => nextExpiry
+      nextExpiry: () =>
+        nextExpiry
     } satisfies Rows
   })

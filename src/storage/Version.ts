@@ -1,4 +1,5 @@
 /** The next version of a record: what a draft or a patch makes of the one before. Pure. */
+import { canonicalJson } from "../domain/Digest.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { deriveSummary, type Draft, MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
@@ -69,7 +70,16 @@ export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenan
 /** The same, one revision later. */
 export const again = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
 
-/** As it was when it was forgotten. */
+/**
+ * Whether the revision was put where nothing was: it neither edits the one before nor restores an earlier one. A
+ * restoration is known by saying, in every field but `revision`, what one of the `earlier` revisions says.
+ */
+export const isAnew = (record: MemoryRecord, earlier: ReadonlyArray<MemoryRecord>): boolean =>
+  record.updatedAt === undefined && !earlier.some((old) => contentOf(old) === contentOf(record))
+
+const contentOf = (record: MemoryRecord): string => canonicalJson({ ...record, revision: 0 })
+
+/** As it was when it was forgotten: the tombstone's record, whose `updatedAt` is the tombstone's time. */
 export const forgotten = (old: MemoryRecord, now: number): MemoryRecord =>
   record({ ...old, revision: old.revision + 1, updatedAt: now })
 

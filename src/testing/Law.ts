@@ -1,6 +1,7 @@
 /** A law of stores: a title that says it, and the check that holds a store to it. Knows nothing of any one store. */
 import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type * as MemoryError from "../domain/MemoryError.ts"
@@ -23,6 +24,11 @@ export interface Law {
  */
 export class Courses extends Context.Reference<Courses>()("@memory/testing/Courses", {
   defaultValue: (): number | undefined => undefined
+}) {}
+
+/** How long the store keeps what was forgotten. Default 30 days, as for every store that is not told otherwise. */
+export class Trash extends Context.Reference<Trash>()("@memory/testing/Trash", {
+  defaultValue: (): Duration.DurationInput => "30 days"
 }) {}
 
 export const law = (title: string, check: Check): Law => ({ title, check })

@@ -29,6 +29,8 @@ export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>
   /** Whether earlier revisions are kept. */
   readonly history: boolean
+  /** How long a tombstone stays, in milliseconds. */
+  readonly trash: number
 }
 
 /** Why a batch was refused; it changed nothing. */
@@ -58,7 +60,7 @@ export interface Model {
   readonly tenants: () => ReadonlyArray<string>
 }
 
-export const make = ({ history, kinds }: Options): Model => {
+export const make = ({ history, kinds, trash }: Options): Model => {
   let world = new Map<string, Rows>()
   const used = new Map<string, number>()
   const of = (viewer: Viewer.Any): Rows => world.get(viewer.tenant) ?? new Map<MemoryId, ReadonlyArray<Row>>()
@@ -68,7 +70,11 @@ export const make = ({ history, kinds }: Options): Model => {
   }
   const list: Model["list"] = (viewer, filter, now) =>
     Array.from(of(viewer).values(), ([row]) => row!) // never empty
-      .filter((row) => isThere(viewer, row, now) && passes(viewer, row.record, filter, now))
+      .filter((row) =>
+        filter.forgotten === true
+          ? isInTrash(viewer, row, now) && matches(filter, undefined)(row.record)
+          : isThere(viewer, row, now) && passes(viewer, row.record, filter, now)
+      )
       .map(({ record }) => record)
       .sort(byRecency)
 
@@ -91,10 +97,8 @@ export const make = ({ history, kinds }: Options): Model => {
       const revisions = (of(viewer).get(id) ?? []).slice(0, history ? 20 : 1)
       if (isSystem(viewer)) return revisions.map(({ record }) => record)
       if (get(viewer, id, now) === undefined) return []
-      const told = revisions.slice(
-        0,
-        revisions.concat({ ...revisions[0]!, forgotten: true }).findIndex(({ forgotten }) => forgotten)
-      )
+      const first = revisions.findIndex(({ record }, n) => isNew(record, revisions.slice(n + 1)))
+      const told = revisions.slice(0, first < 0 ? undefined : first + 1)
       return told.map(({ record }) => record).filter(({ scope }) => sees(viewer, scope))
     },
     whyNot(viewer, id, filter, now) {
@@ -126,7 +130,8 @@ export const make = ({ history, kinds }: Options): Model => {
       let erased = 0
       for (const rows of world.values()) {
         for (const [id, [row]] of rows) {
-          if (row!.forgotten || isExpired(row!.record, now)) erased += Number(rows.delete(id))
+          const isOver = row!.forgotten && row!.record.updatedAt! + trash <= now // when it was forgotten
+          if (isOver || isExpired(row!.record, now)) erased += Number(rows.delete(id))
         }
       }
       return erased
@@ -226,9 +231,7 @@ export const make = ({ history, kinds }: Options): Model => {
           return { id, outcome: there ? "forgotten" : "absent", before }
         }
         const kept = (rows.get(id) ?? []).slice(0, history ? 20 : 1)
-        const earlier = kept.find((row, age) =>
-          row.record.revision === mutation.revision && (age === 0 || !row.forgotten)
-        )
+        const earlier = kept.find(({ record }) => record.revision === mutation.revision)
         if (!earlier || !sees(viewer, earlier.record.scope)) return { refused: "not_found" }
         if (!isSystem(viewer) && isExpired(earlier.record, now)) return { refused: "invalid_draft" }
         const record = new MemoryRecord({ ...earlier.record, revision }, { disableValidation: true })
@@ -284,6 +287,17 @@ const isExpired = (record: MemoryRecord, now: number): boolean => (record.expire
 /** For list, search and writes: System sees what has expired, but no tombstone. */
 const isThere = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   !forgotten && sees(viewer, record.scope) && (isSystem(viewer) || !isExpired(record, now))
+
+/** What was forgotten and can be restored. System sees what it alone can restore as well. */
+const isInTrash = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
+  forgotten && sees(viewer, record.scope) &&
+  (isSystem(viewer) || (!isExpired(record, now) && record.source.origin !== "instructions"))
+
+/** Whether a record began with this revision: it is no edit, and repeats no earlier one. */
+const isNew = (record: MemoryRecord, earlier: ReadonlyArray<Row>): boolean => {
+  const content = (record: MemoryRecord) => canonicalJson({ ...record, revision: undefined })
+  return record.updatedAt === undefined && earlier.every((row) => content(row.record) !== content(record))
+}
 
 /** System is shown what is not true now as well, unless it asks for a time. */
 const passes = (viewer: Viewer.Any, record: MemoryRecord, filter: MemoryFilter, now: number): boolean =>

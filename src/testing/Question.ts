@@ -118,12 +118,15 @@ export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Ar
         Effect.map(store.get(viewer, [resolve(name)]), ([record]) => ({ whole: Option.getOrNull(record!) })),
       expect: (model, resolve, now) => model.get(viewer, resolve(name), now) ?? null
     })),
-    tuple(viewer, filter).map(([viewer, filter]): Question => ({
-      viewer,
-      text: `list ${JSON.stringify(filter)}`,
-      ask: (store) => Effect.map(pages(store, viewer, filter), (whole) => ({ whole, gist: whole.flat() })),
-      expect: (model, _, now) => model.list(viewer, filter, now)
-    })),
+    tuple(viewer, filter, often(boolean())).map(([viewer, meant, forgotten]) =>
+      [viewer, { ...meant, forgotten }] as const
+    )
+      .map(([viewer, filter]): Question => ({
+        viewer,
+        text: `list ${JSON.stringify(filter)}`,
+        ask: (store) => Effect.map(pages(store, viewer, filter), (whole) => ({ whole, gist: whole.flat() })),
+        expect: (model, _, now) => model.list(viewer, filter, now)
+      })),
     tuple(viewer, filter).map(([viewer, { limit = 20, ...filter }]): Question => ({
       viewer,
       text: `search ${JSON.stringify(filter)} limit ${limit}`,

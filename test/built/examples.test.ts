@@ -48,7 +48,8 @@ const problems = compile(path, {
   "g-blocks.ts": source("g-persona.ts").replace("const reply =", "yield* Console.log(block)\n    const reply ="),
   "h-viewer.ts": source("h-viewer.ts"),
   "i-own-kind.ts": source("i-own-kind.ts"),
-  "j-customers.ts": source("j-customers.ts")
+  "j-customers.ts": source("j-customers.ts"),
+  "k-undo.ts": source("k-undo.ts")
 })
 
 describe("examples", () => {
@@ -142,5 +143,11 @@ describe("examples", () => {
       "bob sees false",
       "no id, no viewer true the whole tenant 1"
     ])
+  })
+
+  it("k: what was forgotten is restored after a restart, with its history, and the vault is whole", async () => {
+    const { code, output } = await run(join(path, "k-undo.js"), elsewhere())
+    assert.strictEqual(code, 0, output)
+    assert.deepStrictEqual(output.trim().split("\n"), ["[ 'The key lies with the neighbour.' ]", "true", "0"])
   })
 })

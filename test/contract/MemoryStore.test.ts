@@ -1,8 +1,23 @@
+import { describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { layerInMemoryWith } from "../../src/storage/MemoryStore.ts"
+import { Trash } from "../../src/testing/Law.ts"
+import * as Trashing from "../../src/testing/laws/Trash.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 import { composed, coursesOfComposed, others, stores } from "../stores.ts"
+import { times } from "../vault/Program.ts"
 
 /** The vault's has a file of its own: real files take their time, and a second core. */
 for (const [name, layer] of Object.entries({ ...stores, ...others })) {
-  const options = composed.has(name) ? { courses: coursesOfComposed } : {}
+  const options = { courses: composed.has(name) ? coursesOfComposed : times(14, 40) }
   if (name !== "markdown") MemoryStoreContract.suite(name, layer, options)
 }
+
+describe("the laws of the trash hold however long it is", () => {
+  for (const trash of [0, "1 day", Infinity] as const) {
+    for (const law of Trashing.laws) {
+      it.scoped(`${trash}: ${law.title}`, () =>
+        Effect.provideService(MemoryStoreContract.check(law, layerInMemoryWith({ trash })), Trash, trash))
+    }
+  }
+})

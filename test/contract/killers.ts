@@ -3,6 +3,10 @@
  * mutant that is not named here, or that survives its law, is held to every law.
  */
 export const killers: Readonly<Record<string, string>> = {
+  "scopes are one where their ids join to one path":
+    "an id with a slash is one id: never a path through other ids, and seen by nobody else",
+  "a file's body is cut to the length of any other":
+    "a body of origin file may have 1,048,576 characters and is updated like a short one; any other has 65,536",
   "get skips the viewer check":
     "exact sees what asks for no more than it has, within what has all that it asks for; no tenant another's",
   "list skips the viewer check": "what is expired, closed or another's takes no place from what is not",
@@ -95,7 +99,33 @@ export const killers: Readonly<Record<string, string>> = {
   "a cursor is a number of rows": "a cursor is good for its viewer and its filter, and made by nobody else",
   "a page too many": "a page is 20 unless said, and tells whether there is more",
   "compact takes what is closed, too":
-    "compact erases what is expired or forgotten, says how many rows, and touches nothing else",
+    "compact erases what has expired, forgotten or not, says how many rows, and touches nothing else",
+  "the trash skips the viewer check":
+    "a viewer is shown what it sees of the trash, of its tenant, and what every clause of the filter means",
+  "a list knows no trash":
+    "what is forgotten is listed as forgotten, newest forgotten first, and nowhere else; `false` is as if not said",
+  "a stream knows no trash": "the trash has pages and a stream like any list; its cursor is no cursor of another",
+  "a search does not say that it knows no trash": "a filter or a query that is not legal is refused",
+  "`forgotten: false` is the trash":
+    "what is forgotten is listed as forgotten, newest forgotten first, and nowhere else; `false` is as if not said",
+  "the trash is in the order of arrival":
+    "what is forgotten is listed as forgotten, newest forgotten first, and nowhere else; `false` is as if not said",
+  "the trash has one page": "the trash has pages and a stream like any list; its cursor is no cursor of another",
+  "the trash leaves out what is closed":
+    "everything that is listed as forgotten can be restored, and then is what it was",
+  "the trash shows what has expired":
+    "what is purged, put again or expired is not listed as forgotten; the library is shown what has expired",
+  "the trash shows forgotten instructions":
+    "forgotten instructions, and rows of the library's own, are in nobody's trash but the library's",
+  "a tombstone does not say when it was made":
+    "what is forgotten is listed as forgotten, newest forgotten first, and nowhere else; `false` is as if not said",
+  "tombstones are no revisions": "a tombstone is a revision like any other: restored, it says what was forgotten",
+  "a restored record has no past":
+    "what was forgotten and restored has its past again, the tombstone among it; what was put anew before that has not",
+  "compaction empties the trash at once":
+    "compaction leaves what was forgotten until the trash is over, counted from when it was forgotten, then erases it",
+  "compaction never empties the trash":
+    "compaction leaves what was forgotten until the trash is over, counted from when it was forgotten, then erases it",
   "a draft says how far to trust it": "where a record comes from is said by the writing path, never by a draft",
   "anyone may write instructions": "instructions are read-only, but for their own path",
   "the id of forgotten instructions is anyone's":

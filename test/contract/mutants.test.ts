@@ -11,10 +11,17 @@ import * as Stream from "effect/Stream"
 import * as TestContext from "effect/TestContext"
 import { sha256 } from "../../src/domain/Digest.ts"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
-import { Cursor, matches, type SearchResult } from "../../src/domain/MemoryFilter.ts"
+import {
+  Cursor,
+  matches,
+  type MemoryFilter,
+  type MemoryQuery,
+  type SearchResult
+} from "../../src/domain/MemoryFilter.ts"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import { isExpired, MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
+import * as MemoryScope from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { saysTheSame } from "../../src/ranking/NearDuplicate.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
@@ -72,6 +79,8 @@ const erased: MemoryStore.Stored = Object.freeze({ record: {} as MemoryRecord, f
 /** Whoever asks sees every scope; not what is forgotten, expired or another tenant's. */
 const all = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? viewer : Viewer.everyone(viewer.tenant)
 const system = (viewer: Viewer.Any) => Viewer.system(viewer.tenant)
+const joined = (ids: MemoryScope.Ids) =>
+  MemoryScope.fields.flatMap((field) => ids[field] === undefined ? [] : [`${field}=${ids[field]}`]).join("/")
 const changed = (record: MemoryRecord, fields: Partial<MemoryRecord>) =>
   new MemoryRecord({ ...record, ...fields }, { disableValidation: true })
 const only = (result: SearchResult, keep: (record: MemoryRecord) => boolean): SearchResult => ({
@@ -106,6 +115,23 @@ const folding = (says: (record: MemoryRecord) => string): Store =>
         const folded = result.leftOut.folded + result.hits.length - hits.length
         return { ...result, hits, leftOut: { ...result.leftOut, folded } }
       })
+  }))
+
+/** The items of the trash are changed. */
+const inTrash = (change: (items: ReadonlyArray<MemoryRecord>) => ReadonlyArray<MemoryRecord>): Store =>
+  broken((store) => ({
+    list: (viewer, filter) =>
+      Effect.map(store.list(viewer, filter), (page) => filter.forgotten ? { ...page, items: change(page.items) } : page)
+  }))
+/** The trash is that of the library, as far as the viewer sees the scope of what is kept. */
+const trashOfAll = (keep: (record: MemoryRecord) => boolean): Store =>
+  broken((store) => ({
+    list: (viewer, filter) =>
+      filter.forgotten && !Viewer.isSystem(viewer) && filter.after === undefined
+        ? Effect.map(store.list(system(viewer), { ...filter, limit: 1_000 }), ({ items }) => ({
+          items: items.filter((record) => Viewer.sees(viewer, record.scope) && keep(record))
+        }))
+        : store.list(viewer, filter)
   }))
 
 const mutants: Readonly<Record<string, Store>> = {
@@ -542,6 +568,49 @@ const mutants: Readonly<Record<string, Store>> = {
         store.compact
       ))
   })),
+  "the trash skips the viewer check": broken((store) => ({
+    list: (viewer, filter) => store.list(filter.forgotten ? all(viewer) : viewer, filter)
+  })),
+  "a list knows no trash": broken((store) => ({
+    list: (viewer, { forgotten: _, ...filter }) => store.list(viewer, filter)
+  })),
+  "a stream knows no trash": broken((store) => ({
+    stream: (viewer, { forgotten: _, ...filter }) => store.stream(viewer, filter)
+  })),
+  "a search does not say that it knows no trash": broken((store) => ({
+    search: (viewer, { forgotten: _, ...query }: MemoryQuery & MemoryFilter) => store.search(viewer, query)
+  })),
+  "`forgotten: false` is the trash": broken((store) => ({
+    list: (viewer, filter) =>
+      store.list(viewer, filter.forgotten === undefined ? filter : { ...filter, forgotten: true })
+  })),
+  "the trash is in the order of arrival": inTrash((items) => items.toSorted((a, b) => b.createdAt - a.createdAt)),
+  "the trash has one page": broken((store) => ({
+    list: (viewer, filter) =>
+      Effect.map(
+        store.list(viewer, filter),
+        ({ items, next }) => filter.forgotten || next === undefined ? { items } : { items, next }
+      )
+  })),
+  "the trash leaves out what is closed": inTrash((items) => items.filter(({ invalidAt }) => invalidAt === undefined)),
+  "the trash shows what has expired": trashOfAll(({ source }) => source.origin !== "instructions"),
+  "the trash shows forgotten instructions": trashOfAll(({ expiresAt }) => expiresAt === undefined),
+  "a tombstone does not say when it was made": keptBy((old, next) => [
+    next?.forgotten ? { ...next, record: changed(next.record, { updatedAt: next.record.createdAt }) } : next ?? erased,
+    ...old
+  ]),
+  "tombstones are no revisions": keptBy((old, next) =>
+    next ? [next, ...old.filter(({ forgotten }) => !forgotten)] : []
+  ),
+  "a restored record has no past": broken((store) => ({
+    history: (viewer, id, limit) =>
+      Effect.map(store.history(viewer, id, limit), (all) => {
+        const first = all.findIndex(({ updatedAt }) => updatedAt === undefined)
+        return Viewer.isSystem(viewer) || first < 0 ? all : all.slice(0, first + 1)
+      })
+  })),
+  "compaction empties the trash at once": MemoryStore.layerInMemoryWith({ trash: 0 }),
+  "compaction never empties the trash": MemoryStore.layerInMemoryWith({ trash: Infinity }),
   "a draft says how far to trust it": broken((store) => ({
     put: (viewer, drafts, options) => store.put(viewer, drafts, { ...options, ...drafts[0]?.source })
   })),
@@ -577,6 +646,20 @@ const mutants: Readonly<Record<string, Store>> = {
             message: `not a draft: ${JSON.stringify(drafts) ?? ""}`.slice(0, 2_000)
           })
       )
+  })),
+  "scopes are one where their ids join to one path": broken((store) => ({
+    list: (viewer, filter) =>
+      Effect.zipWith(store.list(viewer, filter), store.list(all(viewer), filter), (mine, every) => ({
+        ...mine,
+        items: every.items.filter(({ id, scope }) =>
+          mine.items.some((other) => other.id === id) ||
+          (scope !== "global" && !Viewer.isSystem(viewer) && joined(scope) === joined(viewer))
+        )
+      }))
+  })),
+  "a file's body is cut to the length of any other": broken((store) => ({
+    put: (viewer, drafts, options) =>
+      store.put(viewer, drafts.map((draft) => ({ ...draft, body: draft.body.slice(0, 65_536) })), options)
   })),
   "a bad limit is made a good one": broken((store) => ({
     list: (viewer, filter) =>

@@ -13,6 +13,54 @@ describe("Wikilink", () => {
       { target: "pot.png", heading: undefined, alias: undefined, embed: true }
     ])
     assert.deepStrictEqual(targets("| [[Tea\\|in a table]] | [[Note#^block]] |"), ["Tea", "Note"])
+    assert.deepInclude(Wikilink.parse("[[Note^block]]")[0], { target: "Note", heading: "^block" })
+  })
+
+  it("a link of markdown counts if it leads to a markdown file: with or without brackets, title and percent signs", () => {
+    assert.deepEqual(Wikilink.parse("[Tea](Green%20tea.md#Leaf \"t\"), ![pot](<Pots/A pot.md>), [a [b]](c_(d).md)"), [
+      { target: "Green tea.md", heading: "Leaf", alias: "Tea", embed: false, markdown: true },
+      { target: "Pots/A pot.md", heading: undefined, alias: "pot", embed: true, markdown: true },
+      { target: "c_(d).md", heading: undefined, alias: "b]", embed: false, markdown: true }
+    ])
+    for (
+      const text of [
+        "[a](https://x.org/b.md)",
+        "[a](//x.org/b.md)",
+        "[a](b.txt)",
+        "[a](#b.md)",
+        "[a] (b.md)",
+        "a](b.md)",
+        "`[a](b.md)`",
+        "\\[a](b.md)",
+        "[a](b c.md)",
+        "[a](b.md",
+        "[a]()"
+      ]
+    ) assert.deepStrictEqual(targets(text), [], text)
+    assert.deepStrictEqual(targets("[a](100%.md) [[x]](y.md)"), ["100%.md", "x"])
+  })
+
+  it("a tag is a word after #, with a letter in it, and not in code, a link or another word", () => {
+    assert.deepStrictEqual(
+      Wikilink.tags("#one, two #Two/three_4-5 (#six);#seven #ONE\n# Title\n## #eight\n- #neun\u00e9 \\#no"),
+      ["one", "Two/three_4-5", "six", "seven", "eight", "neun\u00e9"]
+    )
+    for (
+      const text of [
+        "#1984",
+        "a#b",
+        "##b",
+        "`#b`",
+        "```\n#b\n```",
+        "[[#b]] [[a #b]]",
+        "#",
+        "# b",
+        "http://x#b",
+        "&#39;"
+      ]
+    ) {
+      assert.deepStrictEqual(Wikilink.tags(text), [], text)
+    }
   })
 
   it("of several links to one target the first counts, in the order of the text", () => {
@@ -102,10 +150,20 @@ describe("Wikilink", () => {
         "[[x]] " + "` `` ".repeat(size / 4),
         "[[x]] " + "> ".repeat(size) + "\u2028",
         "[[x]]\n" + "```\n".repeat(size / 4),
-        "[[" + "/".repeat(size) + "]]"
+        "[[" + "/".repeat(size) + "]]",
+        "[](".repeat(size / 2),
+        "[](<".repeat(size / 2),
+        "[](a \"".repeat(size / 2),
+        "[](" + " ".repeat(size) + ")",
+        "[](" + "(".repeat(size) + ")".repeat(size),
+        "[".repeat(size) + "](a.md)".repeat(size / 8),
+        "#a`".repeat(size / 2),
+        "[[#".repeat(size / 2),
+        "#" + "/".repeat(size)
       ]
     ) {
       for (const { target } of Wikilink.parse(text)) Wikilink.namesOf(target)
+      Wikilink.tags(text)
     }
   })
 })

@@ -16,6 +16,7 @@ import type * as Outbox from "../../src/harness/Outbox.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Faulty from "../../src/storage/MemoryStore/Faulty.ts"
 import { stores } from "../stores.ts"
+import { times } from "../vault/Program.ts"
 import * as Boxes from "./Outboxes.ts"
 
 const {
@@ -792,7 +793,7 @@ describe("whatever fails or stops, wherever", () => {
     for (const fault of ["io", "conflict", "crash"] as const) {
       it.effect(`${fault} ${when} the n-th call of the store: every message once`, () =>
         Effect.gen(function*() {
-          for (let at = 1; at <= 24; at++) {
+          for (let at = 1; at <= 24; at += times(3, 1)) {
             yield* Effect.gen(function*() {
               const store = yield* theStore
               yield* kept(store)
@@ -819,7 +820,7 @@ describe("whatever fails or stops, wherever", () => {
 
   it.effect("interrupted after any number of steps: every message once", () =>
     Effect.gen(function*() {
-      for (let steps = 0; steps < 120; steps++) {
+      for (let steps = 0; steps < 120; steps += times(5, 1)) {
         yield* Effect.gen(function*() {
           const store = yield* theStore
           yield* kept(store)

@@ -140,7 +140,7 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         loop.self = loop
         const reason = (self: Effect.Effect<unknown, Resume.ResumeError | { readonly reason: string }>) =>
           Effect.map(Effect.flip(self), (error) => "reason" in error ? error.reason : error._tag)
-        for (const id of ["", "..", "../x", "a/b", "a\\b", "\0", "x".repeat(257), "\ud800"]) {
+        for (const id of ["", "..", ".", "a\\b", "..\\x", "\0", "x".repeat(257), "\ud800"]) {
           assert.strictEqual(yield* reason(resume.save(id, spec, at)), "invalid_id")
           assert.strictEqual(yield* reason(resume.resume(id, spec)), "invalid_id")
         }

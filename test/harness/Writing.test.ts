@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
+import type { Draft } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
@@ -125,6 +126,52 @@ describe("MemoryService.forgetAll", () => {
       assert.deepStrictEqual(yield* store.tenants, [])
     }).pipe(run(ada)))
 
+  it.effect("with purge erases what the viewer sees of the trash and the filter means, and no other tombstone", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const store = yield* MemoryStore.MemoryStore
+      const elsewhere = Viewer.make({ userId: "ada", tenant: "elsewhere" })
+      const forgotten = (viewer: Viewer.Any, body: string, fields: Partial<Draft> = {}) =>
+        Effect.gen(function*() {
+          const [put] = yield* store.put(viewer, [draft(body, fields)])
+          yield* store.forget(viewer, [put!.record.id])
+        })
+      const trash = (tenant?: string) =>
+        Effect.map(
+          store.list(Viewer.system(tenant), { forgotten: true }),
+          ({ items }) => items.map(({ body }) => body).sort()
+        )
+      yield* forgotten(ada, "go", { tags: ["go"] })
+      yield* forgotten(ada, "closed", { tags: ["go"], invalidAt: 5 })
+      yield* forgotten(ada, "expired", { tags: ["go"], expiresAt: 1_000 })
+      yield* forgotten(ada, "not meant")
+      yield* forgotten(Viewer.make({ userId: "bob" }), "bob's", { scope: { userId: "bob" }, tags: ["go"] })
+      yield* forgotten(elsewhere, "elsewhere", { tags: ["go"] })
+      yield* TestClock.adjust("1 second")
+      const rest = ["bob's", "not meant"]
+      assert.strictEqual(yield* memory.forgetAll({ tags: ["go"] }, { purge: true }), 0)
+      assert.deepStrictEqual(yield* trash(), rest)
+      assert.deepStrictEqual(yield* trash("elsewhere"), ["elsewhere"])
+      assert.deepStrictEqual((yield* memory.list({ forgotten: true })).items.map(({ body }) => body), ["not meant"])
+
+      yield* memory.put(draft("stays"))
+      assert.strictEqual(yield* memory.forgetAll({ forgotten: true }), 0)
+      assert.deepStrictEqual(yield* trash(), rest)
+      assert.strictEqual(yield* memory.forgetAll({ forgotten: true }, { purge: true }), 0)
+      assert.deepStrictEqual(yield* trash(), ["bob's"])
+      assert.deepStrictEqual((yield* memory.list({})).items.map(({ body }) => body), ["stays"])
+    }).pipe(run(ada)))
+
+  it.effect("without purge leaves all of it restorable", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      for (const body of ["tea", "coffee"]) yield* memory.put(draft(body))
+      yield* memory.forgetAll({})
+      const { items } = yield* memory.list({ forgotten: true })
+      yield* memory.apply(items.map(({ id, revision }) => ({ _tag: "Restore", id, revision })))
+      assert.sameMembers((yield* memory.list({})).items.map(({ body }) => body), ["tea", "coffee"])
+    }).pipe(run(ada)))
+
   it.effect("with purge takes what is closed, not yet true or expired as well", () =>
     Effect.gen(function*() {
       const memory = yield* service
@@ -146,8 +193,12 @@ describe("MemoryService.forgetAll", () => {
       yield* store.put(Viewer.system(), [{ scope: "global", kind: "reference", body: "file" }], {
         origin: "instructions"
       })
+      const [rule] = yield* store.put(Viewer.system(), [{ scope: "global", kind: "user", body: "a rule once" }])
+      yield* store.forget(Viewer.system(), [rule!.record.id])
       yield* memory.put(draft("tea"))
-      assert.strictEqual(yield* memory.forgetAll({}), 1)
+      assert.strictEqual(yield* memory.forgetAll({}, { purge: true }), 1)
       assert.lengthOf((yield* memory.list({})).items, 2)
+      const { items } = yield* store.list(Viewer.system(), { forgotten: true })
+      assert.deepStrictEqual(items.map(({ body }) => body), ["a rule once"])
     }).pipe(run(ada, { spec: { globalWrites: "deny" } })))
 })

@@ -130,6 +130,9 @@ const mutants: Readonly<Record<string, ReturnType<typeof broken>>> = {
           MemoryError.make("invalid_id", { op, ...(id && { id }), message: "this id is bob's" }))
       )
   })),
+  "the trash shows foreign records": broken((store) => ({
+    list: (viewer, filter) => store.list(filter.forgotten === true ? all(viewer) : viewer, filter)
+  })),
   "the last page has a cursor where foreign records follow": broken((store) => ({
     list: (viewer, filter) =>
       Effect.zipWith(store.list(viewer, filter), store.list(all(viewer), filter), (mine, everybodys) => ({

@@ -99,9 +99,15 @@ export const make = (seed: number, { agents = false, steps }: Options): World =>
         case "embed":
           return { step: "embed", share: dice.pick([0.3, 0.7, 1, 1]) }
       }
-    })
+    }).map(ofTrash(new Dice(seed)))
   }
 }
+
+/** Makes some of the lists lists of the trash. Has dice of its own, so that the rest of a world does not depend on it. */
+const ofTrash = (dice: Dice) => (step: Step): Step =>
+  "operation" in step && "filter" in step.operation && dice.chance(0.3)
+    ? { ...step, operation: { ...step.operation, filter: { ...step.operation.filter, forgotten: true } } }
+    : step
 
 const tenants = ["default", "acme", "gl\u00f6bex"] as const
 /** Ids by field. `zoé` is written in two Unicode forms, which are the same user. */

@@ -63,6 +63,31 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       }))
 
     law(
+      "a note without attributes is a plain note: known by rule, and given them for good when asked",
+      (notes, store) =>
+        Effect.gen(function*() {
+          const plain = yield* put(store, draft(gateway, { id: id("plain"), kind: "note", scope }))
+          assert.deepEqual(plain.data, {})
+          yield* put(
+            store,
+            draft(`${gateway}!`, { id: id("half"), kind: "note", scope, data: { keywords: ["webhooks"] } })
+          )
+          const { tags: _, ...rules } = attributesOf(gateway)
+          assert.deepEqual(Option.getOrThrow(yield* notes.get(ada, id("plain"))).data, rules)
+          assert.deepEqual(Option.getOrThrow(yield* notes.get(ada, id("half"))).data.keywords, ["webhooks"])
+          const stored = yield* write(notes, "new", `${gateway} always`)
+          assert.include(stored.suggestions.map(({ to }) => to), id("plain"))
+          assert.lengthOf(yield* notes.findByShared(ada, id("plain"), "keywords"), 2)
+          yield* notes.link(ada, id("plain"), [{ to: id("new"), type: "related_to", similarity: 0.9 }])
+          assert.deepEqual(Option.getOrThrow((yield* store.get(ada, [id("plain")]))[0]!).data, {})
+          yield* notes.refreshAttributes(ada, id("plain"))
+          assert.deepEqual(Option.getOrThrow((yield* store.get(ada, [id("plain")]))[0]!).data, rules)
+          const wrong = store.put(ada, [draft("x", { kind: "note", scope, data: { keywords: "webhooks" } })])
+          assert.strictEqual(yield* reason(wrong), "invalid_draft")
+        })
+    )
+
+    law(
       "links are suggested from .5, at most 5, best first, and change nothing by themselves",
       (notes, store) =>
         Effect.gen(function*() {

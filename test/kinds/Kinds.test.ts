@@ -22,7 +22,7 @@ import * as SessionMemory from "../../src/kinds/SessionMemory.ts"
 import * as TaskMemory from "../../src/kinds/TaskMemory.ts"
 import { MemoryStore } from "../../src/storage/MemoryStore.ts"
 import { ada, bob, id, system } from "../../src/testing/Sample.ts"
-import { strings } from "../contract/naughty.ts"
+import { sampled } from "../contract/naughty.ts"
 import { stores } from "../stores.ts"
 import { opened, place } from "../vault/Place.ts"
 
@@ -280,7 +280,7 @@ const answers = (asked: ReadonlyArray<Io>) =>
       onFailure: ({ id: _, message, reason }) => ({ reason, message })
     }))
 
-const texts = strings.filter((text, n) => n % 18 === 0 && text.trim() !== "" && text.length < 1_000)
+const texts = sampled(18).filter((text) => text.trim() !== "" && text.length < 1_000)
 const one = "The Payments Gateway failed, see src/main.ts"
 
 const law = (title: string, check: (store: typeof MemoryStore.Service) => Effect.Effect<unknown, unknown>) => {

@@ -159,7 +159,8 @@ it.scoped("a memory is initialised, populated, used, persisted and cleaned up", 
     const [closed] = yield* memory.beliefs.query(pilot, { subject: "the north channel" })
     assert.strictEqual(closed?.data.object, "closed")
 
-    // 5. Clean up: what is over is closed or archived, what is too much is retired, what has expired is erased
+    // 5. Clean up: what is over is closed or archived, what is too much is retired, what has expired or is
+    // long forgotten is erased
     yield* TestClock.adjust("1 day")
     yield* memory.facts.invalidateFact(pilot, id("range"))
     yield* memory.knowledge.archive(pilot, id("route"))
@@ -168,7 +169,14 @@ it.scoped("a memory is initialised, populated, used, persisted and cleaned up", 
     const would = yield* enforce(true)
     assert.deepStrictEqual((yield* enforce(false)).map(({ id }) => id), would.map(({ id }) => id))
     assert.deepStrictEqual(would.map(({ summary }) => summary), ["leg 1", "leg 2"])
-    assert.isAbove(yield* memory.store.compact, 0)
+    const trash = Effect.map(
+      memory.store.list(Viewer.system(), { forgotten: true }),
+      ({ items }) => items.map(({ summary }) => summary).sort()
+    )
+    assert.deepStrictEqual(yield* trash, ["leg 1", "leg 2"])
+    yield* TestClock.adjust("30 days")
+    yield* memory.store.compact
+    assert.deepStrictEqual(yield* trash, [])
     assert.isFalse(Object.values(files(root)).some((text) => /key: token|leg [12]/.test(text)))
     assert.deepStrictEqual(yield* memory.settings.keys(pilot), ["units"])
     assert.deepStrictEqual(yield* memory.facts.queryBySubject(pilot, "the boat"), [])

@@ -1,12 +1,29 @@
 /** The long runs at their full numbers: `npm run soak`, and ten times as long with `--long` (see `run.mjs`). */
 import { defineConfig } from "vitest/config"
+import { BaseSequencer, type TestSpecification } from "vitest/node"
+
+/** Longest first, so that both workers end at about the same time. */
+const longest = ["vault/Outbox", "vault/Kill", "isolation/Isolation", "vault/Crowd", "vault/Faults", "vault/Pause"]
+const rank = ({ moduleId }: TestSpecification) => {
+  const n = longest.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`))
+  return n < 0 ? longest.length : n
+}
+
+class LongestFirst extends BaseSequencer {
+  override async sort(files: Array<TestSpecification>): Promise<Array<TestSpecification>> {
+    return (await super.sort(files)).toSorted((a, b) => rank(a) - rank(b))
+  }
+}
 
 export default defineConfig({
   test: {
+    sequence: { sequencer: LongestFirst },
     include: [
-      "test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap}.test.ts",
-      "test/contract/{MemoryStore,Federated,naughty}.test.ts",
+      "test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap,Reopen}.test.ts",
+      "test/contract/{MemoryStore,Markdown,Federated,naughty}.test.ts",
       "test/{domain/JsonText,ranking/Tokenizer}.test.ts",
+      "test/kinds/{AdaptiveMemory,BeliefMemory,CoreMemory,EpisodicMemory,GraphMemory,KeyValueMemory,Kinds,SemanticMemory,SessionMemory}.test.ts",
+      "test/harness/Outbox.test.ts",
       "test/scenarios/crowd.test.ts",
       "test/isolation/Isolation.test.ts"
     ],

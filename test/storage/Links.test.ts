@@ -125,7 +125,7 @@ describe("Links", () => {
     assert.isAbove(found, 5_000)
   })
 
-  it("a file's record is meant by its path, too, and by the id it had elsewhere; its path is nearer than its title", () => {
+  it("a file's record is meant by its path, too, and by the id it had elsewhere; of one title the shortest path is meant", () => {
     const links = Links.make()
     const file = (name: string, reference: string, fields: Partial<MemoryRecord> = {}) =>
       links.set(id(name), record(name, { source: { origin: "file", trust: 2, reference }, ...fields }))
@@ -134,7 +134,8 @@ describe("Links", () => {
     file("three", "f1c2", { metadata: { links: ["[[garden/tea]]", "tea", 7], other: "[[two]]" } })
     links.set(id("user"), record("user", { source: { origin: "user", trust: 1, reference: "secret" } }))
     file("four", "four.md", { body: "[[Garden/Tea]] [[Tea]] [[f1c2]] [[secret]] [[Cellar/Tea]]" })
-    assert.deepStrictEqual(ends(links, "four").to, [id("one"), id("two"), id("three")])
+    assert.deepStrictEqual(ends(links, "four").to, [id("one"), id("three")])
+    assert.deepStrictEqual(ends(links, "two").from, [])
     assert.deepStrictEqual(ends(links, "three"), { to: [id("one")], from: [id("four")] })
   })
 

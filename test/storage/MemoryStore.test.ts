@@ -57,17 +57,64 @@ it.effect("made fresh, they are two", () =>
     assert.deepStrictEqual(yield* listed(store, ada), [])
   }).pipe(Effect.provide(Layer.merge(Other, Layer.fresh(MemoryStore.layerInMemory)))))
 
-it.effect("what is expired or forgotten is erased by the hour, without being asked", () =>
+const left = (store: MemoryStore.Service) =>
+  Effect.map(
+    store.get(system, [id("bread"), id("milk")]),
+    (all) => all.flatMap(Option.toArray).map(({ body }) => body)
+  )
+
+it.effect("what has expired is erased by the hour, and what was forgotten once the trash is over, without being asked", () =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
     yield* put(store, draft("bread", { id: id("bread"), expiresAt: 1_000 }))
     yield* put(store, draft("milk", { id: id("milk") }))
     yield* store.forget(ada, [id("milk")])
     yield* TestClock.adjust("59 minutes")
-    assert.lengthOf((yield* store.get(system, [id("bread"), id("milk")])).filter(Option.isSome), 2)
+    assert.deepStrictEqual(yield* left(store), ["bread", "milk"])
     yield* TestClock.adjust("1 minute")
-    assert.lengthOf((yield* store.get(system, [id("bread"), id("milk")])).filter(Option.isSome), 0)
+    assert.deepStrictEqual(yield* left(store), ["milk"])
+    yield* TestClock.adjust("29 days")
+    assert.deepStrictEqual(yield* left(store), ["milk"])
+    yield* TestClock.adjust("1 days")
+    assert.deepStrictEqual(yield* left(store), [])
   }).pipe(Effect.provide(MemoryStore.layerInMemory)))
+
+it.effect("`trash` says how long: not at all, two days, for ever; until then a forgotten record can be restored", () =>
+  Effect.gen(function*() {
+    for (const [trash, days] of [[0, 0], ["2 days", 2], [Infinity, 9]] as const) {
+      const made = MemoryStore.make("rows", { ...rows().primitives, trash })
+      const provided = Effect.provide(MemoryStore.MemoryStore, MemoryStore.layerInMemoryWith({ trash }))
+      for (const store of [yield* made, yield* provided]) {
+        yield* put(store, draft("milk", { id: id("milk") }))
+        yield* store.forget(ada, [id("milk")])
+        const [again] = yield* store.apply(ada, [{ _tag: "Restore", id: id("milk"), revision: 2 }])
+        assert.strictEqual(again?.outcome, "created")
+        yield* store.forget(ada, [id("milk")])
+        for (let day = 0; day < 5; day++) {
+          yield* store.compact
+          assert.strictEqual((yield* left(store)).length, day < days ? 1 : 0, `${trash}, after ${day} days`)
+          yield* TestClock.adjust("1 day")
+        }
+      }
+    }
+  }))
+
+it.effect("compaction leaves what a backend takes for forgotten because it does not find it", () =>
+  Effect.gen(function*() {
+    const { primitives, rows: held } = rows()
+    const store = yield* MemoryStore.make("lossy", {
+      ...primitives,
+      scan: (tenant) => Stream.map(primitives.scan(tenant), (row) => ({ ...row, forgotten: true })),
+      revisions: (_, id) => Effect.sync(() => Option.toArray(Option.fromNullable(held.get(id)))),
+      trash: 0
+    })
+    yield* put(store, draft("milk", { id: id("milk") }))
+    yield* TestClock.adjust("1 day")
+    assert.strictEqual(yield* store.compact, 0)
+    assert.deepStrictEqual(yield* left(store), ["milk"])
+    yield* store.forget(ada, [id("milk")])
+    assert.strictEqual(yield* store.compact, 1)
+  }))
 
 it.effect("make erases what is due before it returns", () =>
   Effect.gen(function*() {

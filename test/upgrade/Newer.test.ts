@@ -58,7 +58,7 @@ describe("data of a newer release", () => {
     Effect.gen(function*() {
       const vault = path.join(root, "vault")
       yield* rewrite(path.join(vault, ".effect-memory/vault.json"), (text) =>
-        text.replace(/"version":1\b/, "\"version\":2"))
+        text.replace(/"version":1\b/, "\"version\":3"))
       yield* refused(root, Effect.scoped(opened(vault)))
     }))
 

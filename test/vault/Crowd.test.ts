@@ -15,7 +15,7 @@ const Line = Schema.Union(
 )
 const viewer = Viewer.make({ agentId: "Bob" })
 const processes = 4
-const rounds = times(8, 250)
+const rounds = times(4, 250)
 
 describe("several processes, one vault", () => {
   it.scopedLive(

@@ -171,7 +171,7 @@ describe("a vault of Deuz's", () => {
       assert.lengthOf(yield* store.history(system, id(sla)), 2)
     }))
 
-  it.scoped("a file in the root that only claims a scope, or not all that Deuz says, is no record", () =>
+  it.scoped("a file in the root that claims a scope is a record of that scope, whether or not Deuz wrote it", () =>
     Effect.gen(function*() {
       const root = yield* place
       const head = { id: "\"one\"", kind: "semantic", createdAt: "1", userId: "ada" }
@@ -179,8 +179,7 @@ describe("a vault of Deuz's", () => {
         ["scope", { userId: "ada" }],
         ["other", head],
         ["kind", { ...head, id: "kind", kind: "user" }],
-        ["time", { ...head, id: "time", createdAt: "2024-06-02T00:00:00.000Z" }],
-        ["slash", { ...head, id: "slash", userId: "\"a/b\"" }]
+        ["time", { ...head, id: "time", createdAt: "2024-06-02T00:00:00.000Z" }]
       ]
       for (const [name, matter] of claims) {
         const lines = Object.entries(matter).map(([key, value]) => `${key}: ${value}\n`).join("")
@@ -191,11 +190,38 @@ describe("a vault of Deuz's", () => {
         path.join(root, "notes", "one.md"),
         "---\nid: one\nkind: semantic\ncreatedAt: 1\nuserId: ada\n---\n"
       )
-      const { store, vault } = yield* opened(root)
-      assert.deepStrictEqual((yield* store.list(system, {})).items, [])
-      assert.deepStrictEqual(
-        (yield* vault.issues).map(({ path }) => path).sort(),
-        [...claims.map(([name]) => `${name}.md`), "notes/one.md"].sort()
+      fs.writeFileSync(
+        path.join(root, "org_a.md"),
+        "---\nid: org/a\nkind: semantic\ncreatedAt: 1\nuserId: org/ada\n---\n\nx\n"
       )
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual(yield* vault.issues, [])
+      const { items } = yield* store.list(system, {})
+      assert.deepStrictEqual(
+        items.map(({ scope, summary }) => [summary, scope]).sort(),
+        [...claims.map(([name]) => name), "one", "x"].map((name) => [
+          name,
+          { userId: name === "x" ? "org/ada" : "ada" }
+        ]).sort()
+      )
+      assert.deepStrictEqual((yield* store.list(Viewer.make({ userId: "bob" }), {})).items, [])
+    }))
+
+  it.scoped("an empty text is a record called by its id, and a time loses the fraction of a millisecond", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const before = "---\nid: \"a b\"\nkind: \"semantic\"\nuserId: \"ada\"\ncreatedAt: 1717286400000.25\n---\n\n\n"
+      fs.writeFileSync(path.join(root, "a_b.md"), before)
+      yield* TestClock.setTime(day)
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual(yield* vault.issues, [])
+      assert.deepInclude(yield* the(store, system, id("a b")), {
+        summary: "a b",
+        body: "",
+        createdAt: 1_717_286_400_000,
+        validAt: 1_717_286_400_000
+      })
+      yield* store.update(system, id("a b"), { importance: 1 })
+      assert.deepInclude(yield* the(store, system, id("a b")), { body: "", importance: 1, revision: 2 })
     }))
 })

@@ -63,6 +63,23 @@ describe("the vectors that Deuz left", () => {
       assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin]), [[0.5, -0.25, 1, 0], undefined])
     }))
 
+  it.scoped("whose record names no model are of the one that the options name, unless the text has changed", () =>
+    Effect.gen(function*() {
+      for (const deuzModel of [undefined, model, "another"]) {
+        const root = yield* vaultOfDeuz
+        for (const name of [sla, edited]) {
+          const file = path.join(root, `${name}.md`)
+          fs.writeFileSync(file, fs.readFileSync(file, "utf8").replace(/^embeddingModelId: .*\n/m, ""))
+        }
+        const { store } = yield* opened(root, { deuzModel })
+        assert.deepStrictEqual(yield* vectorsOf(store, [sla, berlin, edited]), [
+          deuzModel === model ? [0.5, -0.25, 1, 0] : undefined,
+          [0, 1, 0.5, 0.125],
+          undefined
+        ])
+      }
+    }))
+
   it.scoped("that cannot be read are an issue, and nothing else", () =>
     Effect.gen(function*() {
       for (const text of ["{\"f1c2", "[1]", "\"x\"", ""]) {

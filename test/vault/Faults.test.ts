@@ -24,7 +24,7 @@ const codes = { ENOSPC: "Unknown", EIO: "Unknown", EACCES: "PermissionDenied" } 
 type Code = keyof typeof codes
 const all = ["ENOSPC", "EIO", "EACCES"] as const
 /** Distance between the disk calls that are made to fail. The soak fails every call, with each error code. */
-const step = times(4, 1)
+const step = times(9, 1)
 
 /** As Node's own are made. */
 const failure = (code: Code, method: string, at: string): PlatformError =>

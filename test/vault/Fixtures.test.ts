@@ -3,11 +3,12 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as fs from "node:fs"
 import * as path from "node:path"
+import * as Yaml from "yaml"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { get, system } from "../../src/testing/Sample.ts"
-import { copyOf, files, opened } from "./Place.ts"
+import { copyOf, files, opened, place } from "./Place.ts"
 
 const ulid = (end: string) => MemoryId.make(`01HV3ZK4T6N8QW2RJ5Y7M9X0${end}`)
 const everyone = "global/01HV3ZK4T6N8QW2RJ5Y7M9X0AB.md"
@@ -92,6 +93,80 @@ describe("a vault of drover's", () => {
       assert.isTrue(fs.existsSync(path.join(root, runs)))
       yield* store.forget(system, [ulid("CD")])
       assert.isFalse(fs.existsSync(path.join(root, derived)))
+    }))
+})
+
+describe("a vault of drover's that says more than a record holds", () => {
+  const tags = Array.from({ length: 40 }, (_, n) => `tag ${n}`)
+  const said: Readonly<
+    Record<string, readonly [says: Readonly<Record<string, unknown>>, reads: object, isTold: boolean]>
+  > = {
+    FA: [{ summary: "Two\nlines" }, { summary: "Two lines", metadata: { summary: "Two\nlines" } }, true],
+    FB: [{ summary: "s ".repeat(300) }, { metadata: { summary: "s ".repeat(300) } }, true],
+    FC: [{ tags }, { tags: tags.slice(0, 32), metadata: { tags } }, true],
+    FD: [{ tags: ["a", "", "x".repeat(65)] }, { tags: ["a"], metadata: { tags: ["a", "", "x".repeat(65)] } }, true],
+    FE: [{ createdAt: 1714060800000.5, updatedAt: 1714060800001.25 }, {
+      createdAt: 1714060800000,
+      updatedAt: 1714060800001
+    }, true],
+    FF: [{ summary: "   " }, { summary: "Body.", metadata: { summary: "   " } }, true],
+    FG: [{ tags: [2024, true] }, { tags: ["2024", "true"], metadata: {} }, false],
+    FH: [{ kind: "Not A Kind" }, { kind: "reference", metadata: { kind: "Not A Kind" } }, true],
+    FJ: [{ tags: ["instructions"], kind: "reference" }, { tags: ["instructions"] }, false]
+  }
+  const pathOf = (end: string) => `agents/Bob/${ulid(end)}.md`
+  const filled = Effect.tap(place, (root) =>
+    Effect.sync(() => {
+      fs.mkdirSync(path.join(root, "agents/Bob"), { recursive: true })
+      for (const [end, [says]] of Object.entries(said)) {
+        const head = {
+          id: ulid(end),
+          scope: "agent",
+          kind: "user",
+          summary: "s",
+          createdAt: 1714060800000,
+          agentId: "Bob"
+        }
+        fs.writeFileSync(path.join(root, pathOf(end)), `---\n${Yaml.stringify({ ...head, ...says })}---\n\nBody.\n`)
+      }
+    }))
+
+  it.scopedLive("opens whole: what does not fit is cut or kept in metadata, told, and not touched", () =>
+    Effect.gen(function*() {
+      const root = yield* filled
+      const before = files(root)
+      const { store, vault } = yield* opened(root)
+      const told = Object.entries(said).flatMap(([end, [, , isTold]]) => isTold ? [pathOf(end)] : [])
+      assert.deepStrictEqual((yield* vault.issues).map(({ path }) => path).sort(), told.sort())
+      for (const [end, [, reads]] of Object.entries(said)) {
+        const record = yield* get(store, system, ulid(end))
+        for (const [field, value] of Object.entries(reads)) {
+          assert.deepEqual(record?.[field as "tags"], value, `${end}: ${field}`)
+        }
+        assert.deepInclude(record, { scope: { agentId: "Bob" }, body: "Body.", source: { origin: "file", trust: 2 } })
+      }
+      assert.deepStrictEqual(files(root), before)
+    }))
+
+  it.scopedLive("takes updates, and means the same in another process", () =>
+    Effect.gen(function*() {
+      const root = yield* filled
+      const written = yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        return yield* Effect.forEach(Object.keys(said), (end) => store.update(system, ulid(end), { importance: 0.9 }))
+      }))
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual(yield* vault.issues, [])
+      for (const record of written) assert.deepEqual(yield* get(store, system, record.id), record)
+    }))
+
+  it.scopedLive("a file of its form that cannot be read is told, and is no record", () =>
+    Effect.gen(function*() {
+      const root = yield* copyOf("drover")
+      fs.writeFileSync(path.join(root, everyone), "---\nid: a: b\nscope: global\n---\n\nx\n")
+      const { store, vault } = yield* opened(root)
+      assert.deepStrictEqual((yield* vault.issues).map(({ path }) => path), [everyone])
+      assert.lengthOf((yield* store.list(system, {})).items, 3)
     }))
 })
 

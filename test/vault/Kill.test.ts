@@ -9,7 +9,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { files, opened, place } from "./Place.ts"
-import { eachVault, program, times } from "./Program.ts"
+import { eachVault, isLong, program, times } from "./Program.ts"
 
 /** Names and versions; 0 = forgotten. */
 const Changes = Schema.Record({ key: Schema.String, value: Schema.Int })
@@ -24,7 +24,7 @@ describe("a writer killed at any moment", () => {
   it.scopedLive(
     "every acknowledged write is there, every batch whole or absent, and nothing is half",
     () =>
-      eachVault(times(8, 200), (first, rounds) =>
+      eachVault(times(3, isLong ? 2_000 : 200), (first, rounds) =>
         Effect.gen(function*() {
           const root = yield* place
           const expected = new Map<string, number>()
@@ -99,7 +99,7 @@ describe("one who attaches vectors, killed at any moment", () => {
   it.scopedLive(
     "what was acknowledged is there, and every vector that is there is right",
     () =>
-      eachVault(times(6, 100), (first, rounds) =>
+      eachVault(times(2, isLong ? 500 : 50), (first, rounds) =>
         Effect.gen(function*() {
           const root = yield* place
           const kept = new Set<string>()

@@ -27,12 +27,13 @@ describe("what a killed writer left half written", () => {
   it.scopedLive("goes with the next writer, if it is old and a writer's; nothing else does", () =>
     Effect.gen(function*() {
       const root = yield* place
+      yield* Effect.scoped(opened(root)) // makes the vault, so that whoever opens it next is a reader
       const at = (name: string) => path.join(root, name)
       const dead = [
         `users/ada/.${id("a")}.md.tmp`,
         "agents/gone/runs/r/.note of mine.md.tmp",
         `tenants/acme/global/.${id("b")}.md.tmp`,
-        `.effect-memory/revisions/default/.${id("c")}.jsonl.tmp`,
+        ".effect-memory/turns/1a2b/1",
         `users/ada/.${id("f")}.md.~1a2b.tmp`,
         `.effect-memory/.journal.json.~1a2b.tmp`,
         `.effect-memory/outbox/.${id("g")}.md.~1a2b.tmp`
@@ -40,8 +41,7 @@ describe("what a killed writer left half written", () => {
       const kept = [
         "users/ada/.draft.md",
         "users/ada/picture.tmp",
-        `.git/.${id("a")}.md.tmp`,
-        `.effect-memory/revisions/default/${id("c")}.jsonl`
+        `.git/.${id("a")}.md.tmp`
       ]
       const fresh = `users/ada/.${id("d")}.md.tmp`
       const elsewhere = yield* place
@@ -111,8 +111,11 @@ describe("what a killed writer left half written", () => {
       const other = yield* opened(root)
       const writing = yield* Effect.fork(put(slow.store, draft("slow", { id: id("slow") })))
       yield* Deferred.await(reached)
-      const [name] = fs.readdirSync(path.dirname(file)).filter((name) => name.endsWith(".tmp"))
-      const temporary = path.join(path.dirname(file), name!)
+      const turns = path.join(root, ".effect-memory/turns")
+      const [temporary] = fs.readdirSync(turns).flatMap((own) =>
+        fs.readdirSync(path.join(turns, own)).map((name) => path.join(turns, own, name))
+      )
+      if (temporary === undefined) return yield* Effect.dieMessage("nothing is being written")
       yield* plant(temporary, { seconds: 3_600 })
       const next = yield* Effect.fork(put(other.store, draft("quick")))
       yield* other.vault.refresh

@@ -5,7 +5,6 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
-import { writeFileSync } from "node:fs"
 import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
 import { ada, draft, fact, put } from "../../src/testing/Sample.ts"
 import { opened, place } from "./Place.ts"
@@ -60,20 +59,19 @@ describe("a writer", () => {
   it.scopedLive("whose lock was taken before it wrote begins again, and whoever asked it to write is not told", () =>
     Effect.gen(function*() {
       const root = yield* place
-      const journal = `${root}/.effect-memory/journal.json`
+      const history = `${root}/.effect-memory/history`
       let taken = 0
       const { store } = yield* opened(
         root,
         {},
         platform((fs) => ({
-          readFile: (path) =>
-            path === journal && ++taken === 1
-              ? Effect.zipRight(fs.remove(`${root}/.effect-memory/lock`), fs.readFile(path))
-              : fs.readFile(path)
+          stat: (path) =>
+            path === history && ++taken === 1
+              ? Effect.zipRight(fs.remove(`${root}/.effect-memory/lock`), fs.stat(path))
+              : fs.stat(path)
         }))
       )
       taken = 0
-      yield* Effect.sync(() => writeFileSync(journal, "left by one that died"))
       assert.strictEqual((yield* put(store, draft("tea"))).body, "tea")
       assert.isAbove(taken, 1)
     }))

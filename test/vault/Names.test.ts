@@ -33,6 +33,11 @@ const names = [
   "*?:|<>\"",
   "%2e%2e",
   "a b",
+  "org/ada",
+  "AC/DC",
+  "https://example.org/a?b=c",
+  "../x",
+  "/",
   "éa"
 ]
 

@@ -15,7 +15,7 @@ import * as Writing from "../../src/harness/Writing.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
 import * as Boxes from "../harness/Outboxes.ts"
 import { opened, place } from "./Place.ts"
-import { eachVault, program, times } from "./Program.ts"
+import { eachVault, isLong, program, times } from "./Program.ts"
 
 const Line = Schema.Union(Schema.Struct({ ready: Schema.String }), Schema.Struct({ did: Schema.Array(Schema.String) }))
 
@@ -44,7 +44,7 @@ describe("an outbox killed at any moment", () => {
   it.scopedLive(
     "every acknowledged message is extracted, none twice, of every tenant, and nothing waits",
     () =>
-      eachVault(times(3, 200), (first, rounds) =>
+      eachVault(times(2, isLong ? 1_000 : 100), (first, rounds) =>
         Effect.gen(function*() {
           const root = yield* place
           const acknowledged: Array<string> = []
@@ -90,7 +90,7 @@ describe("two outboxes in two processes, one vault, the same lines", () => {
       () =>
         Effect.gen(function*() {
           const root = yield* place
-          const turns = times(2, 40)
+          const turns = times(1, 40)
           const both = yield* Effect.forEach(
             ["ann", "bob"],
             (name, n) => program("outbox.mjs", [root, name, String(n), extractor, String(turns)], Line)

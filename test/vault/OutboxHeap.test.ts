@@ -10,7 +10,7 @@ describe("an outbox that is drained", () => {
     "four times the turns leave no more of the heap alive",
     () =>
       Effect.gen(function*() {
-        const turns = times(500, 5_000)
+        const turns = times(250, 5_000)
         const child = yield* program("turns.mjs", [times(20, 200), turns, 4 * turns].map(String), Line, ["--expose-gc"])
         const few = yield* child.line
         const many = yield* child.line

@@ -13,6 +13,7 @@ import * as SecureRandom from "../../src/host/SecureRandom.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
 import { draft, fact, id, put, system } from "../../src/testing/Sample.ts"
 import { files, opened, place } from "./Place.ts"
+import { times } from "./Program.ts"
 
 const sidecar = (root: string, name: string) => path.join(root, ".effect-memory", name)
 
@@ -68,6 +69,9 @@ const age = (root: string) => {
   const then = Date.now() / 1_000 - 3_600
   for (const name of Object.keys(files(root))) fs.utimesSync(path.join(root, name), then, then)
 }
+
+/** Every third, where it is not the soak. */
+const sampled = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => all.filter((_, n) => n % times(3, 1) === 0)
 
 describe("a vault reopened", () => {
   it.scoped("two runs with one clock and one seed leave equal files, byte for byte", () =>
@@ -156,10 +160,11 @@ describe("a vault reopened", () => {
         const edited = (from: string | RegExp, to: string) =>
           sealed(Buffer.from(body.toString("latin1").replace(from, to), "latin1"))
         const head = body.subarray(0, body.indexOf(10)).toString()
-        const { entries } = JSON.parse(head)
+        const parts: ReadonlyArray<readonly [length: number, whole: number]> = JSON.parse(head).entries
+        const entries = parts.reduce((sum, [length]) => sum + length, 0)
         const text = body.subarray(head.length + 1, head.length + 1 + entries)
         const index = Buffer.from(body)
-        index[head.length + 1 + entries]! += 1 // its format
+        index[head.length + 1 + entries]! += 1 // what it was compressed with
         const forgeries = [
           ...[0, 0.01, 0.3, 0.6, 0.9, 0.999].map((share) => whole.subarray(0, Math.floor(whole.length * share))),
           ...[0, 10, 66, 0.1, 0.5, 0.8, 0.99].map((at) => {
@@ -169,12 +174,12 @@ describe("a vault reopened", () => {
           }),
           fs.readFileSync(sidecar(other, "snapshot")),
           sealed(text), // as it was before it had a head
-          edited("\"version\":1", "\"version\":2"),
+          edited(/"version":\d+/, "\"version\":99"),
           edited(/"kinds":"\[\[/, "\"kinds\":\"[[9,"),
           sealed(index),
           early
         ]
-        for (const forged of forgeries) {
+        for (const forged of sampled(forgeries)) {
           fs.writeFileSync(sidecar(root, "snapshot"), forged)
           assert.strictEqual(yield* state(root), before)
           assert.isFalse(forged.equals(fs.readFileSync(sidecar(root, "snapshot"))), "built anew, and saved")
@@ -199,7 +204,7 @@ describe("a vault reopened", () => {
       assert.strictEqual(yield* say, 60)
     }))
 
-  for (const name of ["snapshot", "journal.json", "log", "lock"]) {
+  for (const name of ["snapshot", "journal.json", "lock"]) {
     it.scopedLive(`survives a ${name} that is torn, forged or not text`, () =>
       Effect.gen(function*() {
         const root = yield* place
@@ -219,13 +224,12 @@ describe("a vault reopened", () => {
           step(path.relative(root, victim)),
           `${JSON.stringify(["../../etc/passwd.md", ".effect-memory/vault.json", "/etc/passwd", "a\0b.md"])}\n`
         ]
-        for (const forged of forgeries) {
+        for (const forged of sampled(forgeries)) {
           fs.writeFileSync(sidecar(root, name), forged)
           assert.strictEqual(yield* state(root), before)
           yield* Effect.scoped(Effect.gen(function*() {
             const { store, vault } = yield* opened(root, { lockTimeout: 30 })
             const { id } = yield* put(store, draft("works"))
-            fs.appendFileSync(sidecar(root, name), name === "log" ? forged : "")
             yield* put(store, draft("still", { id }))
             yield* vault.refresh
             assert.deepStrictEqual(yield* vault.issues, [])
@@ -242,7 +246,7 @@ describe("a vault reopened", () => {
     Effect.gen(function*() {
       const root = yield* place
       yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => fill(store)))
-      fs.writeFileSync(sidecar(root, "vault.json"), JSON.stringify({ version: 2, secret: "?" }))
+      fs.writeFileSync(sidecar(root, "vault.json"), JSON.stringify({ version: 3, secret: "?" }))
       const all = () =>
         fs.readdirSync(root, { recursive: true, encoding: "utf8" }).sort().map((name) => {
           const stat = fs.statSync(path.join(root, name))
@@ -262,7 +266,7 @@ describe("a vault reopened", () => {
       const texts = files(root)
       fs.rmSync(path.join(root, ".effect-memory"), { recursive: true })
       const { store, vault } = yield* opened(root)
-      assert.deepStrictEqual(yield* vault.issues, [])
+      assert.deepStrictEqual((yield* vault.issues).map(({ path }) => path), [".effect-memory"])
       const records = Chunk.toReadonlyArray(yield* Stream.runCollect(store.stream(system, {})))
       assert.lengthOf(records, 55)
       for (const { revision, source } of records) {

@@ -10,9 +10,10 @@ import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as Kept from "./Kept.ts"
 import * as Rows from "./Rows.ts"
 
-/** Nobody can say yet of which kind, or about what, will be what waits. */
-export const isMeant = ({ after: _after, limit: _limit, scope: _scope, ...narrower }: MemoryFilter): boolean =>
-  Object.values(narrower).every((value) => value === undefined)
+/** Nobody can say yet of which kind, or about what, will be what waits; and none of it is in the trash. */
+export const isMeant = (
+  { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
+): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
 
 /** How often it is looked for what came meanwhile. */
 const attempts = 50

@@ -45,7 +45,7 @@ export const shared = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): Read
 
 const fold = (text: string): string => text.normalize("NFC").toLowerCase()
 
-/** `undefined`: neither has any. */
+/** Jaccard similarity of two sets, in any case of letters, 0..1; `undefined` where both are empty. */
 const jaccard = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number | undefined => {
   const union = new Set([...a, ...b].map(fold))
   return union.size === 0 ? undefined : new Set(shared(a, b).map(fold)).size / union.size

@@ -10,6 +10,7 @@
  * mirror    see `Copying`
  * search    each store's best, by its own scores: see `Merging`. A store that fails is among `failures`; all fail: it fails
  * get, list a store that fails is not taken for one that has nothing: they fail, but for what was found by id elsewhere
+ * trash     each store's own, as long as its own layer says
  * ```
  *
  * Stores are those of `MemoryStore.make`, or what stands on them: a page of all goes on from one place in each of them.

@@ -10,6 +10,28 @@ import { ada, bob, draft, fact, get, id, listed, put, system, the } from "../Sam
 const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): MemoryMutation => ({ _tag: "Put", draft })
 
 export const laws: ReadonlyArray<Law> = [
+  law(
+    "a Restore finds the revisions that those before it in the batch left, and none that they purged",
+    (store) =>
+      Effect.gen(function*() {
+        const tea = { _tag: "Put", draft: draft("Tea", { id: id("tea") }) } as const
+        const restore = (revision: number) => ({ _tag: "Restore", id: id("tea"), revision }) as const
+        yield* store.apply(ada, [tea])
+        yield* store.update(ada, id("tea"), { body: "Green tea" })
+        const edits = [
+          { _tag: "Update", id: id("tea"), patch: { body: "Black tea" } } as const,
+          { _tag: "Forget", id: id("tea") } as const,
+          restore(3)
+        ]
+        if (store.capabilities.history) {
+          const [, , back] = yield* store.apply(ada, edits)
+          assert.deepEqual([back?.outcome, back?.record?.body, back?.record?.revision], ["created", "Black tea", 5])
+        } else yield* refuses("not_found", store.apply(ada, edits))
+        const purge = { _tag: "Forget", id: id("tea"), purge: true } as const
+        yield* refuses("not_found", store.apply(ada, [purge, tea, restore(2)]))
+      })
+  ),
+
   law("a batch of nothing does nothing", (store) =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* store.apply(ada, []), [])
@@ -29,7 +51,7 @@ export const laws: ReadonlyArray<Law> = [
         [Put(draft("x", { id: bobs.id })), "invalid_id"],
         [Put(draft("x", { scope: { userId: "bob" } })), "invalid_scope"],
         [Put(draft("x", { expiresAt: 0 })), "invalid_draft"],
-        [Put(draft("x", { kind: "note", data: {} })), "invalid_draft"],
+        [Put(draft("x", { kind: "belief", data: {} })), "invalid_draft"],
         [Put(draft(" ")), "invalid_draft"],
         [{ _tag: "Forget", id: tea.id, ifRevision: 9 }, "conflict"],
         [{ _tag: "Restore", id: id("nobody"), revision: 1 }, "not_found"]

@@ -113,6 +113,45 @@ export const laws: ReadonlyArray<Law> = [
         yield* store.update(ada, id("tea"), { body: "newer" })
         assert.deepStrictEqual((yield* store.history(ada, id("tea"))).map(({ body }) => body), ["newer", "new"])
         assert.deepStrictEqual((yield* store.history(system, id("tea"))).map(({ revision }) => revision), [4, 3, 2, 1])
+        assert.deepStrictEqual((yield* store.history(ada, id("tea"), 1)).map(({ body }) => body), ["newer"])
+      })
+  ),
+
+  ofHistory(
+    "what was forgotten and restored has its past again, the tombstone among it; what was put anew before that has not",
+    (store) =>
+      Effect.gen(function*() {
+        const revisions = (limit?: number) =>
+          Effect.map(store.history(ada, id("tea"), limit), (all) => all.map(({ body, revision }) => [revision, body]))
+        yield* put(store, draft("Tea", { id: id("tea") }))
+        yield* TestClock.adjust("1 second")
+        yield* store.update(ada, id("tea"), { body: "Green tea" })
+        yield* store.forget(ada, [id("tea")])
+        yield* store.apply(ada, [{ _tag: "Restore", id: id("tea"), revision: 1 }])
+        const restored = [[4, "Tea"], [3, "Green tea"], [2, "Green tea"], [1, "Tea"]]
+        assert.deepStrictEqual(yield* revisions(), restored)
+        assert.deepStrictEqual(yield* revisions(2), restored.slice(0, 2))
+
+        yield* store.forget(ada, [id("tea")])
+        yield* put(store, draft("Coffee", { id: id("tea") }))
+        yield* store.forget(ada, [id("tea")])
+        yield* store.apply(ada, [{ _tag: "Restore", id: id("tea"), revision: 6 }])
+        assert.deepStrictEqual(yield* revisions(), [[8, "Coffee"], [7, "Coffee"], [6, "Coffee"]])
+      })
+  ),
+
+  ofHistory(
+    "a tombstone is a revision like any other: restored, it says what was forgotten",
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("Tea", { id: id("tea") }))
+        yield* store.forget(ada, [id("tea")])
+        yield* put(store, draft("Coffee", { id: id("tea") }))
+        yield* store.forget(ada, [id("tea")])
+        for (const [revision, body] of [[2, "Tea"], [4, "Coffee"]] as const) {
+          const [back] = yield* store.apply(ada, [{ _tag: "Restore", id: id("tea"), revision }])
+          assert.strictEqual(back?.record?.body, body)
+        }
       })
   ),
 
@@ -155,21 +194,21 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "compact erases what is expired or forgotten, says how many rows, and touches nothing else",
+    "compact erases what has expired, forgotten or not, says how many rows, and touches nothing else",
     (store) =>
       Effect.gen(function*() {
         const kept = yield* put(store, draft("kept"))
         const closed = yield* put(store, draft("closed", { invalidAt: 0 }))
         const expired = yield* put(store, draft("expired", { expiresAt: 1_000 }))
-        const forgotten = yield* put(store, draft("forgotten"))
+        const both = yield* put(store, draft("forgotten, and expired since", { expiresAt: 1_000 }))
         yield* put(store, draft("elsewhere", { expiresAt: 1_000 }), Viewer.system("elsewhere"))
-        yield* store.forget(ada, [forgotten.id])
+        yield* store.forget(ada, [both.id])
         yield* TestClock.adjust("1 second")
         assert.strictEqual(yield* store.compact, 3)
         assert.strictEqual(yield* store.compact, 0)
-        const left = yield* store.get(system, [kept.id, closed.id, expired.id, forgotten.id])
+        const left = yield* store.get(system, [kept.id, closed.id, expired.id, both.id])
         assert.deepStrictEqual(left.map(Option.getOrUndefined), [kept, closed, undefined, undefined])
-        assert.deepStrictEqual(yield* store.history(system, forgotten.id), [])
+        assert.deepStrictEqual(yield* store.history(system, both.id), [])
         assert.deepStrictEqual(yield* store.tenants, ["default"])
       })
   ),

@@ -1,5 +1,6 @@
 /** What holds of every draft, and of every course of events; seeded, so that twice is the same. */
 import { assert } from "@effect/vitest"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Random from "effect/Random"
@@ -12,7 +13,7 @@ import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type { Service } from "../../storage/MemoryStore.ts"
 import { anyDraft } from "../Drafts.ts"
-import { Courses, type Law, law } from "../Law.ts"
+import { Courses, type Law, law, Trash } from "../Law.ts"
 import { listen } from "../Listener.ts"
 import * as Model from "../Model.ts"
 import * as Nearness from "../Nearness.ts"
@@ -40,7 +41,11 @@ export const laws: ReadonlyArray<Law> = [
       each(store, course(anything), (questions) =>
         Effect.gen(function*() {
           const store = yield* another
-          const model = Model.make({ kinds: yield* MemoryKind.Kinds, history: store.capabilities.history })
+          const model = Model.make({
+            kinds: yield* MemoryKind.Kinds,
+            history: store.capabilities.history,
+            trash: Duration.toMillis(yield* Trash)
+          })
           const { learn, resolve } = Question.minting()
           const past: Array<string> = []
           for (const [tick, question] of questions) {

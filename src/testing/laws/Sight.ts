@@ -99,6 +99,11 @@ export const laws: ReadonlyArray<Law> = [
         "a b",
         "a%20b",
         "~bob",
+        "org/ada",
+        "AC/DC",
+        "https://example.org/users/ada?tab=1#top",
+        "../../etc/passwd",
+        "/",
         "-",
         "ß",
         "ss",
@@ -116,6 +121,35 @@ export const laws: ReadonlyArray<Law> = [
       }
       assert.lengthOf(yield* listed(store, system, { limit: 100 }), users.length * 2)
     })),
+
+  law(
+    "an id with a slash is one id: never a path through other ids, and seen by nobody else",
+    (store) =>
+      Effect.gen(function*() {
+        const scopes: ReadonlyArray<MemoryScope> = [
+          { userId: "a", agentId: "b" },
+          { userId: "a/agentId=b" },
+          { userId: "a/b" },
+          { userId: "a", agentId: "b/runId=c" },
+          { userId: "a", agentId: "b", runId: "c" }
+        ]
+        for (const scope of scopes) {
+          const [written] = yield* store.put(system, [fact("Tea", { scope })])
+          assert.strictEqual(written?.outcome, "created", JSON.stringify(scope))
+        }
+        for (const scope of scopes) {
+          const ids = scope === "global" ? {} : scope
+          const seen = (yield* store.list(Viewer.make(ids), {})).items.map(({ scope }) => scope)
+          const expected = scopes.filter((other) =>
+            Object.entries(other).every(([field, id]) => Object.entries(ids).some(([f, i]) => f === field && i === id))
+          )
+          assert.sameDeepMembers(
+            seen.map((scope) => ({ ...Object(scope) })),
+            expected.map((scope) => ({ ...Object(scope) }))
+          )
+        }
+      })
+  ),
 
   law("a viewer writes only where it sees", (store) =>
     Effect.gen(function*() {

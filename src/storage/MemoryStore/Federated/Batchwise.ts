@@ -64,10 +64,12 @@ const wouldBe = (
     const tenant = Viewer.tenantOf(viewer)
     const rows = new Map<MemoryId, Stored>()
     const past = new Map<MemoryId, ReadonlyArray<Stored>>()
+    const historic = new Set<MemoryId>()
     for (const { member, places } of parts) {
       const { read, revisions } = Below.make(member.store, kinds)
       const ids = Array.from(new Set(places.map((n) => idOf(batch[n]!)).filter((id) => id !== undefined)))
       const found = yield* read(tenant, ids)
+      if (member.store.capabilities.history) { for (const id of ids) historic.add(id) }
       for (const [n, row] of found.entries()) if (Option.isSome(row)) rows.set(ids[n]!, row.value)
       for (const n of places) {
         const mutation = batch[n]!
@@ -83,8 +85,8 @@ const wouldBe = (
       now: yield* Clock.currentTimeMillis,
       mutations: batch.map((mutation, n) => [idOf(mutation) ?? stableId(`federated ${n}`), mutation]),
       holder: () => undefined,
-      revision: (id, revision) =>
-        past.get(id)?.find((row) => row.record.revision === revision && !row.forgotten)?.record
+      revision: (id, revision) => past.get(id)?.find((row) => row.record.revision === revision)?.record,
+      hasHistory: (id) => historic.has(id)
     })
   })
 

@@ -67,7 +67,10 @@ const nowhere: Held = { by: undefined, unsure: undefined }
 export const known = ({ by, unsure }: Held): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
   by === undefined && unsure !== undefined ? unsure.error : Effect.succeed(by)
 
-/** Each id asked of the store that has it, in the order given; one that is nowhere of the first, whose answer is as good as any. */
+/**
+ * Asks the store that holds an id for it, in the order given. Ids that no store holds are asked of the first store, which
+ * reports them missing.
+ */
 export const each = <A>(
   members: Members,
   viewer: Viewer.Any,

@@ -8,7 +8,7 @@ import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { Absence, MemoryFilter, MemoryQuery, Page } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { byRecency, isExpired, isValidAt, type MemoryRecord, recencyOf } from "../../../domain/MemoryRecord.ts"
-import type * as Viewer from "../../../domain/Viewer.ts"
+import * as Viewer from "../../../domain/Viewer.ts"
 import * as Cursor from "../../../ranking/Cursor.ts"
 import { defaultLimit } from "../../../ranking/MemoryIndex.ts"
 import * as Calls from "../../Calls.ts"
@@ -82,7 +82,8 @@ export const whyNot = (
 
 /**
  * A page of all, by recency: each store goes on from one place, which is what a cursor of ours says. Cost: a page of each,
- * and another where copies took the room. Fails where any does, which is not to be taken for absence.
+ * and another where copies took the room. Fails where any does, which is not to be taken for absence. A viewer is shown the
+ * trash of the stores that take writes: nothing else can be restored here.
  */
 export const list = (
   members: Members.Members,
@@ -99,7 +100,10 @@ export const list = (
       })
       const owner = yield* ownerIn(members, viewer, pages.map(({ items }) => items.map(({ id }) => id)))
       const [end] = pages.flatMap((page) => page.next === undefined ? [] : page.items.slice(-1)).sort(byRecency)
-      const own = pages.flatMap(({ items }, n) => items.filter(({ id }) => owner(id) === members[n]))
+      const isShown = ({ writable }: Members.Member) => filter.forgotten !== true || writable || Viewer.isSystem(viewer)
+      const own = pages.flatMap(({ items }, n) =>
+        isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
+      )
       // beyond the end of one page there may be more of it that comes before
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }

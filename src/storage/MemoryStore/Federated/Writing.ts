@@ -164,15 +164,22 @@ const surely = ({ by, unsure }: Members.Held): Io<Members.Member | undefined> =>
     ? unsure.error
     : Effect.succeed(by)
 
-/** A change of what takes none; what the viewer does not see is absent, and its id taken. */
+/**
+ * A change of what takes none; what the viewer does not see is absent, and its id taken. A copy in the trash of a mirror
+ * takes no id, since the record that it is of has been erased: a mirror's `trash` may be the longer one.
+ */
 const refused = (
   op: string,
-  { name, store }: Members.Member,
+  { mirror, name, store }: Members.Member,
   viewer: Viewer.Any,
   mutation: MemoryMutation
 ): Io<void> =>
   Effect.gen(function*() {
     const id = idOf(mutation)!
+    const isLeft = mirror === undefined ? Effect.succeed(false) : Effect.map(
+      store.list(Viewer.system(viewer.tenant), { forgotten: true, ids: [id], limit: 1 }),
+      ({ items }) => items.length > 0
+    )
     const [found] = yield* store.get(viewer, [id])
     if (Option.isSome(found!)) return yield* MemoryError.make("read_only", { op, id, message: `${name} is read-only` })
     if (mutation._tag === "Put" && (mutation.ifRevision ?? 0) > 0) {
@@ -180,7 +187,7 @@ const refused = (
       const message = `expected revision ${expected}, found 0`
       return yield* MemoryError.make("conflict", { op, id, message, detail: { expected, actual: 0 } })
     }
-    if (mutation._tag === "Put") {
+    if (mutation._tag === "Put" && !(yield* isLeft)) {
       return yield* MemoryError.make("invalid_id", { op, id, message: "this id cannot be used" })
     }
   })

@@ -5,7 +5,7 @@ import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Layout from "./Layout.ts"
 
 /** Whether it says that we wrote it: then it says all of where it belongs, and a copy elsewhere gives itself away. */
-const isOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
+export const isOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
 
 export const tenantOf = (
@@ -57,6 +57,43 @@ export const scopeOf = (
     }
     return yield* agreed(ids, matter)
   })
+
+/** Tenant and scope of a foreign note, and the properties that name them. */
+export interface Belonging {
+  readonly tenant: string
+  readonly scope: MemoryScope.MemoryScope
+  readonly said: ReadonlySet<string>
+}
+
+/**
+ * The folder decides; what the text says may narrow it, and never moves the note to another tenant or id: such a property is
+ * its author's. Left: the folder's name is a hash, and the text does not say of which id.
+ */
+export const belonging = (
+  place: Layout.Place,
+  matter: Readonly<Record<string, unknown>>
+): Either.Either<Belonging, string> =>
+  Either.gen(function*() {
+    const said = new Set<string>()
+    const idIn = (field: string, segment: string | undefined): Either.Either<string | undefined, string> => {
+      const value = textOf(matter[field])
+      const claimed = isScopeId(value) ? value.normalize("NFC") : undefined
+      const isMeant = claimed !== undefined && (segment === undefined || Layout.stands(segment, claimed))
+      if (isMeant) said.add(field)
+      if (isMeant || segment === undefined) return Either.right(isMeant ? claimed : undefined)
+      return Either.fromNullable(Layout.idOf(segment), () => `${field}: the folder's name is a hash; say it here`)
+    }
+    const tenant = place.tenant === undefined ? "default" : (yield* idIn("tenant", place.tenant)) ?? "default"
+    if (place.tenant === undefined && matter["tenant"] === "default") said.add("tenant")
+    const ids: Record<string, string> = {}
+    for (const field of MemoryScope.fields) {
+      const id = yield* idIn(field, typeof place.scope === "string" ? undefined : place.scope.get(field))
+      if (id !== undefined) ids[field] = id
+    }
+    return { tenant, scope: Object.keys(ids).length === 0 ? MemoryScope.Global : ids, said }
+  })
+
+const textOf = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 
 /** Drover's word for a scope, where there is one. */
 const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record<string, unknown>>) => {

@@ -30,7 +30,7 @@ const known = new Set(["id", "hash", "kind", "importance", "embeddingModelId", .
 const Head = Schema.Struct({
   id: Schema.NonEmptyString,
   kind: Schema.Literal("episodic", "semantic", "working", "procedural"),
-  createdAt: Schema.NonNegativeInt
+  createdAt: Schema.Number.pipe(Schema.between(0, Number.MAX_SAFE_INTEGER)) // Deuz takes a clock with fractions, too
 })
 const isHead = Schema.is(Head)
 const isScopeId = Schema.is(ScopeId)
@@ -75,16 +75,15 @@ export const read = (matter: Matter & typeof Head.Type, body: string): Either.Ei
     const { tags = [], ...metadata } = Object.fromEntries(Object.entries(matter).filter(([key]) => !known.has(key)))
     const fit = Array.isArray(tags) ? tags.filter(isTag).slice(0, 32) : []
     const isWhole = Array.isArray(tags) && fit.length === tags.length
-    const isStale = typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash) && hash !== sha256(body)
+    const summary = deriveSummary(body)
     return {
       fields: {
-        validAt: matter.createdAt,
+        validAt: at["createdAt"],
         ...at,
         id: MemoryId.foreign("deuz", id),
         scope,
         kind,
-        summary: deriveSummary(body),
-        summaryDerived: true,
+        ...(summary === "" ? { summary: deriveSummary(id) || "Untitled" } : { summary, summaryDerived: true }),
         body,
         tags: fit,
         links: [],
@@ -94,9 +93,20 @@ export const read = (matter: Matter & typeof Head.Type, body: string): Either.Ei
         source: { origin: "file", trust: 2, reference: id },
         revision: 1
       },
-      extra: typeof embeddingModelId === "string" && !isStale ? { embeddingModelId } : {}
+      extra: typeof embeddingModelId === "string" && !isStale(hash, body) ? { embeddingModelId } : {}
     }
   })
+
+/** Whether a text is Deuz's, is what it was when Deuz wrote it, and names no model. */
+export const isUnnamed = (path: string, text: string): boolean =>
+  Either.match(split(path, text), {
+    onLeft: () => false,
+    onRight: ([matter, body]) =>
+      isFile(path, matter) && matter["embeddingModelId"] === undefined && !isStale(matter["hash"], body)
+  })
+
+const isStale = (hash: unknown, body: string): boolean =>
+  typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash) && hash !== sha256(body)
 
 /** An empty id narrows nothing there. */
 const isSaid = (id: unknown): boolean => id !== undefined && id !== null && id !== ""

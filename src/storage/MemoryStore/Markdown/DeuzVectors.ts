@@ -17,8 +17,16 @@ export interface DeuzVectors extends Sidecar {
 const path = ".deuz-vectors.json"
 const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 
-/** `sidecar`, with vectors for those of the entries that Deuz wrote and nobody has changed since. */
-export const make = (disk: Disk, entries: () => ReadonlyArray<Entry>, sidecar: Sidecar): Effect.Effect<DeuzVectors> =>
+/**
+ * `sidecar`, with vectors for those of the entries that Deuz wrote and nobody has changed since. `unnamed` is the model of
+ * those whose record names none. Cost of `unnamed`: each such record is read once more.
+ */
+export const make = (
+  disk: Disk,
+  entries: () => ReadonlyArray<Entry>,
+  sidecar: Sidecar,
+  unnamed?: string
+): Effect.Effect<DeuzVectors> =>
   Effect.map(Effect.makeSemaphore(1), (importing) => {
     const asked = new Set<string>()
     let issue: MemoryError.MemoryError | undefined
@@ -40,13 +48,18 @@ export const make = (disk: Disk, entries: () => ReadonlyArray<Entry>, sidecar: S
         })
       )
 
+    const isOf = (model: string) => ({ extra, path }: Entry) =>
+      extra["embeddingModelId"] !== undefined || model !== unnamed
+        ? Effect.succeed(extra["embeddingModelId"] === model)
+        : Effect.map(disk.readLoose(path), (text) => Option.exists(text, (text) => Deuz.isUnnamed(path, text)))
+
     const bringIn = (tenant: string, model: string) =>
       Effect.gen(function*() {
         const embeddings = sidecar.embeddings(tenant)
-        const wanted = entries().filter(({ extra, path, row, tenant: at }) =>
-          at === tenant && Deuz.isPlace(path) && extra["embeddingModelId"] === model &&
-          embeddings.get(model, hashOf(row.record)) === undefined
+        const open = entries().filter(({ path, row, tenant: at }) =>
+          at === tenant && Deuz.isPlace(path) && embeddings.get(model, hashOf(row.record)) === undefined
         )
+        const wanted = yield* Effect.filter(open, isOf(model))
         if (wanted.length === 0) return
         const vectors = yield* left
         const rows = wanted.flatMap(({ row: { record } }) => {

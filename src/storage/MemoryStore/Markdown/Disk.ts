@@ -1,5 +1,5 @@
 /** The folder behind a vault, in its own words: paths relative to the root, writes that are whole, failures as `MemoryError`. */
-import type { PlatformError } from "@effect/platform/Error"
+import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
@@ -7,13 +7,19 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
+import { hidden, shown } from "./Layout.ts"
 
-/** What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. */
+/**
+ * What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. The platform tells no time of the last change
+ * to the inode (`ctime`); it tells when the inode was made, which a tool that replaces a file cannot set back.
+ */
 export interface Stat {
   readonly mtime: number
   readonly size: number
   readonly ino: number
+  readonly born: number
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -36,29 +42,47 @@ export interface Disk {
   readonly read: (path: string) => Io<Option.Option<string>>
   /** `path_escape` where there is such a folder: it is not ours to write. */
   readonly within: (path: string) => Io<void>
+  /** The same, and the SHA-256 of the text, hex: of its bytes, which spares encoding it. */
+  readonly readHashed: (path: string) => Io<Option.Option<{ readonly text: string; readonly hash: string }>>
   /** A sidecar's: what is no UTF-8 is replaced, and whoever asked finds no sense in it. */
   readonly readLoose: (path: string) => Io<Option.Option<string>>
+  /** The first bytes of a file, at most `length`; bytes that are no UTF-8 are replaced. `None` where there is no file. */
+  readonly readHead: (path: string, length: number) => Io<Option.Option<string>>
   /** From a byte on, and how far it goes. */
   readonly readFrom: (path: string, offset: number) => Io<string>
-  /** The same, as bytes; none where there is no file. */
-  readonly bytesFrom: (path: string, offset: number) => Io<Uint8Array>
+  /** The same, as bytes, `length` of them or to the end; none where there is no file. */
+  readonly bytesFrom: (path: string, offset: number, length?: number) => Io<Uint8Array>
   /**
    * The whole text or the old one, whatever happens: a file beside it, forced to disk and renamed, and the folder forced.
    * Folders are made on the way. `force: false` leaves the forcing to the system, for what can be made again; `guard` has
-   * the last word before the old text goes.
+   * the last word before the old text goes. `isFenced` writes the file beside those of this process's turn as a writer
+   * (`begin`): a turn that another process has ended renames nothing any more.
    */
   readonly write: (
     path: string,
     content: string | Uint8Array,
-    options?: { readonly force?: boolean; readonly guard?: Io<void> }
+    options?: { readonly force?: boolean; readonly guard?: Io<void>; readonly isFenced?: boolean }
   ) => Io<void>
-  readonly append: (path: string, content: string | Uint8Array) => Io<void>
+  readonly append: (path: string, content: string | Uint8Array, options?: { readonly force?: boolean }) => Io<void>
+  /** Writes bytes over those that stand there. */
+  readonly overwrite: (path: string, offset: number, content: Uint8Array) => Io<void>
+  /** Forces files and folders to disk, each once. What is not there any more needs no forcing. */
+  readonly force: (paths: Iterable<string>) => Io<void>
+  /** Name of this process among the writers. */
+  readonly own: string
+  /** Begins a turn as the writer: fenced writes and removals work from here on. */
+  readonly begin: Io<void>
+  /** Ends the turn of another process, which may only stand still: what it has in hand gets nowhere. */
+  readonly end: (own: string) => Io<void>
   /** Made by us and by nobody else; `None` where there is one. */
   readonly claim: (
     path: string,
     text: string
   ) => Effect.Effect<Option.Option<Claim>, MemoryError.MemoryError, Scope.Scope>
-  readonly remove: (path: string, options?: { readonly force?: boolean }) => Io<void>
+  /** `isFenced`: as `write` has it. */
+  readonly remove: (path: string, options?: { readonly force?: boolean; readonly isFenced?: boolean }) => Io<void>
+  /** Removes a file, or a folder with all that is in it. Nothing happens where there is none. */
+  readonly discard: (path: string) => Io<void>
   /** `false` where there is nothing to move. */
   readonly move: (from: string, to: string) => Io<boolean>
   /** A second name for a file; `false` where the name is taken. */
@@ -73,6 +97,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
+    let written = 0 // fenced files so far: no two have a name
     const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
 
     const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> =>
@@ -89,10 +114,10 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       use: (file: FileSystem.File) => Effect.Effect<A, PlatformError, Scope.Scope>
     ) => Effect.scoped(Effect.flatMap(fs.open(at(relative), { flag, mode: 0o600 }), use))
 
-    const bytesFrom = (relative: string, offset: number) =>
+    const bytesFrom = (relative: string, offset: number, length = Infinity) =>
       opened(relative, "r", (file) =>
         Effect.gen(function*() {
-          const size = Number((yield* file.stat).size)
+          const size = Math.min(Number((yield* file.stat).size), offset + length)
           yield* file.seek(BigInt(offset), "start")
           return size > offset ? yield* file.readAlloc(BigInt(size - offset)) : Option.none()
         })).pipe(Effect.map(Option.getOrElse(() => new Uint8Array())))
@@ -136,9 +161,10 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       stat: (relative) =>
         Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: absent(relative),
-          onSuccess: ({ ino, mtime, size, type }) =>
+          onSuccess: ({ birthtime, ino, mtime, size, type }) =>
             Effect.succeedSome({
               mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
+              born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
               size: Number(size),
               ino: Option.getOrElse(ino, () => 0),
               type
@@ -159,22 +185,54 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           found(fs.readFile(at(relative)), relative),
           Option.match({ onNone: () => Effect.succeedNone, onSome: (bytes) => Effect.asSome(text(relative, bytes)) })
         ),
+      readHashed: (relative) =>
+        Effect.flatMap(
+          found(fs.readFile(at(relative)), relative),
+          Option.match({
+            onNone: () => Effect.succeedNone,
+            onSome: (bytes) => Effect.map(text(relative, bytes), (text) => Option.some({ text, hash: sha256(bytes) }))
+          })
+        ),
       readLoose: (relative) =>
         Effect.map(found(fs.readFile(at(relative)), relative), Option.map((bytes) => decoder.decode(bytes))),
+      readHead: (relative, length) =>
+        Effect.map(
+          found(opened(relative, "r", (file) => file.readAlloc(BigInt(length))), relative),
+          Option.map((bytes) => decoder.decode(Option.getOrElse(bytes, () => new Uint8Array())))
+        ),
       readFrom: (relative, offset) =>
         Effect.map(io(bytesFrom(relative, offset), relative), (bytes) => decoder.decode(bytes)),
-      bytesFrom: (relative, offset) =>
-        Effect.map(found(bytesFrom(relative, offset), relative), Option.getOrElse(() => new Uint8Array())),
-      write: (relative, content, { force = true, guard = Effect.void } = {}) => {
+      bytesFrom: (relative, offset, length) =>
+        Effect.map(found(bytesFrom(relative, offset, length), relative), Option.getOrElse(() => new Uint8Array())),
+      own,
+      // a folder that is there, and moved away before it is looked at, is reported as missing
+      begin: io(
+        Effect.retry(makeFolder(turnOf(own)), { times: 8, while: (error) => isReason(error, "NotFound") }),
+        turnOf(own)
+      ),
+      end: (other) =>
+        Effect.flatMap(
+          found(fs.rename(at(turnOf(other)), at(`${turnOf(other)}.ended`)), turnOf(other)),
+          (moved) =>
+            Option.isSome(moved)
+              ? io(fs.remove(at(`${turnOf(other)}.ended`), { recursive: true, force: true }), turnOf(other))
+              : Effect.void
+        ),
+      write: (relative, content, { force = true, guard = Effect.void, isFenced = false } = {}) => {
         const folder = path.dirname(relative)
-        const temporary = path.join(folder, temporaryOf(path.basename(relative), own))
+        const temporary = isFenced
+          ? `${turnOf(own)}/${++written}`
+          : path.join(folder, temporaryOf(path.basename(relative), own))
         const discard = fs.remove(at(temporary), { force: true })
-        const written = opened(
+        const made = opened(
           temporary,
           "wx", // never through a link that lies there
           (file) => Effect.zipRight(file.writeAll(bytesOf(content)), force ? file.sync : Effect.void)
         )
-        return io(Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, written)), relative).pipe(
+        return io(
+          Effect.zipRight(makeFolder(folder), Effect.zipRight(isFenced ? Effect.void : discard, made)),
+          relative
+        ).pipe(
           Effect.zipRight(guard),
           // one who stood still may find its file swept away: what matters then is that it lost its right to it
           Effect.zipRight(Effect.tapError(io(fs.rename(at(temporary), at(relative)), relative), () => guard)),
@@ -182,11 +240,28 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           Effect.zipRight(force ? io(forceFolder(folder), relative) : Effect.void)
         )
       },
-      append: (relative, content) => io(opened(relative, "a", (file) => file.writeAll(bytesOf(content))), relative),
+      append: (relative, content, { force = false } = {}) =>
+        io(
+          opened(relative, "a", (file) =>
+            Effect.zipRight(file.writeAll(bytesOf(content)), force ? file.sync : Effect.void)),
+          relative
+        ),
+      overwrite: (relative, offset, content) =>
+        io(
+          opened(relative, "r+", (file) => Effect.zipRight(file.seek(BigInt(offset), "start"), file.writeAll(content))),
+          relative
+        ),
+      force: (paths) =>
+        Effect.forEach(
+          new Set(Array.from(paths, (one) => [one, path.dirname(one)]).flat()),
+          (one) => Effect.asVoid(found(forceFolder(one === "." ? "" : one), one)),
+          { discard: true, concurrency: 8 }
+        ),
       claim: (relative, content) => {
         const claimed = (file: FileSystem.File) =>
           Effect.gen(function*() {
-            yield* file.writeAll(encoder.encode(content))
+            // a full disk has room for an empty file, and whoever purges needs the lock
+            yield* Effect.catchIf(file.writeAll(encoder.encode(content)), isFull, () => Effect.void)
             return {
               ino: Option.getOrElse((yield* file.stat).ino, () => 0),
               write: (text: string) =>
@@ -199,11 +274,17 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           { taken: Option.none(), done: (claim: Claim) => Option.some(claim) }
         )
       },
-      remove: (relative, { force = true } = {}) =>
+      remove: (relative, { force = true, isFenced = false } = {}) =>
         Effect.flatMap(
-          found(fs.remove(at(relative)), relative),
+          isFenced
+            ? Effect.tap(
+              found(fs.rename(at(relative), at(`${turnOf(own)}/removed`)), relative),
+              (moved) => Option.isSome(moved) ? io(fs.remove(at(`${turnOf(own)}/removed`)), relative) : Effect.void
+            )
+            : found(fs.remove(at(relative)), relative),
           (removed) => force && Option.isSome(removed) ? io(forceFolder(path.dirname(relative)), relative) : Effect.void
         ),
+      discard: (relative) => io(fs.remove(at(relative), { recursive: true, force: true }), relative),
       move: (from, to) => Effect.map(found(fs.rename(at(from), at(to)), from), Option.isSome),
       link: (from, to) => unlessTaken(fs.link(at(from), at(to)), to, { taken: false, done: () => true }),
       makeFolder: (folder) => io(makeFolder(folder), folder),
@@ -211,6 +292,8 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     }
   })
 
+/** Holds what a writer has in hand. Moved away by whoever takes the lock from it. */
+const turnOf = (own: string): string => `${hidden}/turns/${own}`
 /** What a file is written as, before it is renamed: of two who write the same, neither has the other's in hand. */
 const temporaryOf = (name: string, own: string): string => `.${name}.~${own}.tmp`
 /** Whose ever. */
@@ -218,24 +301,39 @@ export const isTemporary = (name: string): boolean => /^\..+\.(?:~[0-9a-z]+|md|j
 
 const encoder = new TextEncoder()
 const bytesOf = (content: string | Uint8Array) => typeof content === "string" ? encoder.encode(content) : content
-const decoder = new TextDecoder()
+const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // a byte order mark is a part of the text
 const strict = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true })
 
 const text = (location: string, bytes: Uint8Array): Io<string> =>
   Effect.try({
     try: () => strict.decode(bytes),
     catch: (cause) =>
-      MemoryError.make("corrupt", { op: "read", message: `${location} is no UTF-8`, detail: { location }, cause })
+      MemoryError.make("corrupt", {
+        op: "read",
+        message: `${shown(location)} is no UTF-8`,
+        detail: { location },
+        cause
+      })
   })
 
 /** The platform's message names an absolute path: it stays in the cause. */
 const failure = (location: string) => (cause: PlatformError): MemoryError.MemoryError =>
-  MemoryError.make("io", { op: cause.method, message: `${location}: ${codeOf(cause) ?? reasonOf(cause)}`, cause })
+  MemoryError.make("io", {
+    op: cause.method,
+    message: `${shown(location)}: ${codeOf(cause) ?? reasonOf(cause)}`,
+    cause
+  })
 
 const reasonOf = (error: PlatformError): string => error._tag === "SystemError" ? error.reason : "bad argument"
 const isReason = (error: PlatformError, reason: string): boolean =>
   error._tag === "SystemError" && error.reason === reason
 const hasCode = (error: PlatformError, code: string): boolean => codeOf(error) === code
+/** Whether a write failed because the disk, or the quota, is full. */
+export const isFull = (error: PlatformError | MemoryError.MemoryError): boolean => {
+  const { cause } = error
+  if (error._tag !== "MemoryError") return hasCode(error, "ENOSPC") || hasCode(error, "EDQUOT")
+  return isPlatformError(cause) && isFull(cause)
+}
 const codeOf = (error: PlatformError): string | undefined => {
   const { cause } = error
   return typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"

@@ -18,6 +18,7 @@ import * as SchemaIssues from "../../../domain/SchemaIssues.ts"
 import { payloadIssues } from "../../Check.ts"
 import * as Claims from "./Claims.ts"
 import * as Deuz from "./Deuz.ts"
+import * as ForeignNote from "./ForeignNote.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
 import * as Related from "./Related.ts"
@@ -30,12 +31,27 @@ export interface Parsed {
   /** Of an unsigned text: revision 1, origin `file`, trust 2. */
   readonly record: MemoryRecord
   readonly signed: boolean
+  /** Whether the text has a seal, be it ours or another vault's. Default false. */
+  readonly isSealed?: boolean | undefined
   readonly extra: Extra
+  /** Parts of a note that lost their meaning, a sentence each: to be told beside the record. Absent: none. */
+  readonly issues?: ReadonlyArray<string>
+  /** Whether the record has only the beginning of the text: writing it would lose the rest. Default false. */
+  readonly isPartial?: boolean
+  /** Names of all properties of a note, for `ForeignNote.Previous`. */
+  readonly properties?: ReadonlyArray<string>
 }
 
 export interface Context {
   readonly key: string
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
+  /** Whether any signature counts as ours, so that a record is what its text claims. Default false. */
+  readonly isAdopting?: boolean | undefined
+  /**
+   * How notes that we did not write are read. `whole`: each is a record (`ForeignNote`). Absent: as releases before read
+   * them, where what does not fit makes a file none, and properties are no metadata.
+   */
+  readonly notes?: "whole" | undefined
 }
 
 const encodeRecord = Schema.encodeSync(MemoryRecord)
@@ -46,13 +62,14 @@ const signatureOf = (key: string, tenant: string, record: MemoryRecord): string 
 
 /** For the file at `path`. A note whose name is its owner's carries no id of ours: its own `id`, if any, is an extra. */
 export const print = (
-  { key, kinds }: Context,
+  context: Context,
   path: string,
   tenant: string,
   record: MemoryRecord,
   extra: Extra = {}
 ): Either.Either<string, string> => {
-  const { data, metadata, scope, source } = record
+  const { data, scope, source } = record
+  const { metadata, properties } = apart(context, path, record, extra)
   const matter = defined({
     id: Layout.placeOf(path).id,
     kind: record.kind,
@@ -74,16 +91,16 @@ export const print = (
     metadata: Object.keys(metadata).length > 0 ? metadata : undefined,
     ...source,
     revision: record.revision,
-    hash: signatureOf(key, tenant, record)
+    hash: signatureOf(context.key, tenant, record)
   })
   const text = (options: Yaml.ToStringOptions) =>
     `---\n${
-      Yaml.stringify({ ...matter, ...extra }, { lineWidth: 0, aliasDuplicateObjects: false, ...options })
+      Yaml.stringify({ ...matter, ...properties }, { lineWidth: 0, aliasDuplicateObjects: false, ...options })
     }---\n\n${record.body}\n`
   // read back before it is written: quoting is the one thing that YAML gets wrong
   const checked = (text: string): Either.Either<string, string> =>
     Either.flatMap(
-      parse({ key, kinds }, path, text, record.createdAt),
+      parse(context, path, text, record.createdAt),
       ({ signed }) => signed ? Either.right(text) : Either.left("no file can hold it")
     )
   return Either.orElse(
@@ -92,20 +109,66 @@ export const print = (
   )
 }
 
-/** `mtime` stands in for a time that the text does not say. Left: why it is no record. */
-export const parse = (context: Context, path: string, text: string, mtime: number): Either.Either<Parsed, string> =>
+/** A note's properties, as they stand in its metadata now, and the metadata that no property holds. */
+const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, extra: Extra) => {
+  if (notes !== "whole" || Layout.placeOf(path).id !== undefined) return { metadata, properties: extra }
+  // an id of our form beside our hash would say that the note is a copy of one of ours
+  const names = new Set(Object.keys(extra).filter((key) => key !== "id" || !isId(metadata["id"])))
+  const [properties, rest] = [true, false].map((isProperty) =>
+    Object.fromEntries(Object.entries(metadata).filter(([key]) => names.has(key) === isProperty))
+  )
+  return { metadata: rest!, properties: properties! } // two of two
+}
+
+/**
+ * `mtime` stands in for a time that the text does not say. Left: why it is no record. What a note of somebody else's has no
+ * property for is taken from `previous`.
+ */
+export const parse = (
+  context: Context,
+  path: string,
+  text: string,
+  mtime: number,
+  previous?: ForeignNote.Previous
+): Either.Either<Parsed, string> =>
   Either.gen(function*() {
     const place = Layout.placeOf(path)
-    const [matter, body] = yield* Deuz.split(path, text)
-    if (Deuz.isFile(path, matter)) {
+    const parts = Deuz.split(path, text)
+    const [matter, body] = Either.getOrElse(parts, () => [{}, Frontmatter.bodyOf(text)] as const)
+    if (Either.isRight(parts) && Deuz.isFile(path, matter)) {
       const { extra, fields } = yield* Deuz.read(matter, body)
       return yield* unsigned(context, "default", fields, extra)
     }
-    const tenant = yield* Claims.tenantOf(place, matter)
-    const scope = yield* Claims.scopeOf(place, matter)
+    const isForeign = context.notes === "whole" && ForeignNote.isForeign(place, matter)
+    if (Either.isLeft(parts) && (!isForeign || ForeignNote.isBrokenCopy(text))) return yield* Either.left(parts.left)
+    if (isForeign || (context.notes === "whole" && ForeignNote.isDrovers(place, matter))) {
+      const ours = Claims.isOurs(matter) ? strict(context, path, matter, body, mtime) : undefined
+      if (ours !== undefined && Either.isRight(ours) && ours.right.signed) return ours.right
+      const note = yield* ForeignNote.read(context.kinds, path, [matter, body], mtime, previous)
+      const issues = Either.isLeft(parts) ? [`${parts.left}; it is part of the body`, ...note.issues] : note.issues
+      const read = yield* unsigned(context, note.tenant, note.fields, note.extra)
+      return { ...read, issues, isPartial: note.isPartial, properties: Object.keys(matter) }
+    }
+    return yield* strict(context, path, matter, body, mtime)
+  })
+
+/** Reads a text of ours, or one that a hand wrote in our form. */
+const strict = (
+  context: Context,
+  path: string,
+  matter: Readonly<Record<string, unknown>>,
+  body: string,
+  mtime: number
+): Either.Either<Parsed, string> =>
+  Either.gen(function*() {
+    const place = Layout.placeOf(path)
+    const isNote = context.notes === "whole" && ForeignNote.isForeign(place, matter)
+    const { scope, tenant } = isNote
+      ? yield* Claims.belonging(place, matter)
+      : { tenant: yield* Claims.tenantOf(place, matter), scope: yield* Claims.scopeOf(place, matter) }
     const id = place.id ?? Layout.noteId(path)
     const { hash, id: said, scope: _, tenant: __, ...rest } = matter
-    if (said !== undefined && said !== id && (place.id !== undefined || isId(said))) {
+    if (!isNote && said !== undefined && said !== id && (place.id !== undefined || isId(said))) {
       return yield* Either.left("id: the file's name says another")
     }
 
@@ -137,9 +200,21 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
       expiresAt: yield* Frontmatter.timeOf(fields, "expiresAt", undefined)
     })
     if (typeof hash === "string") {
-      const ours = decodeRecord({ ...written, source: defined({ origin, trust, reference, session, sequence }) })
-      if (Either.isRight(ours) && signatureOf(context.key, tenant, ours.right) === hash) {
-        return { tenant, record: frozen(ours.right), signed: true, extra }
+      const source = defined({ origin, trust, reference, session, sequence })
+      const isSigned = (record: Either.Either<MemoryRecord, unknown>): record is Either.Right<never, MemoryRecord> =>
+        Either.isRight(record) &&
+        (context.isAdopting === true || signatureOf(context.key, tenant, record.right) === hash)
+      const ours = decodeRecord({ ...written, source })
+      const whole = isNote && Object.keys(extra).length > 0
+        ? decodeRecord({
+          ...written,
+          source,
+          metadata: { ...ForeignNote.jsonOf(Object.entries(extra)), ...asObject(written.metadata) }
+        })
+        : ours
+      // a release that took no property for metadata signed the note without them
+      if (isSigned(whole) || (isSigned(ours) && Either.isRight(whole))) {
+        return { tenant, record: frozen(whole.right), signed: true, extra }
       }
     }
     const source = defined({
@@ -150,7 +225,8 @@ export const parse = (context: Context, path: string, text: string, mtime: numbe
       sequence
     })
     const summary = written.summaryDerived === true ? deriveSummary(body) : written.summary
-    return yield* unsigned(context, tenant, { ...written, summary, source, revision: 1 }, extra)
+    const parsed = yield* unsigned(context, tenant, { ...written, summary, source, revision: 1 }, extra)
+    return { ...parsed, isSealed: typeof hash === "string" }
   })
 
 /** A record of what a stranger's text says. */
@@ -176,6 +252,8 @@ const own = new Set([
   ...["origin", "trust", "reference", "session", "sequence"],
   ...MemoryScope.fields
 ])
+
+const asObject = (value: unknown): object => typeof value === "object" && value !== null ? value : {}
 
 const isId = Schema.is(MemoryId.MemoryId)
 const isKind = Schema.is(MemoryKind.Name)

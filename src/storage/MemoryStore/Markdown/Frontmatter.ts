@@ -2,58 +2,126 @@
 import * as DateTime from "effect/DateTime"
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"
+import * as PlainYaml from "./PlainYaml.ts"
 
-/** UTF-16 units. */
-const maxMatter = 262_144
+/** Longest frontmatter that is parsed, in UTF-16 units: of a text with a signature of ours, and of any other. */
+const maxSigned = 262_144
+const maxMatter = 32_768
 
 type Matter = Readonly<Record<string, unknown>>
+
+/** Places of the parts of a text, in UTF-16 units from its start. */
+export interface Parts {
+  /** The YAML between the rules; absent where the text begins with no rule. */
+  readonly matter: readonly [start: number, end: number] | undefined
+  /** The body, without the one line break before and after it that are the file's. */
+  readonly body: readonly [start: number, end: number]
+  readonly eol: "\n" | "\r\n"
+}
+
+/** Finds the parts. Left: the frontmatter has no end. */
+export const locate = (text: string): Either.Either<Parts, string> => {
+  const from = text.startsWith("\uFEFF") ? 1 : 0
+  const eol = /\r?\n/.exec(text)?.[0] === "\r\n" ? "\r\n" : "\n"
+  const open = /^---[ \t]*\r?\n/.exec(from === 0 ? text : text.slice(from))
+  if (!open) return Either.right({ matter: undefined, body: trimmed(text, from, eol), eol })
+  const start = from + open[0].length
+  const end = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(text.slice(start)) // not by lines: U+2028 ends one, and ends no YAML
+  if (!end) return Either.left("the frontmatter has no end")
+  return Either.right({
+    matter: [start, start + end.index],
+    body: trimmed(text, start + end.index + end[0].length, eol),
+    eol
+  })
+}
+
+/** The whole text as a body, for a frontmatter that cannot be read. */
+export const bodyOf = (text: string): string =>
+  text.slice(...trimmed(text, text.startsWith("\uFEFF") ? 1 : 0, eolOf(text)))
+
+const eolOf = (text: string): string => /\r?\n/.exec(text)?.[0] ?? "\n"
+
+const trimmed = (text: string, start: number, eol: string): readonly [number, number] => {
+  const from = text.startsWith(eol, start) ? start + eol.length : start
+  return [from, text.length - eol.length >= from && text.endsWith(eol) ? text.length - eol.length : text.length]
+}
 
 /** Keys and values, as `read` finds them between the rules, and the body. Left: what is wrong with them. */
 export const split = (
   text: string,
   read: (matter: string) => Either.Either<Matter, string> = yaml
-): Either.Either<readonly [Matter, string], string> => {
-  const start = text.replace(/^\uFEFF/, "")
-  const open = /^---[ \t]*\r?\n/.exec(start)
-  const eol = /\r?\n/.exec(start)?.[0] ?? "\n"
-  if (!open) return Either.right([{}, trimmed(start, eol)])
-  const rest = start.slice(open[0].length)
-  const close = /(?:^|\r?\n)---[ \t]*(?:\r?\n|$)/.exec(rest) // not by lines: U+2028 ends one, and ends no YAML
-  if (!close) return Either.left("the frontmatter has no end")
-  if (close.index > maxMatter) return Either.left("the frontmatter is too large")
-  const body = rest.slice(close.index + close[0].length)
-  return Either.flatMap(
-    read(rest.slice(0, close.index)),
-    (matter) => Either.right([matter, trimmed(body, eol)] as const)
-  )
+): Either.Either<readonly [Matter, string], string> =>
+  Either.flatMap(locate(text), ({ body, matter }) => {
+    const rest = text.slice(...body)
+    if (matter === undefined) return Either.right([{}, rest] as const)
+    return Either.map(within(text.slice(...matter), read), (fields) => [fields, rest] as const)
+  })
+
+/** Reads a frontmatter that is not too large to be parsed. */
+export const within = <A>(
+  matter: string,
+  read: (matter: string) => Either.Either<A, string>
+): Either.Either<A, string> =>
+  matter.length > maxSigned || (matter.length > maxMatter && !/^hash: ["']?[0-9a-f]{64}["']?\s*$/m.test(matter))
+    ? Either.left("the frontmatter is too large")
+    : read(matter)
+
+/** Parses YAML whose top is a map. Cost: linear. Left: a message that quotes none of the text. */
+export const yaml = (text: string): Either.Either<Matter, string> => {
+  const plain = PlainYaml.read(text)
+  return plain === undefined ? full(text) : Either.right(plain)
 }
 
-/** One line break before, and one after, are the file's and not the body's. */
-const trimmed = (body: string, eol: string): string => {
-  const rest = body.startsWith(eol) ? body.slice(eol.length) : body
-  return rest.endsWith(eol) ? rest.slice(0, -eol.length) : rest
-}
+const full = (text: string): Either.Either<Matter, string> =>
+  Either.flatMap(parsed(text), (document) =>
+    Either.try({
+      try: (): unknown => document.toJS({ maxAliasCount: 20 }),
+      catch: () => "frontmatter: not YAML"
+    }).pipe(
+      Either.flatMap((matter) => {
+        if (matter === null || matter === undefined) return Either.right({})
+        if (typeof matter !== "object" || Array.isArray(matter)) {
+          return Either.left("frontmatter: expected keys and values")
+        }
+        if (Object.hasOwn(matter, "__proto__")) return Either.left("frontmatter: __proto__ is no key")
+        return Either.right(matter as Matter) // an object that is no array
+      })
+    ))
 
-const yaml = (text: string): Either.Either<Matter, string> =>
+/** Parses YAML, its nodes with their places in the text. The library's own search for a key said twice is quadratic. */
+export const parsed = (text: string): Either.Either<Yaml.Document.Parsed, string> =>
   Either.try({
-    try: (): unknown => Yaml.parse(text, { maxAliasCount: 20, schema: "core", logLevel: "error" }),
+    try: () => Yaml.parseDocument(text, { schema: "core", logLevel: "error", uniqueKeys: false }),
     catch: (error) => `frontmatter: ${fault(error)}`
   }).pipe(
-    Either.flatMap((matter) => {
-      if (matter === null || matter === undefined) return Either.right({})
-      if (typeof matter !== "object" || Array.isArray(matter)) {
-        return Either.left("frontmatter: expected keys and values")
-      }
-      if (Object.hasOwn(matter, "__proto__")) return Either.left("frontmatter: __proto__ is no key")
-      return Either.right(matter as Matter) // an object that is no array
+    Either.flatMap((document) => {
+      const [error] = document.errors
+      if (error) return Either.left(`frontmatter: ${fault(error)}`)
+      return hasKeyTwice(document) ? Either.left("frontmatter: a key is said twice") : Either.right(document)
     })
   )
+
+const hasKeyTwice = (document: Yaml.Document.Parsed): boolean => {
+  let isTwice = false
+  Yaml.visit(document, {
+    Map(_, { items }) {
+      const keys = new Set<unknown>()
+      for (const { key } of items) {
+        const name: unknown = Yaml.isScalar(key) ? key.value : undefined
+        if (name !== undefined && keys.has(name)) isTwice = true
+        keys.add(name)
+      }
+      return isTwice ? Yaml.visit.BREAK : undefined
+    }
+  })
+  return isTwice
+}
 
 /** As a person reads it, where a date can be that late. */
 export const time = (millis: number | undefined): string | number | undefined =>
   millis === undefined || millis > 8.64e15 ? millis : DateTime.formatIso(DateTime.unsafeMake(millis))
 
-/** A date, or epoch milliseconds. */
+/** A date, or epoch milliseconds; a fraction of one is cut off. */
 export const timeOf = <A>(
   fields: Readonly<Record<string, unknown>>,
   name: string,
@@ -61,11 +129,26 @@ export const timeOf = <A>(
 ): Either.Either<number | A, string> => {
   const value = fields[name]
   if (value === undefined || value === null) return Either.right(absent)
-  const millis = typeof value === "string" ? Date.parse(value) : value
+  const millis = typeof value === "string" ? Date.parse(value) : typeof value === "number" ? Math.floor(value) : value
   return typeof millis === "number" && Number.isSafeInteger(millis) && millis >= 0
     ? Either.right(millis)
     : Either.left(`${name}: expected a time`)
 }
+
+/**
+ * The instant that an author's property names, in epoch milliseconds: a date with or without a time, in UTC where it says no
+ * zone, also as `[[2024-05-02]]`; or milliseconds of this century. `undefined` of anything else, and of what is before 1970.
+ */
+export const instantOf = (value: unknown): number | undefined => {
+  if (typeof value === "number") return value >= 1e11 && value <= 8.64e15 ? Math.floor(value) : undefined
+  if (typeof value !== "string") return undefined
+  const found = instant.exec(value.trim().replace(/^\[\[(.*)\]\]$/, "$1"))
+  if (found === null) return undefined
+  const [, date = "", time = "00:00", seconds = ":00", zone = "Z"] = found
+  const millis = Date.parse(`${date}T${time}${seconds.replace(",", ".").slice(0, 7)}${zone}`)
+  return Number.isSafeInteger(millis) && millis >= 0 ? millis : undefined
+}
+const instant = /^(\d{4}-\d\d-\d\d)(?:[T ](\d\d:\d\d)(:\d\d(?:[.,]\d+)?)?)? ?(Z|[+-]\d\d:\d\d)?$/
 
 /** Describes a YAML error by its code and place; the message of the YAML library may quote the text. */
 const fault = (error: unknown): string => {

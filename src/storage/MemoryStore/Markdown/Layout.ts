@@ -8,9 +8,10 @@
  * A segment is the id itself where every disk can hold it apart from all others: `[a-z0-9_-]{1,64}`, no device name of
  * Windows. An upper-case letter is `+` and the lower one. Anything else is `~` and a hash, and the frontmatter has the id.
  */
+import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import { foreign, type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
-import { type Field, fields, Global, isInternal, type MemoryScope } from "../../../domain/MemoryScope.ts"
+import { type Field, fields, Global, isInternal, type MemoryScope, ScopeId } from "../../../domain/MemoryScope.ts"
 
 /** Sidecars: whatever is below is no record. */
 export const hidden = ".effect-memory"
@@ -25,6 +26,8 @@ const folders: Readonly<Record<Field, string>> = {
   actorId: "actors"
 }
 const fieldOf = new Map(fields.map((field) => [folders[field], field]))
+/** The folders in which the library makes files of its own. */
+export const roots: ReadonlyArray<string> = [internal, "tenants", ...Object.values(folders), "global"]
 
 const device = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$/
 
@@ -34,11 +37,14 @@ export const segmentOf = (id: string): string => {
   return name.replace(/[A-Z]/g, (letter) => `+${letter.toLowerCase()}`)
 }
 
-/** The id of a segment; `undefined` where it is a hash, or no segment of ours. Drover's folders have the id raw. */
+/** The id of a segment; `undefined` where it is a hash, or no id. A folder that a hand or drover made has the id raw. */
 export const idOf = (segment: string): string | undefined => {
   const id = segment.replace(/\+([a-z])/g, (_, letter: string) => letter.toUpperCase())
-  return /^[A-Za-z0-9_-]{1,64}$/.test(id) && !device.test(id.toLowerCase()) ? id : undefined
+  if (/^[A-Za-z0-9_-]{1,64}$/.test(id)) return id
+  const raw = segment.normalize("NFC")
+  return !/^~[0-9a-f]{32}$/.test(segment) && isScopeId(raw) ? raw : undefined
 }
+const isScopeId = Schema.is(ScopeId)
 
 /** Whether a segment can stand for an id. */
 export const stands = (segment: string, id: string): boolean =>
@@ -68,6 +74,8 @@ export interface Place {
   readonly scope: typeof Global | typeof internal | ReadonlyMap<Field, string>
   /** `undefined`: a name of somebody's own choosing. */
   readonly id: MemoryId | undefined
+  /** Whether the path has the form of those that we write: an id directly in the folder of a scope, or a row of the library. */
+  readonly isOurs: boolean
   /** Without `.md`. */
   readonly name: string
 }
@@ -82,6 +90,9 @@ export const isRecord = (path: string): boolean =>
 
 const isOurs = (path: string): boolean => path.startsWith(`${internal}/`)
 
+/** A path as an error shows it: its end, where it has more than 150 UTF-16 units. */
+export const shown = (path: string): string => path.length > 150 ? `…${path.slice(-149)}`.toWellFormed() : path
+
 export const placeOf = (path: string): Place => {
   const parts = (isOurs(path) ? path.slice(internal.length + 1) : path).split("/")
   const name = parts.pop()!.replace(/\.md$/, "") // split gives one at least
@@ -92,10 +103,12 @@ export const placeOf = (path: string): Place => {
     if (field === undefined || scope.has(field)) break
     scope.set(field, parts[i + 1]!)
   }
+  const isScope = scope.size > 0 ? 2 * scope.size === parts.length : parts.length === 1 && parts[0] === "global"
   return {
     tenant,
     scope: isOurs(path) ? internal : scope.size > 0 ? scope : Global, // folders of one's own below it don't widen it
     id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // as the pattern says
+    isOurs: isOurs(path) || (ULID_RE.test(name) && isScope),
     name
   }
 }

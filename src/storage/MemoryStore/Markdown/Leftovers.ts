@@ -47,7 +47,6 @@ export const make = (disk: Disk, timeout: Duration.Duration): (guard: Io<void>) 
           yield* sweep(path, guard, records)
         }
       })
-    const revisions = (path: string): Io<void> => sweep(path, guard, () => Effect.void)
     return Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis
       if (now < due) return
@@ -55,7 +54,9 @@ export const make = (disk: Disk, timeout: Duration.Duration): (guard: Io<void>) 
       yield* sweep("", guard, records)
       yield* sweep(hidden, guard, () => Effect.void)
       yield* records(internal)
-      yield* sweep(`${hidden}/revisions`, guard, revisions)
+      for (const own of yield* disk.list(`${hidden}/turns`)) {
+        if (own !== disk.own) yield* Effect.zipRight(guard, disk.end(own))
+      }
     }).pipe(Effect.catchAll((error) => Effect.logDebug("what writers left behind is still there", error)))
   }
 }

@@ -7,7 +7,6 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Random from "effect/Random"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { Claim, Disk } from "./Disk.ts"
 import { hidden } from "./Layout.ts"
@@ -24,41 +23,55 @@ const wait = Duration.millis(5)
 /** In lock timeouts: a holder that lives this long and does not let go is given up on. */
 const patience = 20
 
+/** Milliseconds of a clock that nobody sets back: a lock can be stolen after a change of the system's time, too. */
+const monotonic = Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos / 1_000_000n))
+
 export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock> =>
   Effect.gen(function*() {
-    const owner = yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)
     const one = yield* Effect.makeSemaphore(1)
     let held: Claim | undefined
+    let thefts = 0
 
     const look = (path: string) =>
-      Effect.map(Effect.all([disk.readLoose(path), disk.stat(path)]), ([content, stat]) =>
-        Option.all([content, stat]).pipe(
-          Option.map(([text, { ino, mtime }]) =>
-            `${text}/${ino}/${mtime}`
-          ),
-          Option.getOrUndefined
-        ))
+      Effect.gen(function*() {
+        const found = yield* disk.stat(path)
+        if (Option.isNone(found)) return (yield* disk.isLink(path)) ? "a link to nothing" : undefined
+        const { ino, mtime, type } = found.value
+        // what is no file is not read: a pipe, or a device, never ends
+        const text = type === "File" ? yield* disk.readLoose(path) : Option.some(type)
+        return Option.isNone(text) ? undefined : `${text.value}/${ino}/${mtime}`
+      })
 
     const steal = (seen: string) =>
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
-        const aside = `${file}.${owner}`
+        const aside = `${file}.${disk.own}.${++thefts}` // a folder may be left from the one before
+        // before its lock goes: whoever has the lock next must not be overwritten by one who wakes
+        yield* disk.end(ownerIn(seen))
         if (yield* disk.move(file, aside)) {
           // what we moved may by now be another's: then it goes back as it is, unless a third was quicker
           if ((yield* look(aside)) !== seen) yield* disk.link(aside, file)
-          yield* disk.remove(aside, { force: false })
+          yield* Effect.catchAll(
+            disk.remove(aside, { force: false }),
+            (error) => Effect.logWarning("what lay in place of the vault's lock cannot be removed", error) // a folder
+          )
         }
       })
 
     const acquire = (restore: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E>) =>
       Effect.gen(function*() {
-        const start = yield* Clock.currentTimeMillis
+        const start = yield* monotonic
         let since = start
         let seen: string | undefined
         for (;;) {
-          const claim = yield* disk.claim(file, `${owner} 0`)
-          if (Option.isSome(claim)) return claim.value
-          const now = yield* Clock.currentTimeMillis
+          const claim = yield* disk.claim(file, `${disk.own} 0`)
+          if (Option.isSome(claim)) {
+            yield* Effect.tapError(disk.begin, () => Effect.option(disk.remove(file, { force: false })))
+            // from here on whoever steals it ends the turn as well
+            if (Option.exists(yield* disk.stat(file), ({ ino }) => ino === claim.value.ino)) return claim.value
+            continue
+          }
+          const now = yield* monotonic
           const other = yield* look(file)
           const isStale = seen !== undefined && other === seen && now - since >= Duration.toMillis(timeout)
           if (other !== seen) {
@@ -85,7 +98,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         body: (n) =>
           Effect.sleep(Duration.times(timeout, 1 / 3)).pipe(
             Effect.zipRight(
-              Effect.catchAll(claim.write(`${owner} ${n}`), (error) => Effect.logDebug("no heartbeat", error))
+              Effect.catchAll(claim.write(`${disk.own} ${n}`), (error) => Effect.logDebug("no heartbeat", error))
             ),
             Effect.as(n + 1)
           )
@@ -110,3 +123,6 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         ).pipe(one.withPermits(1)) // our own wait in line, and ask no clock
     }
   })
+
+/** The owner that a lock names: the first word of its text. A lock of another form has none whose turn could be ended. */
+const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"

@@ -4,19 +4,22 @@
  * ```text
  * signature   under the vault's key, of all that follows, and a line break
  * head        what it was made with, how long the parts are, and a line break
- * entries     JSON
- * indexes     of one tenant after the other
+ * entries     some hundred to a part, compressed: JSON without the bodies, a line break, the bodies one after the other
+ * indexes     of some tenants to a part, one after the other, compressed
  * ```
  *
- * One file, so that an index and the records it is of cannot be of different times.
+ * One file, so that an index and the records it is of cannot be of different times. In parts, so that neither reading nor
+ * writing it blocks the event loop for long.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { sign } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
-import type { MemoryKind } from "../../../domain/MemoryKind.ts"
 import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { pacer } from "../../../host/EventLoop.ts"
+import { joined } from "./Bytes.ts"
+import * as Compression from "./Compression.ts"
 import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
 import { hidden } from "./Layout.ts"
@@ -28,60 +31,166 @@ export interface Snapshot {
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
 }
 
+export interface Loaded extends Snapshot {
+  /** Whether there is one that this key signed, of whatever circumstances. */
+  readonly isSigned: boolean
+}
+
 /** Raised with each change of `Entry`, or of what a text counts as. */
-const version = 1
+const version = 2
 const file = `${hidden}/snapshot`
-const empty: Snapshot = { entries: [], indexes: [] }
+const empty: Loaded = { entries: [], indexes: [], isSigned: true }
+/** Bytes of a part, about, before it is compressed. A larger index is a part by itself. */
+const part = 262_144
+/** Parts that are compressed or restored at a time. */
+const concurrency = 4
 
 const Head = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(version),
   kinds: Schema.String,
-  entries: Schema.Int,
-  indexes: Schema.Array(Schema.Tuple(Schema.String, Schema.Int))
+  /** Bytes of each part, and before it was compressed. */
+  entries: Schema.Array(Schema.Tuple(Schema.Int, Schema.Int)),
+  /** Bytes of each part, and of each index in it before it was compressed. */
+  indexes: Schema.Array(Schema.Tuple(Schema.Int, Schema.Array(Schema.Tuple(Schema.String, Schema.Int))))
 }))
 const decodeHead = Schema.decodeOption(Head)
+/**
+ * The head of an earlier release: its entries are one JSON, and its indexes are built anew. What a hand wrote and nobody has
+ * changed since has its revision from the entries alone, so they are read.
+ */
+const Early = Schema.parseJson(Schema.Struct({
+  version: Schema.Literal(1),
+  kinds: Schema.String,
+  entries: Schema.Int
+}))
+const decodeEarly = Schema.decodeOption(Early)
 const encodeHead = Schema.encodeSync(Head)
 
-/** What of the kinds goes into an entry. */
-const about = (kinds: ReadonlyMap<string, MemoryKind>): string =>
+/** What of the kinds goes into an entry, and how notes were read. */
+const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
+  (notes ?? "") +
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
 /** Empty where there is none, or it is not ours, or of other circumstances. */
-export const load = (disk: Disk, context: Context): Effect.Effect<Snapshot, MemoryError> =>
-  Effect.map(disk.bytesFrom(file, 0), (bytes) => {
-    const signed = bytes.indexOf(lineBreak) + 1
-    const body = bytes.subarray(signed)
-    if (text(bytes.subarray(0, signed)) !== `${sign(context.key, body)}\n`) return empty
+export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, MemoryError> =>
+  Effect.gen(function*() {
+    const body = opened(yield* disk.bytesFrom(file, 0), context.key)
+    if (body === undefined) return { ...empty, isSigned: false }
     const end = body.indexOf(lineBreak) + 1
-    const head = decodeHead(text(body.subarray(0, end)))
-    if (Option.isNone(head) || head.value.kinds !== about(context.kinds)) return empty
-    let at = end + head.value.entries
-    // sealed by us, with the types that we wrote
-    const entries = JSON.parse(text(body.subarray(end, at))) as ReadonlyArray<Entry>
-    const indexes = head.value.indexes.map(([tenant, length]) =>
-      [tenant, new Uint8Array(body.subarray(at, at += length))] as const
-    )
-    return { entries: entries.map(revived), indexes }
+    const first = text(body.subarray(0, end))
+    const early = decodeEarly(first)
+    if (Option.isSome(early) && early.value.kinds === about(context)) {
+      // sealed by us, with the types that we wrote
+      const entries = JSON.parse(text(body.subarray(end, end + early.value.entries))) as ReadonlyArray<Entry>
+      return { entries: entries.map(revived), indexes: [], isSigned: true }
+    }
+    const head = decodeHead(first)
+    if (Option.isNone(head) || head.value.kinds !== about(context)) return empty
+    let at = end
+    const next = (length: number) => body.subarray(at, at += length)
+    const entries = head.value.entries.map(([length, whole]) => ({ part: next(length), whole }))
+    const indexes = head.value.indexes.map(([length, of]) => ({ part: next(length), of }))
+    const pause = pacer()
+    const restored = yield* Effect.all({
+      entries: Effect.forEach(entries, ({ part, whole }) =>
+        Effect.gen(function*() {
+          const bytes = yield* Compression.decompress(part, whole)
+          yield* pause(whole >> 4) // many times as fast as cutting a text into words
+          return entriesOf(bytes)
+        }), { concurrency }),
+      indexes: Effect.forEach(indexes, ({ of, part }) =>
+        Effect.map(
+          Compression.decompress(
+            part,
+            of.reduce((sum, [, length]) => sum + length, 0)
+          ),
+          (bytes) => {
+            let at = 0
+            return of.map(([tenant, length]) => [tenant, new Uint8Array(bytes.subarray(at, at += length))] as const)
+          }
+        ), { concurrency })
+    }, { concurrency: 2 }).pipe(Effect.option) // sealed by a release whose compression was another
+    return Option.match(restored, {
+      onNone: () => empty,
+      onSome: ({ entries, indexes }) => ({ entries: entries.flat(), indexes: indexes.flat(), isSigned: true })
+    })
   })
+
+/** Removes the snapshot, which may have a text that was purged. */
+export const remove = (disk: Disk): Effect.Effect<void, MemoryError> => disk.remove(file, { force: false })
+
+/** Whether there is a snapshot, and if so, whether this key signed it. */
+export const signedBy = (disk: Disk, key: string): Effect.Effect<boolean | undefined, MemoryError> =>
+  Effect.map(disk.bytesFrom(file, 0), (bytes) => bytes.length === 0 ? undefined : opened(bytes, key) !== undefined)
+
+/** All but the signature; `undefined` where it does not hold. */
+const opened = (bytes: Uint8Array, key: string): Uint8Array | undefined => {
+  const end = bytes.indexOf(lineBreak) + 1
+  const body = bytes.subarray(end)
+  return text(bytes.subarray(0, end)) === `${sign(key, body)}\n` ? body : undefined
+}
 
 /** Not forced to disk: what is lost is read again. */
-export const save = (disk: Disk, { key, kinds }: Context, snapshot: Snapshot): Effect.Effect<void, MemoryError> =>
-  Effect.suspend(() => {
-    const entries = encoder.encode(JSON.stringify(snapshot.entries))
-    const indexes = snapshot.indexes.map(([tenant, { length }]) => [tenant, length] as const)
-    const head = encodeHead({ version, kinds: about(kinds), entries: entries.length, indexes })
-    const body = joined([encoder.encode(`${head}\n`), entries, ...snapshot.indexes.map(([, encoded]) => encoded)])
-    return disk.write(file, joined([encoder.encode(`${sign(key, body)}\n`), body]), { force: false })
+export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapshot): Effect.Effect<void, MemoryError> =>
+  Effect.gen(function*() {
+    const pause = pacer()
+    const entries = yield* Effect.forEach(
+      groupsOf(snapshot.entries, ({ row }) => row.record.body.length + 512),
+      (all) =>
+        Effect.gen(function*() {
+          const bytes = bytesOf(all)
+          yield* pause(bytes.length >> 4)
+          return { part: yield* Compression.compress(bytes), whole: bytes.length }
+        }),
+      { concurrency }
+    )
+    const indexes = yield* Effect.forEach(
+      groupsOf(snapshot.indexes, ([, { length }]) => length),
+      (group) =>
+        Effect.map(
+          Compression.compress(joined(group.map(([, encoded]) => encoded))),
+          (part) => ({ part, of: group.map(([tenant, { length }]) => [tenant, length] as const) })
+        ),
+      { concurrency }
+    )
+    const head = encodeHead({
+      version,
+      kinds: about(context),
+      entries: entries.map(({ part, whole }) => [part.length, whole] as const),
+      indexes: indexes.map(({ of, part }) => [part.length, of] as const)
+    })
+    const all = joined([
+      new Uint8Array(signature), // as long as it will be
+      encoder.encode(`${head}\n`),
+      ...[...entries, ...indexes].map(({ part }) => part)
+    ])
+    all.set(encoder.encode(`${sign(key, all.subarray(signature))}\n`))
+    yield* disk.write(file, all, { force: false }).pipe(
+      Effect.uninterruptible // a half-written file would be left behind
+    )
   })
 
-const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
-  let at = 0
-  for (const part of parts) {
-    all.set(part, at)
-    at += part.length
-  }
-  return all
+/** An entry in a snapshot, and how many bytes its body has. */
+type Kept = readonly [entry: Entry, body: number]
+
+/** Bodies are most of it, and many times as fast to write and to read as bytes than as JSON. */
+const bytesOf = (entries: ReadonlyArray<Entry>): Uint8Array => {
+  const bodies = entries.map(({ row }) => encoder.encode(row.record.body))
+  const kept = entries.map((entry, n) => {
+    const record = { ...entry.row.record, body: "" }
+    return [{ ...entry, row: { ...entry.row, record } }, bodies[n]!.length] as const
+  })
+  return joined([encoder.encode(`${JSON.stringify(kept)}\n`), ...bodies])
+}
+
+const entriesOf = (bytes: Uint8Array): ReadonlyArray<Entry> => {
+  let at = bytes.indexOf(lineBreak) + 1
+  // sealed by us, with the types that we wrote
+  const kept = JSON.parse(text(bytes.subarray(0, at))) as ReadonlyArray<Kept>
+  return kept.map(([entry, length]) => {
+    Object.assign(entry.row.record, { body: text(bytes.subarray(at, at += length)) })
+    return revived(entry)
+  })
 }
 
 /** JSON has no classes. Ten thousand records are not copied to get one. */
@@ -90,7 +199,24 @@ const revived = (entry: Entry): Entry => {
   return entry
 }
 
+/** Divides into groups whose sizes add up to that of a part. */
+const groupsOf = <A>(all: ReadonlyArray<A>, sizeOf: (one: A) => number): ReadonlyArray<ReadonlyArray<A>> => {
+  const groups: Array<Array<A>> = []
+  let size = part
+  for (const one of all) {
+    if (size >= part) {
+      groups.push([])
+      size = 0
+    }
+    groups.at(-1)!.push(one) // one was begun above
+    size += sizeOf(one)
+  }
+  return groups
+}
+
 const lineBreak = 10
+/** Bytes of a signature and its line break. */
+const signature = 65
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
 const text = (bytes: Uint8Array): string => decoder.decode(bytes)

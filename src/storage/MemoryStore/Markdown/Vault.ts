@@ -1,41 +1,47 @@
 /**
- * A vault at work: opened, looked at, written to by one process at a time. What `Markdown` makes a store of. Longer than
- * other files, since a look, a write and what is read in between hold the same lock.
+ * A vault at work: opened, looked at, and written to by one process at a time. What `Markdown` makes a store of.
+ *
+ * A write appends its revisions to the history, which is the acknowledgement, and then replaces the `.md` files. Where a
+ * process dies between the two, the next holder of the lock rolls forward each file that is absent, torn or as it was; any
+ * other text is a hand's, and becomes the next revision.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import { sha256, sign } from "../../../domain/Digest.ts"
+import { sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { hashOf, TenantEmbeddings } from "../../../ranking/Embeddings.ts"
 import * as Changes from "../../Changes.ts"
-import { invalid } from "../../Check.ts"
 import type { Sidecar, Stored, Write } from "../../MemoryStore.ts"
-import type { Disk } from "./Disk.ts"
+import { type Disk, isFull } from "./Disk.ts"
 import * as Document from "./Document.ts"
+import * as HandEdits from "./HandEdits.ts"
 import * as Header from "./Header.ts"
-import * as Journal from "./Journal.ts"
+import * as History from "./History.ts"
+import * as Inspection from "./Inspection.ts"
 import * as Layout from "./Layout.ts"
 import * as Leftovers from "./Leftovers.ts"
+import * as Legacy from "./Legacy.ts"
 import * as Lock from "./Lock.ts"
-import * as Log from "./Log.ts"
 import * as Mirror from "./Mirror.ts"
-import * as Revisions from "./Revisions.ts"
-import * as Snapshot from "./Snapshot.ts"
+import * as Plan from "./Plan.ts"
+import * as RollForward from "./RollForward.ts"
+import * as SnapshotKeeper from "./SnapshotKeeper.ts"
 import * as VectorFile from "./VectorFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 export interface Vault {
+  readonly context: Document.Context
   readonly mirror: Mirror.Mirror
+  readonly history: History.History
   readonly changes: Changes.Changes
   readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
-  /** Newest first, the current one among them. */
-  readonly revisions: (tenant: string, id: MemoryId) => Io<ReadonlyArray<Stored>>
+  /** Newest first, at most `limit`, the current one among them. */
+  readonly revisions: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
   readonly tombstones: (tenant: string) => Io<ReadonlyArray<Stored>>
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
@@ -43,253 +49,338 @@ export interface Vault {
   readonly sidecar: Sidecar
   /** Key of `MemoryStore.sign`, derived from the vault's key, so that signatures stay valid after a restart. */
   readonly secret: string
+  /** An issue where the vault was opened without its hidden folder, until its records are adopted. */
+  readonly unsealed: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
   /** Looks at every file. */
   readonly refresh: Io<void>
   /** Looks at what other processes say they wrote. */
   readonly follow: Io<void>
+  /** Forces to disk the files that this process wrote since the last time. */
+  readonly land: Io<void>
+  /** Forces to disk what was written, and saves the snapshot. */
   readonly save: Io<void>
 }
 
+/** Number of revisions that may wait to be forced to disk as files. They are in the history, so none can be lost. */
+const waiting = 256
+
 export const open = (
   disk: Disk,
-  { analyzer, kinds }: { readonly analyzer: Analyzer.Service; readonly kinds: ReadonlyMap<string, MemoryKind> },
+  { analyzer, kinds, notes }: {
+    readonly analyzer: Analyzer.Service
+    readonly kinds: ReadonlyMap<string, MemoryKind>
+    readonly notes?: "whole" | undefined
+  },
   lockTimeout: Duration.Duration
 ): Effect.Effect<Vault, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    yield* disk.within(`${Layout.hidden}/log/`) // written in place: no link either
+    yield* disk.within(`${Layout.hidden}/history`) // written in place: no link either
+    if (yield* disk.isLink(`${Layout.hidden}/history`)) {
+      return yield* MemoryError.make("path_escape", { op: "open", message: "the history is a link" })
+    }
     const lock = yield* Lock.make(disk, lockTimeout)
-    const log = Log.make(disk)
-    const { key } = yield* Header.open(disk, lock)
-    const journal = Journal.make(disk, key)
-    const revisions = Revisions.make(disk)
+    const header = yield* Header.open(disk, lock, kinds)
+    const { key } = header
+    const history = History.make(disk)
     const sweep = Leftovers.make(disk, lockTimeout)
-    const context: Document.Context = { key, kinds }
+    const context: Document.Context = { key, kinds, notes: header.notes === "whole" ? header.notes : notes }
     const embeddings = new TenantEmbeddings()
-    const mirror = Mirror.make(disk, revisions, {
+    const mirror = Mirror.make(disk, history, {
       ...context,
       analyzer,
       embeddings: (tenant) => embeddings.of(tenant)
     })
     const changes = Changes.make()
-    let dirty = false
+    const { awaited } = history
+    /** A batch that failed, and the texts before it, until all of it could be taken back. */
+    let failed: { readonly batch: History.Batch; readonly texts: ReadonlyMap<string, string | null> } | undefined
+    /** Whether this process wrote files that may not have landed. */
+    let isWritten = false
+    /** Last batch whose files this process has seen or written. */
+    let viewed = 0
+    /** Batches whose purged texts could not be overwritten yet. */
+    const littered = new Map<number, History.Batch>()
 
     const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : lost)
     const publish = (news: ReadonlyArray<Mirror.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changes.publish(tenant, [event]), { discard: true })
-    const keep = (news: ReadonlyArray<Mirror.News>) =>
-      Effect.forEach(news, ({ tenant, unkept }) =>
-        unkept
-          ? Effect.flatMap(revisions.read(tenant, unkept.record.id), (rows) => {
-            const { revision } = unkept.record
-            if (rows.some(({ record }) => record.revision === revision)) return Effect.void
-            const later = rows.filter(({ record }) => record.revision > revision)
-            const { content, path } = revisions.step(tenant, unkept.record.id, [
-              ...later,
-              unkept,
-              ...rows.slice(later.length)
-            ])
-            return disk.write(path, content!, { guard }) // of one row at least
-          })
-          : Effect.void, { discard: true })
-    const heard = (look: Io<ReadonlyArray<Mirror.News>>, locked: boolean) =>
+
+    /** Appends the revisions that the history lacks of these records. */
+    const complete = (about: ReadonlyArray<HandEdits.Touched>, locked: boolean): Io<void> =>
+      Effect.flatMap(HandEdits.lacking(mirror, history, about), (parts) => {
+        if (parts.length === 0) return Effect.void
+        return locked ? Effect.asVoid(history.append(parts)) : exclusive(complete(about, true))
+      })
+    /** Records what hands did. What has been read is read, whether or not that succeeds. */
+    const record = (news: ReadonlyArray<Mirror.News>, locked: boolean) =>
+      Effect.gen(function*() {
+        const about = new Map<string, readonly [string, MemoryId, Stored | undefined]>()
+        for (const { event, tenant } of news) {
+          if ("issue" in event) continue
+          const key = `${tenant}/${event.id}`
+          const before = about.get(key)?.[2] ?? (event.before && mirror.rowOf(tenant, event.before))
+          about.set(key, [tenant, event.id, before])
+        }
+        yield* Effect.catchAll(
+          complete(Array.from(about.values()), locked),
+          (error) => Effect.logWarning("an edit by hand is not in the history yet", error)
+        )
+      })
+    const heard = (look: Io<ReadonlyArray<Mirror.News>>, locked: boolean): Io<void> =>
       Effect.gen(function*() {
         const news = yield* look
         yield* publish(news)
-        if (!news.some(({ unkept }) => unkept !== undefined)) return
-        // what is read is read, whether or not the revision before it can be kept
-        yield* Effect.catchAll(
-          locked ? keep(news) : lock.withLock(keep(news)),
-          (error) => Effect.logWarning("an edited record's earlier revision is not kept", error)
-        )
+        yield* record(news, locked)
       })
-    const follow = (locked: boolean) =>
+
+    /** Reads what other processes appended, and looks at the files that they name. */
+    const follow = (locked: boolean): Io<void> =>
       Effect.gen(function*() {
-        const { paths, seen } = yield* log.news(locked)
-        const wasDirty = dirty
-        const look = wasDirty || Option.isNone(paths) ? mirror.look : mirror.lookAt(Array.from(new Set(paths.value)))
-        yield* heard(look, locked)
-        yield* seen
-        if (wasDirty) dirty = false // and not where a commit has failed meanwhile
+        const { isRenewed } = yield* history.news(locked)
+        if (isRenewed) viewed = 0
+        if (locked && !history.isThere()) yield* begin
+        if (locked) yield* rollForward
+        if (isRenewed) {
+          awaited.clear()
+          return yield* heard(mirror.look, locked)
+        }
+        const paths = Array.from(awaited).filter(Layout.isRecord)
+        if (paths.length === 0) return
+        yield* heard(mirror.lookAt(paths), locked)
+        for (const path of paths) if (isAsTold(path)) awaited.delete(path)
+        for (const { number, places } of history.unlanded()) {
+          if (number === viewed + 1 && places.every(({ path }) => path === null || !awaited.has(path))) viewed = number
+        }
       })
+    /** Whether a file is as the history has it. */
+    const isAsTold = (path: string) => {
+      const place = history.at(path)
+      return place === undefined || mirror.entry(place.tenant, place.id)?.hash === place.after
+    }
+
+    const print: RollForward.Print = (path, tenant, kept) => Plan.print(context, path, tenant, kept)
+    /** Writes the files of batches whose writer died. For the holder of the lock. */
+    const rollForward: Io<void> = Effect.suspend(() =>
+      Effect.forEach(history.unlanded().filter(({ number }) => number > viewed), (batch) =>
+        Effect.gen(function*() {
+          yield* Effect.forEach(batch.places, (place) => RollForward.bring(disk, history, print, place, batch.litter), {
+            discard: true
+          })
+          viewed = batch.number
+          yield* cleaned(batch)
+        }), { discard: true })
+    )
+    /** Forces to disk the files of every batch that did not land, and says so. For the holder of the lock. */
+    const land: Io<void> = Effect.suspend(() => {
+      const places = history.unlanded().flatMap((batch) => batch.places)
+      if (places.length === 0 || littered.size > 0) return Effect.void
+      const touched = places.flatMap(({ gone, path }) => path === null ? gone : [path, ...gone])
+      return Effect.zipRight(disk.force(touched), history.land)
+    })
 
     const exclusive = <A>(self: Io<A>): Io<A> =>
       lock.withLock(Effect.gen(function*() {
-        const recovered = yield* journal.recover(guard)
-        if (recovered.length > 0) {
-          yield* log.append(recovered.filter((path) => path.endsWith(".md")))
-          yield* heard(mirror.lookAt(recovered), true)
-        }
+        if (failed) yield* takeBack(failed)
         yield* follow(true)
+        yield* Effect.forEach(littered.values(), cleaned, { discard: true })
         yield* sweep(guard)
+        if (history.unlanded().reduce((sum, { places }) => sum + places.length, 0) > waiting) yield* land
+        yield* history.compact
         return yield* self
       })).pipe(Effect.retry({ while: isLost })) // and again, from the start
 
+    const takeBack = (attempt: NonNullable<typeof failed>): Io<void> =>
+      Effect.gen(function*() {
+        failed = attempt
+        yield* RollForward.takeBack(disk, attempt.batch.places, attempt.texts)
+        yield* history.undo(attempt.batch)
+        failed = undefined
+      })
+
+    /** Every record that the mirror or the history has. */
+    const everything = (): ReadonlyArray<HandEdits.Touched> => {
+      const known = mirror.entries().map(({ row: { record: { id } }, tenant }): HandEdits.Touched => [tenant, id])
+      const gone = history.tenants().flatMap((tenant) =>
+        Array.from(history.all(tenant)).flatMap(({ id }): ReadonlyArray<HandEdits.Touched> =>
+          mirror.entry(tenant, id) ? [] : [[tenant, id]]
+        )
+      )
+      return [...known, ...gone]
+    }
+    /** Begins a history where there is none: with what format 1 kept, and the records as they are. */
+    const begin: Io<void> = Effect.gen(function*() {
+      yield* history.renew(
+        yield* Legacy.inherited(disk, mirror, yield* HandEdits.lacking(mirror, history, everything()))
+      )
+      yield* Legacy.discard(disk)
+    })
+
+    const circumstances: Plan.Circumstances = { context, disk, history, mirror, heard: (look) => heard(look, true) }
     const commit = (tenant: string, writes: ReadonlyArray<Write>): Io<void> =>
       Effect.gen(function*() {
         const ids = Array.from(new Set(writes.map(({ id }) => id)))
-        const plans = yield* Effect.forEach(ids, (id) => planned(tenant, id, writes.filter((write) => write.id === id)))
-        const steps = plans.flatMap((plan) => plan.steps)
-        yield* Effect.forEach(steps, ({ path }) => disk.within(path), { discard: true })
-        yield* guard
-        yield* log.append(steps.flatMap(({ path }) => path.endsWith(".md") ? [path] : []))
-        yield* Effect.tapError(
-          journal.run(steps, { alone: plans.length === 1, guard }),
-          () => Effect.sync(() => dirty = true)
+        const plans = yield* Effect.forEach(
+          ids,
+          (id) => Plan.make(circumstances, tenant, id, writes.filter((write) => write.id === id))
         )
+        yield* guard
+        const append = history.append(plans.flatMap(({ parts }) => parts))
+        const view = Effect.forEach(plans, ({ content, parts }) => shown(parts.at(-1)!, content), { discard: true }) // one part at least
+        const texts = new Map(plans.flatMap(({ texts }) => texts))
+        if (writes.every(({ next }) => next === undefined)) {
+          // files first: without a line they are forgotten at worst, and a full disk has no room for one
+          const back = Effect.option(RollForward.takeBack(disk, [], texts))
+          yield* Effect.tapError(view, () => back)
+          const isAppended = yield* Effect.asSome(append).pipe(
+            Effect.catchIf(
+              isFull,
+              () => Effect.as(history.erase(ids.flatMap((id) => history.places(tenant, id))), Option.none())
+            ),
+            Effect.tapError(() => back)
+          )
+          for (const { gone } of plans) for (const path of gone) mirror.set(path, undefined)
+          isWritten = true
+          if (Option.isNone(isAppended)) return yield* snapshot.remove
+          viewed = Math.max(viewed, isAppended.value.number)
+          return yield* cleaned(isAppended.value)
+        }
+        const batch = yield* append
+        yield* view.pipe(
+          // whoever took the lock from us by mistake has ended our turn, too: it is ours again
+          Effect.catchAll((error) =>
+            Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.zipRight(disk.begin, view) : Effect.fail(error))
+          ),
+          Effect.catchAll((error) =>
+            Effect.flatMap(lock.isOurs, (ours) =>
+              ours
+                ? Effect.zipRight(Effect.option(takeBack({ batch, texts })), error)
+                : Effect.void) // the history has it: whoever has the lock writes the files
+          )
+        )
+        viewed = Math.max(viewed, batch.number)
+        isWritten = true
         for (const { entry, gone } of plans) {
           for (const path of gone) mirror.set(path, undefined)
           if (entry) mirror.set(entry.path, entry)
         }
-      })
+        yield* cleaned(batch)
+      }).pipe(Effect.uninterruptible)
 
-    /** One record's files, after its file has been held against what we know of it. */
-    const planned = (tenant: string, id: MemoryId, writes: ReadonlyArray<Write>) =>
+    const shown = ({ gone, path }: History.Part, content: string | undefined) =>
       Effect.gen(function*() {
-        const current = mirror.entry(tenant, id)
-        const paths = mirror.paths(tenant, id)
-        const expected = writes[0]!.revision // of one write at least
-        const text = current ? yield* disk.read(current.path) : Option.none()
-        if (current && Option.map(text, sha256).pipe(Option.getOrUndefined) !== current.hash) {
-          yield* heard(mirror.lookAt([current.path]), true)
-          return yield* conflict("the file was edited", expected, mirror.entry(tenant, id)?.row.record.revision ?? 0)
+        if (path !== null && content !== undefined) {
+          yield* disk.write(path, content, { force: false, isFenced: true })
         }
-        const earlier = yield* revisions.read(tenant, id)
-        const revision = (current?.row ?? earlier[0])?.record.revision ?? 0
-        if (revision !== expected) return yield* conflict("the record moved on", expected, revision)
+        yield* Effect.forEach(gone, (old) => disk.remove(old, { force: false, isFenced: true }), { discard: true })
+      })
 
-        let row = current?.row
-        let kept = row ? earlier.filter((old) => old.record.revision < row!.record.revision) : earlier
-        for (const { next } of writes) {
-          if (row && !row.forgotten && next) kept = [row, ...kept]
-          if (next?.forgotten) kept = [next, ...kept]
-          if (next === undefined) kept = []
-          row = next
-        }
-        const last = row && !row.forgotten ? row : undefined
-        const path = last && (current && id === Layout.noteId(current.path) && sameScope(current, last)
-          ? current.path // a note keeps the name that its owner gave it
-          : Layout.pathOf(tenant, last.record.scope, id))
-        if (path !== undefined && !paths.includes(path) && (yield* taken(path))) {
-          yield* heard(mirror.lookAt([path]), true)
-          const issue = mirror.issue(path)
-          if (issue) return yield* issue
-          return yield* conflict(
-            "a file is there already",
-            expected,
-            mirror.entry(tenant, id)?.row.record.revision ?? 0
-          )
-        }
-        const content = last && path !== undefined
-          ? yield* Either.mapLeft(
-            Document.print(context, path, tenant, last.record, current?.extra),
-            (issue) => invalid("commit", issue)
-          )
-          : undefined
-        const gone = paths.filter((old) => old !== path)
-        const history = kept.length === 0 && earlier.length === 0 ? [] : [revisions.step(tenant, id, kept)]
-        // what it was, then what it is, then away with where it stood: a death between leaves all of it readable
-        const steps: ReadonlyArray<Journal.Step> = [
-          ...(kept.length > 0 ? history : []),
-          ...(content !== undefined && path !== undefined ? [{ path, content }] : []),
-          ...gone.map((old) => ({ path: old, content: null })),
-          ...(kept.length > 0 ? [] : history)
-        ]
-        const entry: Mirror.Entry | undefined = content !== undefined && path !== undefined && last
-          ? {
-            _tag: "Entry",
-            path,
-            stat: Mirror.nowhere,
-            settled: false,
-            hash: sha256(content),
-            tenant,
-            signed: true,
-            row: last,
-            extra: current?.extra ?? {}
+    /** Overwrites what a batch purged; what cannot be overwritten now is when the lock is next taken. */
+    const cleaned = (batch: History.Batch) =>
+      batch.litter.length === 0
+        ? Effect.void
+        : Effect.matchEffect(erased(batch), {
+          onSuccess: () => Effect.sync(() => littered.delete(batch.number)),
+          onFailure: (error) => {
+            littered.set(batch.number, batch)
+            return Effect.logWarning("a purged text is still in the history", error)
           }
-          : undefined
-        return { steps, entry, gone }
+        })
+    /** Overwrites the lines of what was purged; the snapshot may have the text, too. */
+    const erased = ({ litter }: History.Batch): Io<void> =>
+      Effect.gen(function*() {
+        const unlanded = new Set(history.unlanded().map(({ number }) => number))
+        if (litter.some(({ batch, parts }) => parts > 1 && unlanded.has(batch))) yield* land
+        yield* history.erase(litter)
+        if (litter.every(({ path }) => path === null || path.startsWith(`${Layout.internal}/`))) return
+        yield* snapshot.remove
       })
 
-    const taken = (path: string) =>
-      Effect.flatMap(disk.stat(path), (stat) => Option.isSome(stat) ? Effect.succeed(true) : disk.isLink(path))
-
-    const sameScope = (current: Mirror.Entry, row: Stored) =>
-      Layout.pathOf("default", current.row.record.scope, row.record.id) ===
-        Layout.pathOf("default", row.record.scope, row.record.id)
-
-    const past = (tenant: string, id: MemoryId) =>
-      Effect.map(revisions.read(tenant, id), (earlier) => {
-        const current = mirror.entry(tenant, id)?.row
-        return current ? [current, ...earlier.filter((row) => row.record.revision < current.record.revision)] : earlier
-      })
-
-    const read = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> => {
-      const current = mirror.entry(tenant, id)
-      if (current) return Effect.succeedSome(current.row)
-      // what has a past and no file is forgotten, be it by a hand
-      return Effect.map(
-        revisions.read(tenant, id),
-        ([last]) => last ? Option.some({ ...last, forgotten: true }) : Option.none()
+    const rowsAt = (places: ReadonlyArray<History.Place>): Io<ReadonlyArray<Stored>> =>
+      Effect.map(
+        Effect.forEach(places, (place) => Effect.map(history.read(place), (kept) => [place, kept] as const)),
+        (all) =>
+          all.flatMap(([{ forgotten }, kept]) => Option.isSome(kept) ? [{ record: kept.value.record, forgotten }] : [])
       )
-    }
+    const gone = (row: Stored | undefined): Option.Option<Stored> =>
+      row ? Option.some({ ...row, forgotten: true }) : Option.none() // no file: forgotten, be it by a hand
+    const newestOf = (tenant: string, id: MemoryId) => history.places(tenant, id).slice(0, 1)
 
-    const last = yield* Snapshot.load(disk, context)
-    for (const entry of last.entries) mirror.set(entry.path, entry)
-    for (const [tenant, encoded] of last.indexes) mirror.catalog(tenant).restore(encoded)
-    const loaded = new Set(mirror.entries())
-    const { seen } = yield* log.news(false)
-    if (yield* journal.isLeft) yield* exclusive(Effect.void)
+    const snapshot = yield* SnapshotKeeper.load(disk, context, mirror)
+    if (!snapshot.isSigned) yield* Header.confirm(disk, header, kinds) // else the snapshot speaks for the key
+    yield* history.news(false)
+    if (history.unlanded().length > 0 || (yield* Legacy.isThere(disk))) {
+      yield* lock.withLock(Effect.zipRight(
+        Legacy.recover(disk, key),
+        Effect.zipRight(
+          Effect.asVoid(history.news(true)),
+          Effect.suspend(() => history.isThere() ? rollForward : Effect.void)
+        )
+      ))
+    }
     yield* mirror.look
-    yield* seen
+    awaited.clear() // all of them were seen just now
+    for (const place of history.tenants().flatMap((tenant) => Array.from(history.all(tenant)))) {
+      if (place.forgotten || place.path === null || mirror.entry(place.tenant, place.id)) continue
+      const error = mirror.trouble(place.path)
+      const kept = error ? yield* mirror.lastGood(place, error) : undefined
+      if (kept) mirror.set(kept.path, kept)
+    }
+    const isFresh = !history.isThere() && header.foreign === true &&
+      mirror.entries().some(({ isSealed, signed }) => isSealed && !signed)
+    if (history.isThere()) yield* complete(everything(), false)
+    else yield* exclusive(Effect.void)
 
     return {
+      context,
       mirror,
+      history,
       changes,
-      read,
-      revisions: past,
+      read: (tenant, id) => {
+        const current = mirror.entry(tenant, id)
+        if (current) return Effect.succeedSome(current.row)
+        return Effect.map(rowsAt(newestOf(tenant, id)), ([row]) => gone(row))
+      },
+      revisions: (tenant, id, limit) => {
+        const current = mirror.entry(tenant, id)?.row
+        const places = history.places(tenant, id)
+        const earlier = current ? places.filter(({ revision }) => revision < current.record.revision) : places
+        return Effect.map(
+          rowsAt(earlier.slice(0, current ? limit - 1 : limit)),
+          (rows) => current ? [current, ...rows] : rows
+        )
+      },
       tombstones: (tenant) =>
-        Effect.flatMap(revisions.ids(tenant), (ids) =>
-          Effect.map(
-            Effect.forEach(ids.filter((id) => !mirror.entry(tenant, id)), (id) => revisions.read(tenant, id)),
-            (all) => all.flatMap(([last]) => last ? [{ ...last, forgotten: true }] : [])
-          )),
-      tenants: Effect.map(revisions.tenants, (segments) =>
-        Array.from(
-          new Set([
-            ...mirror.tenants(),
-            ...segments.flatMap((segment) => Layout.idOf(segment) ?? [])
-          ])
-        )),
+        Effect.map(
+          rowsAt(Array.from(history.all(tenant)).filter(({ id }) => !mirror.entry(tenant, id))),
+          (rows) => rows.map((row) => ({ ...row, forgotten: true }))
+        ),
+      tenants: Effect.sync(() => Array.from(new Set([...mirror.tenants(), ...history.tenants()]))),
       exclusive,
       commit,
+      unsealed: () => {
+        const foreign = isFresh ? mirror.entries().filter(({ isSealed, signed }) => isSealed && !signed).length : 0
+        return foreign === 0 ? [] : [Inspection.unsealed(foreign)]
+      },
       secret: sign(key, "the secret of the store"), // a key of its own: no signature of a file is ever one of the store's
       sidecar: VectorFile.make(disk, embeddings, exclusive, () =>
         mirror.tenants().map((tenant) => [tenant, new Set(mirror.catalog(tenant).records().map(hashOf))])),
-      refresh: Effect.flatMap(log.news(false), ({ seen }) =>
-        Effect.zipRight(heard(mirror.look, false), seen)),
+      refresh: Effect.zipRight(Effect.asVoid(follow(false)), heard(mirror.look, false)),
       follow: follow(false),
-      save: Effect.suspend(() => {
-        const entries = mirror.entries()
-        const catalogs = mirror.tenants().map((tenant) =>
-          [tenant, mirror.catalog(tenant)] as const
-        )
-        const built = catalogs.reduce((sum, [, catalog]) => catalog.isBuilt() ? sum + catalog.size() : sum, 0)
-        const stale = entries.length - entries.filter((entry) => loaded.has(entry)).length
-        return built + stale + Math.abs(loaded.size - entries.length) > Math.max(20, entries.length / 50)
-          ? Snapshot.save(disk, context, {
-            entries,
-            indexes: catalogs.flatMap(([tenant, catalog]) => {
-              const encoded = catalog.encoded()
-              return encoded === undefined ? [] : [[tenant, encoded] as const]
-            })
-          })
-          : Effect.void
+      land: Effect.suspend(() => {
+        if (!isWritten) {
+          return Effect.void
+        }
+        isWritten = false
+        return exclusive(land)
+      }),
+      save: Effect.gen(function*() {
+        if (history.unlanded().length > 0) {
+          yield* exclusive(land)
+        }
+        yield* snapshot.save
       })
     }
   })
-
-const conflict = (message: string, expected: number, actual: number) =>
-  MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })
 
 const lost = MemoryError.make("conflict", {
   op: "lock",

@@ -43,7 +43,7 @@ const decodeHeader = Schema.decodeOption(Header)
 const encodeHeader = Schema.encodeSync(Header)
 
 /** How far a file has been read, and what it was like then. */
-interface Position extends Stat {
+interface Position extends Omit<Stat, "born"> {
   readonly offset: number
 }
 

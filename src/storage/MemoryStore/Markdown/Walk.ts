@@ -22,7 +22,7 @@ export const make = (
       )
       const notes = paths.filter((path) => path.endsWith(".md"))
       const others = paths.filter((path) => !path.endsWith(".md")) // a fiber for each, and none for a note
-      return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => notes.concat(...all))
+      return Effect.map(Effect.forEach(others, below, { concurrency }), (all) => notes.concat(all.flat()))
     })
   const below = (path: string): Effect.Effect<ReadonlyArray<string>> =>
     Effect.gen(function*() {

@@ -1,0 +1,367 @@
+/**
+ * The history of a vault: every revision of every record, in one file that only grows. A revision is appended here and
+ * forced to disk before its `.md` is written, so the history is the truth and the `.md` files are its view.
+ *
+ * ```text
+ * checksum \t {"epoch":1,"offset":0,"landed":3} \t \n                                 the head
+ * checksum \t {"epoch":1,"offset":83,"batch":4,"part":0,"parts":2,"id":…} \t {"record":…} \n
+ * checksum \t {"epoch":1,"offset":912,"landed":4} \t \n
+ * ```
+ *
+ * A line names the byte at which it stands. A writer that lost the lock and appends late finds other lines there already, so
+ * its line stands elsewhere, and no reader takes it. Lines that a compaction wrote with the head name no byte. Every line
+ * names the epoch of its file; the first that can be read tells it, so a damaged head loses nothing.
+ *
+ * Laws: a batch counts when all its parts are there, at their places, and none otherwise. Landed batches are on disk as
+ * `.md` files; the others are rolled forward by whoever holds the lock next. Erased lines are overwritten in place.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as MemoryError from "../../../domain/MemoryError.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
+import { revisionsKept } from "../../MemoryStore.ts"
+import { equal, joined } from "./Bytes.ts"
+import type { Disk } from "./Disk.ts"
+import * as Line from "./HistoryLine.ts"
+import { hidden } from "./Layout.ts"
+
+export type { Kept, Part, Place, View } from "./HistoryLine.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+export interface Batch {
+  readonly number: number
+  readonly places: ReadonlyArray<Line.Place>
+  /** Earlier revisions of the records that it erased: their lines still have the text. */
+  readonly litter: ReadonlyArray<Line.Place>
+}
+
+export interface History {
+  /** Whether there is a history at all: a new vault has none, nor has one whose hidden folder was lost. */
+  readonly isThere: () => boolean
+  /** Revisions of a record, newest first, at most `revisionsKept`. */
+  readonly places: (tenant: string, id: MemoryId) => ReadonlyArray<Line.Place>
+  readonly newest: (tenant: string, id: MemoryId) => Line.Place | undefined
+  /** The newest revision whose file stands at the path. */
+  readonly at: (path: string) => Line.Place | undefined
+  /** The newest revision of every record of the tenant. */
+  readonly all: (tenant: string) => Iterable<Line.Place>
+  readonly tenants: () => ReadonlyArray<string>
+  /** `None` where the line was erased or damaged. Cost: one read of the line. */
+  readonly read: (place: Line.Place) => Io<Option.Option<Line.Kept>>
+  /** Files that batches of other processes touched. The vault takes out what it has seen as the history has it. */
+  readonly awaited: Set<string>
+  /** Batches that are not known to have landed, oldest first. */
+  readonly unlanded: () => ReadonlyArray<Batch>
+  /**
+   * Reads what was appended since the last call. `isRenewed`: the file was replaced, and any record may have changed. Without
+   * the lock a batch that is half there is left for the next call.
+   */
+  readonly news: (locked: boolean) => Io<{ readonly isRenewed: boolean }>
+  /** Appends a batch and forces it to disk. `conflict` where another writer was first. For the holder of the lock. */
+  readonly append: (parts: ReadonlyArray<Line.Part>) => Io<Batch>
+  /** Takes back a batch whose files could not be written. */
+  readonly undo: (batch: Batch) => Io<void>
+  /** Says that the files of every batch so far are forced to disk. */
+  readonly land: Io<void>
+  /** Overwrites these lines, in place. Each must have landed, or be the only part of its batch. */
+  readonly erase: (places: ReadonlyArray<Line.Place>) => Io<void>
+  /** Begins anew with these revisions, each with its file as it is; oldest of a record first. For the holder of the lock. */
+  readonly renew: (parts: ReadonlyArray<Line.Part>) => Io<void>
+  /** Rewrites the file without what is erased or no longer kept, where that is most of it. For the holder of the lock. */
+  readonly compact: Io<void>
+}
+
+const file = `${hidden}/history`
+/** Dead bytes that are worth a rewrite: at least these, and more than the living ones. */
+const tolerated = 1_048_576
+
+export const make = (disk: Disk): History => {
+  let ino: number | undefined
+  let epoch = 0
+  /** Bytes read so far, and bytes of half a line that follow. */
+  let end = 0
+  let torn = 0
+  let batch = 0
+  let landed = 0
+  let dead = 0
+  const records = new Map<string, Map<MemoryId, ReadonlyArray<Line.Place>>>()
+  const paths = new Map<string, Line.Place>()
+  const awaited = new Set<string>()
+  /** One reader or writer of the file at a time: each goes on where the one before ended. */
+  const one = Effect.unsafeMakeSemaphore(1).withPermits(1)
+  let pending: Array<Batch> = []
+  /** Batches of ours that failed and could not be taken back yet: number by offset. */
+  const failed = new Map<number, number>()
+
+  const places = (tenant: string, id: MemoryId) => records.get(tenant)?.get(id) ?? none
+
+  /** The parts of a batch take effect together. */
+  const take = (number: number, parts: ReadonlyArray<Line.Parsed>, isLanded: boolean): Batch => {
+    const litter: Array<Line.Place> = []
+    for (const part of parts) {
+      const { isBlank: _, isErased, ...place } = part
+      const rows = records.get(place.tenant) ?? new Map<MemoryId, ReadonlyArray<Line.Place>>()
+      const all = rows.get(place.id) ?? none
+      const earlier = isErased ? all : all.filter(({ revision }) => revision !== place.revision) // the last word on it stands
+      const old = all[0]
+      if (old?.path && paths.get(old.path) === old) paths.delete(old.path)
+      if (isErased) {
+        litter.push(...earlier)
+        dead += earlier.reduce((sum, { length }) => sum + length, place.length)
+        rows.delete(place.id)
+      } else {
+        const next = [place, ...earlier]
+        for (const { length } of [...all.filter((old) => !earlier.includes(old)), ...next.slice(revisionsKept)]) {
+          dead += length
+        }
+        rows.set(place.id, next.slice(0, revisionsKept))
+        if (place.path !== null) paths.set(place.path, place)
+      }
+      if (rows.size > 0) records.set(place.tenant, rows)
+      else records.delete(place.tenant)
+    }
+    const made = { number, places: parts, litter }
+    batch = Math.max(batch, number)
+    if (!isLanded) pending.push(made)
+    return made
+  }
+  const drop = (number: number) => {
+    for (const { places: parts } of pending.filter((one) => one.number === number)) {
+      for (const place of parts) {
+        const rows = records.get(place.tenant)
+        const left = (rows?.get(place.id) ?? none).filter((other) => other.offset !== place.offset)
+        if (left.length > 0) rows!.set(place.id, left) // there are rows where some are left
+        else rows?.delete(place.id)
+        if (place.path !== null && paths.get(place.path)?.offset === place.offset) paths.delete(place.path)
+        if (left[0]?.path) paths.set(left[0].path, left[0])
+        dead += place.length
+      }
+    }
+    pending = pending.filter((one) => one.number !== number)
+  }
+  const land = (number: number) => {
+    landed = Math.max(landed, number)
+    batch = Math.max(batch, number)
+    pending = pending.filter((one) => one.number > number)
+  }
+  const clear = () => {
+    ino = undefined
+    epoch = 0
+    end = 0
+    torn = 0
+    batch = 0
+    landed = 0
+    dead = 0
+    failed.clear()
+    records.clear()
+    paths.clear()
+    pending = []
+  }
+
+  /**
+   * Reads the lines of `bytes`, which begin at `end`. Takes the batches that count: whole ones, and of those that landed
+   * the parts that can still be read.
+   */
+  const parse = (bytes: Uint8Array, locked: boolean): Effect.Effect<void> =>
+    Effect.gen(function*() {
+      const start = end
+      const paced = EventLoop.pacer()
+      const lines: Array<{ readonly meta: Line.Meta | undefined; readonly offset: number; readonly length: number }> =
+        []
+      let at = 0
+      for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
+        const line = bytes.subarray(at, next)
+        yield* paced(line.length >> 4)
+        lines.push({ meta: Line.metaOf(line), offset: start + at, length: line.length + 1 })
+        at = next + 1
+      }
+      torn = bytes.length - at
+      end = start + at
+      const known = lines.reduce((most, { meta }) => Math.max(most, meta?.landed ?? 0), landed)
+      let open: Array<Line.Parsed> = []
+      /** Ends the batch that is open: it counts if it is whole or has landed. */
+      const close = () => {
+        const [first] = open
+        if (first !== undefined) {
+          const isLanded = first.batch <= known
+          if ((open.length === first.parts || isLanded) && !failed.has(first.offset)) {
+            const batch = take(first.batch, open.filter(({ isBlank }) => !isBlank), isLanded)
+            for (const { gone, path } of batch.places) {
+              for (const file of path === null ? gone : [path, ...gone]) awaited.add(file)
+            }
+          } else dead += open.reduce((sum, { length }) => sum + length, 0)
+        }
+        open = []
+      }
+      for (const { length, meta, offset } of lines) {
+        const stands = meta !== undefined && (meta.offset ?? offset) === offset
+        if (stands && epoch === 0) epoch = meta.epoch
+        const isPlaced = stands && meta.epoch === epoch
+        if (!isPlaced || meta.batch === undefined) {
+          if (isPlaced && meta.landed !== undefined) land(meta.landed)
+          if (isPlaced && meta.undone !== undefined) {
+            close()
+            drop(meta.undone)
+          }
+          dead += length
+          continue
+        }
+        const part = Line.placeOf(meta, offset, length)
+        if (part.batch !== open[0]?.batch || part.part <= (open.at(-1)?.part ?? -1)) close()
+        open.push(part)
+        if (part.part === part.parts - 1) close()
+      }
+      if (open.length > 0 && !locked) {
+        end = open[0]!.offset // the rest of it may be on its way
+        torn = 0
+      } else close()
+    })
+
+  const news: History["news"] = (locked) =>
+    Effect.gen(function*() {
+      const stat = yield* disk.stat(file)
+      if (Option.isNone(stat)) {
+        const isRenewed = ino !== undefined
+        clear()
+        return { isRenewed }
+      }
+      const isRenewed = ino !== stat.value.ino || stat.value.size < end
+      if (isRenewed) {
+        clear()
+        ino = stat.value.ino
+      } else if (stat.value.size === end) return { isRenewed }
+      const bytes = yield* disk.bytesFrom(file, end)
+      yield* parse(bytes, locked)
+      return { isRenewed }
+    })
+
+  /** Appends lines that name their places, and makes sure that they stand there. */
+  const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>
+    Effect.gen(function*() {
+      const from = end + torn
+      const start = from + (torn > 0 ? 1 : 0)
+      const lines = make(start)
+      const bytes = joined(torn > 0 ? [newLine, ...lines] : lines)
+      yield* disk.append(file, bytes, { force })
+      const stat = yield* disk.stat(file)
+      const isSame = Option.exists(stat, (now) => now.ino === ino)
+      const isOurs = isSame && (Option.exists(stat, ({ size }) => size === from + bytes.length) ||
+        equal(yield* disk.bytesFrom(file, from, bytes.length), bytes))
+      if (!isOurs) return yield* late
+      end = from + bytes.length
+      torn = 0
+      return start
+    })
+
+  const undo = (number: number): Io<void> =>
+    Effect.zipRight(
+      Effect.sync(() => drop(number)),
+      appendAt((offset) => [Line.print({ epoch, offset, undone: number })], true).pipe(Effect.asVoid)
+    )
+  /** Takes back the batches whose append failed, since their lines may be there all the same. */
+  const undoFailed: Io<void> = Effect.suspend(() =>
+    failed.size === 0 ? Effect.void : Effect.gen(function*() {
+      yield* news(true)
+      for (const [offset, number] of failed) {
+        yield* undo(number)
+        failed.delete(offset)
+      }
+    })
+  )
+
+  /** Writes the file whole: the head, and these lines. */
+  const rewrite = (make: (epoch: number) => ReadonlyArray<Uint8Array>): Io<void> =>
+    Effect.gen(function*() {
+      const next = epoch + 1
+      const head = Line.print({ epoch: next, offset: 0, landed: batch }) // batches go on counting
+      yield* disk.write(file, joined([head, ...make(next)]), { isFenced: true })
+      clear()
+      yield* news(true)
+    })
+
+  return {
+    isThere: () => ino !== undefined && epoch > 0,
+    places,
+    newest: (tenant, id) => places(tenant, id)[0],
+    at: (path) => paths.get(path),
+    all: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // never empty
+    tenants: () => Array.from(records.keys()),
+    read: (place) =>
+      Effect.map(
+        disk.bytesFrom(file, place.offset, place.length),
+        (bytes) => Line.read(bytes.subarray(0, place.length - 1))
+      ),
+    unlanded: () => pending,
+    awaited,
+    news: (locked) => one(news(locked)),
+    append: (parts) =>
+      one(Effect.gen(function*() {
+        yield* undoFailed
+        const number = batch + 1
+        let placed: ReadonlyArray<Line.Parsed> = []
+        const appended = appendAt((offset) => {
+          const made = Line.batch(parts, epoch, number, offset)
+          placed = made.placed
+          return made.lines
+        }, true)
+        yield* Effect.tapError(appended, (error) =>
+          Effect.suspend(() => {
+            const [first] = placed
+            if (error === late || first === undefined) return Effect.void
+            batch = number // the line may be there, and then its number is used
+            failed.set(first.offset, number)
+            return Effect.option(undoFailed)
+          }))
+        return take(number, placed, false)
+      })),
+    undo: ({ number }) => one(undo(number)),
+    land: one(Effect.suspend(() => {
+      if (pending.length === 0) return Effect.void
+      return Effect.map(appendAt((offset) => [Line.print({ epoch, offset, landed: batch })], false), () => land(batch))
+    })),
+    erase: (erased) =>
+      one(Effect.gen(function*() {
+        for (const { batch, id, isKept, length, offset, part, parts, path, tenant } of erased) {
+          const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }
+          yield* disk.overwrite(file, offset, Line.blank(meta, length))
+          const left = places(tenant, id).filter((place) => place.offset !== offset)
+          if (left.length > 0) records.get(tenant)!.set(id, left) // there are rows where some are left
+          else records.get(tenant)?.delete(id)
+          if (path !== null && paths.get(path)?.offset === offset) paths.delete(path)
+        }
+      })),
+    renew: (parts) => one(rewrite((epoch) => Line.batch(parts, epoch, 0, undefined).lines)),
+    compact: one(Effect.gen(function*() {
+      if (pending.length > 0 || dead < tolerated || dead < end - dead) return
+      const bytes = yield* disk.bytesFrom(file, 0)
+      const paced = EventLoop.pacer()
+      const kept: Array<readonly [meta: Line.Meta, row: string]> = []
+      for (const rows of records.values()) {
+        for (const all of rows.values()) {
+          for (const { length, offset } of all.toReversed()) {
+            const line = bytes.subarray(offset, offset + length - 1)
+            const meta = Line.metaOf(line)
+            yield* paced(length >> 4)
+            if (meta) kept.push([meta, Line.textOf(line)])
+          }
+        }
+      }
+      yield* rewrite((next) =>
+        kept.map(([{ offset: _, ...meta }, row]) =>
+          Line.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
+        )
+      )
+    }))
+  }
+}
+
+const none: ReadonlyArray<Line.Place> = []
+const lineBreak = 10
+const newLine = new Uint8Array([lineBreak])
+const late = MemoryError.make("conflict", {
+  op: "lock",
+  message: "another writer was first",
+  detail: { expected: 0, actual: 0 }
+})

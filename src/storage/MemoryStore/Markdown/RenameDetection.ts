@@ -1,0 +1,157 @@
+/**
+ * Finds out which new file continues which one that is gone, as git does: by content, since no tool says so.
+ *
+ * ```text
+ * 1. the same content       of several with one content, those with one file name
+ * 2. the most similar       at least `threshold`
+ * ```
+ *
+ * Law: a file continues at most one, and is continued by at most one. Empty texts match nothing, and neither do two
+ * candidates that are as good as each other. Pure; the order of the arguments does not matter.
+ */
+import * as Arr from "effect/Array"
+import { sha256 } from "../../../domain/Digest.ts"
+
+/** A file that is gone. */
+export interface Vanished {
+  readonly path: string
+  /** SHA-256 of its last text, hex. */
+  readonly hash: string
+  /** Its last text, where it is known: without it the file is found by the same content only. */
+  readonly text?: string | undefined
+}
+
+/** A file that was not there before. */
+export interface Appeared {
+  readonly path: string
+  readonly text: string
+}
+
+/**
+ * Least similarity of a text and the one that it continues: twice the pairs of words that both have, divided by all that each
+ * has. Above git's half, since notes made of one template share much, and a history that is lost is better than a wrong one.
+ */
+export const threshold = 0.7
+
+/** UTF-16 units of a text that are compared. */
+const maxCompared = 65_536
+
+/**
+ * The path that is gone, by the new path that continues it. Cost: linear in the texts, plus, for files without a twin, the
+ * pairs of texts that have words in common and are of like length.
+ */
+export const detect = (
+  vanished: ReadonlyArray<Vanished>,
+  appeared: ReadonlyArray<Appeared>
+): ReadonlyMap<string, string> => {
+  const found = new Map<string, string>()
+  const taken = new Set<string>()
+  const match = (from: string, to: string) => {
+    found.set(to, from)
+    taken.add(from)
+  }
+
+  const old = vanished.filter(({ hash, text }) => hash !== empty && text?.trim() !== "")
+  const fresh = appeared.filter(({ text }) => text.trim() !== "")
+  const hashes = new Map(fresh.map(({ path, text }) => [path, sha256(text)]))
+  const twins = groups(old, ({ hash }) => hash)
+  const copies = groups(fresh, ({ path }) => hashes.get(path)!) // of each
+  for (const [hash, news] of copies) {
+    const olds = twins.get(hash) ?? []
+    for (const { path } of news) {
+      const same = olds.filter((one) => nameOf(one.path) === nameOf(path))
+      const others = news.filter((other) => nameOf(other.path) === nameOf(path))
+      if (same.length === 1 && others.length === 1) match(same[0]!.path, path)
+    }
+    const [first, ...more] = news.filter(({ path }) => !found.has(path))
+    const [last, ...rest] = olds.filter(({ path }) => !taken.has(path))
+    if (first && last && more.length === 0 && rest.length === 0) match(last.path, first.path)
+  }
+
+  const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // tied: no other text is nearer
+  const sources = old.flatMap(({ hash, path, text }) =>
+    text === undefined || taken.has(path) || isTwin(hash) ? [] : [{ path, words: pairsOf(text) }]
+  )
+  const targets = fresh.flatMap(({ path, text }) =>
+    found.has(path) || isTwin(hashes.get(path)!) ? [] : [{ path, words: pairsOf(text) }]
+  )
+  const pairs = candidates(sources, targets)
+  for (let at = 0; at < pairs.length;) {
+    const { score } = pairs[at]!
+    const level = []
+    for (; at < pairs.length && pairs[at]!.score === score; at++) level.push(pairs[at]!)
+    const open = level.filter(({ from, to }) => !taken.has(from) && !found.has(to))
+    for (const { from, to } of open) {
+      const isTied = open.some((other) => (other.from === from) !== (other.to === to))
+      if (!isTied) match(from, to)
+    }
+    for (const { from, to } of open) if (!found.has(to)) tie(taken, found, from, to)
+  }
+  for (const [to, from] of found) if (from === "") found.delete(to)
+  return found
+}
+
+/** Takes both ends of a tie out of what follows: a worse candidate is no better for it. */
+const tie = (taken: Set<string>, found: Map<string, string>, from: string, to: string): void => {
+  taken.add(from)
+  found.set(to, "")
+}
+
+const groups = <A>(all: ReadonlyArray<A>, key: (one: A) => string): ReadonlyMap<string, ReadonlyArray<A>> =>
+  new Map(Object.entries(Arr.groupBy(all, key)))
+
+interface Words {
+  readonly path: string
+  readonly words: Pairs
+}
+
+/** Counts of the pairs of words that follow one another in a text, and their sum. */
+interface Pairs {
+  readonly counts: ReadonlyMap<string, number>
+  readonly total: number
+}
+
+/** Those that are similar enough, the most similar first. */
+const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>) => {
+  const having = new Map<string, Array<Words>>()
+  for (const source of sources) {
+    for (const pair of source.words.counts.keys()) {
+      const others = having.get(pair)
+      if (others) others.push(source)
+      else having.set(pair, [source])
+    }
+  }
+  return targets.flatMap((target) => {
+    const common = new Map<Words, number>()
+    for (const [pair, count] of target.words.counts) {
+      for (const source of having.get(pair) ?? []) {
+        if (!isLike(source.words.total, target.words.total)) continue
+        common.set(source, (common.get(source) ?? 0) + Math.min(count, source.words.counts.get(pair) ?? 0))
+      }
+    }
+    return Array.from(common, ([{ path, words }, shared]) => ({
+      from: path,
+      to: target.path,
+      score: 2 * shared / (words.total + target.words.total)
+    }))
+  }).filter(({ score }) => score >= threshold).sort((a, b) => b.score - a.score)
+}
+
+/** Whether two lengths allow for a similarity of `threshold`. */
+const isLike = (a: number, b: number): boolean => 2 * Math.min(a, b) / (a + b) >= threshold
+
+const pairsOf = (text: string): Pairs => {
+  const words = text.slice(0, maxCompared).match(word) ?? []
+  const counts = new Map<string, number>()
+  const pairs = words.length === 1 ? words : words.slice(1).map((word, i) => `${words[i]} ${word}`)
+  for (const pair of pairs) counts.set(pair, (counts.get(pair) ?? 0) + 1)
+  return { counts, total: pairs.length }
+}
+
+/** Words, and signs of scripts that put no space between them. */
+const word =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[^\s\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]+/gu
+
+const nameOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1)
+
+const empty = sha256("")

@@ -1,0 +1,115 @@
+/**
+ * Keeps a vault's snapshot: loads it when the vault opens, and saves it when the vault closes, soon after it was opened
+ * cold, and as it grows stale, so that a process that is killed leaves one too.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import type { MemoryError } from "../../../domain/MemoryError.ts"
+import { isInternal } from "../../../domain/MemoryScope.ts"
+import { pacer } from "../../../host/EventLoop.ts"
+import * as Activity from "../../Activity.ts"
+import type { Catalog } from "../../Catalog.ts"
+import type { Disk } from "./Disk.ts"
+import type { Context } from "./Document.ts"
+import type { Entry, Mirror } from "./Mirror.ts"
+import * as Snapshot from "./Snapshot.ts"
+
+export interface SnapshotKeeper {
+  /** Whether a snapshot was found that the vault's key signed. */
+  readonly isSigned: boolean
+  /** Saves a snapshot unless the last one is fresh enough. Cost where it is: one pass over the entries. */
+  readonly save: Effect.Effect<void, MemoryError>
+  /** Removes the snapshot, which may have a text that was purged. The next `save` makes another. */
+  readonly remove: Effect.Effect<void, MemoryError>
+}
+
+/** What has to have changed for a snapshot to be saved anew: more than so many files, and than this share of all. */
+const least = 20
+const share = 1 / 50
+
+/** Fills the mirror from the snapshot, if there is one. The next look holds each entry against its file. */
+export const load = (disk: Disk, context: Context, mirror: Mirror): Effect.Effect<SnapshotKeeper, MemoryError> =>
+  Effect.gen(function*() {
+    const saving = yield* Effect.makeSemaphore(1)
+    const pause = pacer(1_024)
+    const { entries, indexes, isSigned } = yield* Snapshot.load(disk, context)
+    for (const entry of entries) {
+      mirror.set(entry.path, entry)
+      yield* pause(1)
+    }
+    for (const [tenant, encoded] of indexes) mirror.catalog(tenant).restore(encoded)
+    let saved: ReadonlySet<Entry> = new Set(mirror.entries())
+    const indexed = new WeakSet<Catalog>()
+
+    const save = Effect.suspend(() => {
+      const entries = mirror.entries().filter(({ damage, row }) =>
+        damage === undefined && !isInternal(row.record.scope)
+      )
+      const catalogs = mirror.tenants().map((tenant) => [tenant, mirror.catalog(tenant)] as const)
+      const isNew = (catalog: Catalog) => catalog.isBuilt() && !indexed.has(catalog)
+      const built = catalogs.reduce((sum, [, catalog]) => isNew(catalog) ? sum + catalog.size() : sum, 0)
+      const changed = entries.length - entries.filter((entry) => saved.has(entry)).length
+      const gone = Math.abs(saved.size - entries.length)
+      if (built + changed + gone <= Math.max(least, entries.length * share)) return Effect.void
+      const snapshot: Snapshot.Snapshot = {
+        entries,
+        indexes: catalogs.flatMap(([tenant, catalog]) => {
+          const encoded = catalog.encoded()
+          return encoded === undefined ? [] : [[tenant, encoded] as const]
+        })
+      }
+      const withIndex = catalogs.flatMap(([, catalog]) => catalog.isBuilt() ? [catalog] : [])
+      return Effect.tap(Snapshot.save(disk, context, snapshot), () =>
+        Effect.sync(() => {
+          saved = new Set(entries)
+          for (const catalog of withIndex) indexed.add(catalog)
+        }))
+    })
+    const remove = Effect.zipRight(
+      Effect.sync(() => {
+        saved = new Set()
+      }),
+      Snapshot.remove(disk)
+    )
+    return { isSigned, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
+  })
+
+/** From opening to the first save, so that the first questions come first. */
+const settling = "10 seconds"
+/** Shortest time between two saves of a vault that is in use, in milliseconds. */
+const spacing = 60_000
+/** How many times as long as a save took the next one waits at least: a twentieth of the time is the most it takes. */
+const rest = 20
+
+/**
+ * Saves ten seconds after opening, and then, while the store is called, at most once a minute and in at most a twentieth of
+ * the time. An unused store saves nothing. A failure is logged at debug level: without a snapshot the next process opens
+ * slowly, and no worse.
+ */
+export const keep = (
+  { save }: Pick<SnapshotKeeper, "save">,
+  activity: Activity.Activity
+): Effect.Effect<void, never, Scope.Scope> => {
+  const attempt = Effect.gen(function*() {
+    const start = yield* Clock.currentTimeMillis
+    yield* Effect.catchAll(save, unsaved)
+    return (yield* Clock.currentTimeMillis) - start
+  })
+  const round = (known: number, took: number): Effect.Effect<never> =>
+    Effect.gen(function*() {
+      yield* activity.since(known)
+      yield* Effect.sleep(Math.max(spacing, rest * took))
+      const calls = yield* Activity.calls(activity)
+      const next = yield* attempt
+      return yield* Effect.suspend(() => round(calls, next))
+    })
+  return Effect.gen(function*() {
+    const calls = yield* Activity.calls(activity)
+    yield* Effect.sleep(settling)
+    return yield* round(calls, yield* attempt)
+  }).pipe(Effect.forkScoped, Effect.asVoid)
+}
+
+/** Logs that no snapshot was saved. */
+export const unsaved = (error: MemoryError): Effect.Effect<void> => Effect.logDebug("no snapshot", error)

@@ -1,0 +1,50 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import { MemoryKind, MemoryRecord } from "../../src/index.ts"
+import * as Analyzer from "../../src/ranking/Analyzer.ts"
+import * as Catalog from "../../src/storage/Catalog.ts"
+import { id, system } from "../../src/testing/Sample.ts"
+import * as world from "../ranking/world.ts"
+
+const record = (name: string, body: string) => world.record(name, { scope: "global", kind: "reference", body })
+const row = (record: MemoryRecord.MemoryRecord) => ({ record, forgotten: false })
+const made = () =>
+  Catalog.make({ kinds: MemoryKind.Kinds.defaultValue(), analyzer: Analyzer.make(), embeddings: undefined })
+
+/** So long that there is a pause after every third. */
+const filler = " filler".repeat(9_000)
+
+describe("an index that is built with pauses", () => {
+  it.live("has every row that is set, changed and taken away meanwhile, and none twice", () =>
+    Effect.gen(function*() {
+      const catalog = made()
+      for (let n = 0; n < 8; n++) catalog.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
+      const first = yield* Effect.fork(catalog.prepared)
+      const second = yield* Effect.fork(catalog.prepared)
+      yield* Effect.sleep(0)
+      for (const n of [0, 7]) catalog.set(id(`${n}`), row(record(`${n}`, `new${n}`)))
+      for (const n of [1, 6]) catalog.set(id(`${n}`), undefined)
+      catalog.set(id("8"), row(record("8", "new8")))
+      yield* Effect.all([Fiber.join(first), Fiber.join(second)])
+      const index = catalog.index()
+      assert.strictEqual(index.size, 7)
+      const found = (text: string) =>
+        index.search(system, { text, limit: 20 }, 0).hits.map(({ record }) => record.summary).sort()
+      assert.deepStrictEqual(found("old0 old1 old2 old3 old4 old5 old6 old7"), ["2", "3", "4", "5"])
+      assert.deepStrictEqual(found("new0 new7 new8"), ["0", "7", "8"])
+      assert.isTrue(catalog.isBuilt())
+    }))
+
+  it.live("is finished at once for whoever cannot wait", () =>
+    Effect.gen(function*() {
+      const catalog = made()
+      for (let n = 0; n < 4; n++) catalog.set(id(`${n}`), row(record(`${n}`, `old${n}${filler}`)))
+      const building = yield* Effect.fork(catalog.prepared)
+      yield* Effect.sleep(0)
+      const index = catalog.index()
+      assert.strictEqual(index.size, 4)
+      yield* Fiber.join(building)
+      assert.strictEqual(catalog.index(), index)
+    }))
+})

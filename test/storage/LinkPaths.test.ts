@@ -1,0 +1,183 @@
+/** Ambiguous links of a vault, case by case: the speaker's own folder, then the shortest path, as Obsidian has it. */
+import { assert, describe, it } from "@effect/vitest"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
+import { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import * as Links from "../../src/storage/Links.ts"
+import { record } from "../ranking/world.ts"
+
+const id = (path: string) => MemoryId.foreign("file", path)
+
+const note = (path: string, body = "", fields: Partial<MemoryRecord> = {}): MemoryRecord =>
+  record(path.slice(path.lastIndexOf("/") + 1).replace(/\.md$/, ""), {
+    id: id(path),
+    scope: "global",
+    kind: "reference",
+    body,
+    source: { origin: "file", trust: 2, reference: path },
+    ...fields
+  })
+
+/** The newest last, so that age would choose another one than the path does. */
+const vault = [
+  note("Note.md"),
+  note("A/Note.md"),
+  note("A/B/Note.md"),
+  note("A/B/C/Note.md"),
+  note("Long folder/Note.md"),
+  note("Z/Note.md"),
+  note("Z/Deep/Note.md"),
+  note("X/Plan.md"),
+  note("Y/Plan.md"),
+  note("Y/Old/Plan.md"),
+  note("Much longer/Plan.md"),
+  note("P/Q/Index.md"),
+  note("R/S/Index.md"),
+  note("R/Index.md"),
+  note("Q/Index.md"),
+  note("Projects/2023/Report.md"),
+  note("Projects/2024/Report.md"),
+  note("Archive/Projects/2023/Report.md"),
+  note("Ünïcode/Café.md"),
+  note("Bar/CAFE\u0301.md"),
+  note("v1.2/Release v1.2.md"),
+  note("v1.3/Release v1.2.md"),
+  note("People/Ada.md", "", { metadata: { aliases: ["Countess", "Plan", "A. L."] } }),
+  note("Family/Ada.md", "", { metadata: { aliases: "Countess" } }),
+  note("Family/Byron.md", "", { metadata: { alias: "Lord" } }),
+  note("Space folder/My note.md"),
+  note("Other/My note.md"),
+  note("T/One.md"),
+  note("T/Two/One.md")
+].map((record, n) => new MemoryRecord({ ...record, createdAt: n, validAt: n }))
+
+/** Who speaks, what it says, and the path that is meant; `undefined`: none. */
+const cases: ReadonlyArray<readonly [by: string, link: string, to: string | undefined]> = [
+  // by name: the own folder first
+  ["From.md", "[[Note]]", "Note.md"],
+  ["A/From.md", "[[Note]]", "A/Note.md"],
+  ["A/B/From.md", "[[Note]]", "A/B/Note.md"],
+  ["A/B/C/From.md", "[[Note]]", "A/B/C/Note.md"],
+  ["Z/From.md", "[[Note]]", "Z/Note.md"],
+  ["Z/Deep/From.md", "[[Note]]", "Z/Deep/Note.md"],
+  ["Long folder/From.md", "[[note]]", "Long folder/Note.md"],
+  ["X/From.md", "[[Plan]]", "X/Plan.md"],
+  ["Y/From.md", "[[PLAN]]", "Y/Plan.md"],
+  ["Y/Old/From.md", "[[Plan]]", "Y/Old/Plan.md"],
+  ["Family/From.md", "[[Ada]]", "Family/Ada.md"],
+  ["People/From.md", "[[Ada]]", "People/Ada.md"],
+  // by name: else the fewest folders, then the fewest characters, then by name
+  ["X/From.md", "[[Note]]", "Note.md"],
+  ["A/B/D/From.md", "[[Note]]", "Note.md"],
+  ["From.md", "[[Plan]]", "X/Plan.md"],
+  ["Much/From.md", "[[Plan]]", "X/Plan.md"],
+  ["From.md", "[[Index]]", "Q/Index.md"],
+  ["P/From.md", "[[Index]]", "Q/Index.md"],
+  ["R/S/T/From.md", "[[Index]]", "Q/Index.md"],
+  ["P/Q/From.md", "[[Index]]", "P/Q/Index.md"],
+  ["From.md", "[[Report]]", "Projects/2023/Report.md"],
+  ["From.md", "[[Ada]]", "Family/Ada.md"],
+  ["From.md", "[[My note]]", "Other/My note.md"],
+  ["From.md", "[[One]]", "T/One.md"],
+  ["T/Two/From.md", "[[One]]", "T/Two/One.md"],
+  // a note does not mean itself
+  ["A/Note.md", "[[Note]]", "Note.md"],
+  ["Note.md", "[[Note]]", "A/Note.md"],
+  ["X/Plan.md", "[[Plan]]", "Y/Plan.md"],
+  // by path: the whole path, then a path that ends so
+  ["From.md", "[[A/Note]]", "A/Note.md"],
+  ["Z/From.md", "[[A/Note]]", "A/Note.md"],
+  ["From.md", "[[A/B/Note.md]]", "A/B/Note.md"],
+  ["From.md", "[[B/Note]]", "A/B/Note.md"],
+  ["From.md", "[[B/C/Note]]", "A/B/C/Note.md"],
+  ["From.md", "[[deep/note]]", "Z/Deep/Note.md"],
+  ["From.md", "[[2023/Report]]", "Projects/2023/Report.md"],
+  ["From.md", "[[2024/Report]]", "Projects/2024/Report.md"],
+  ["Archive/Projects/2023/From.md", "[[2023/Report]]", "Archive/Projects/2023/Report.md"],
+  ["Archive/From.md", "[[Projects/2023/Report]]", "Projects/2023/Report.md"],
+  ["From.md", "[[S/Index]]", "R/S/Index.md"],
+  ["From.md", "[[Nowhere/Plan]]", "X/Plan.md"],
+  // from the root, and from the speaker's folder
+  ["A/From.md", "[[/Note]]", "Note.md"],
+  ["A/B/From.md", "[[/A/Note]]", "A/Note.md"],
+  ["A/B/From.md", "[[./Note]]", "A/B/Note.md"],
+  ["A/B/From.md", "[[../Note]]", "A/Note.md"],
+  ["A/B/C/From.md", "[[../../Note]]", "A/Note.md"],
+  ["A/B/From.md", "[[../B/C/Note]]", "A/B/C/Note.md"],
+  ["Y/From.md", "[[./Old/Plan]]", "Y/Old/Plan.md"],
+  // links of markdown
+  ["A/From.md", "[x](Note.md)", "A/Note.md"],
+  ["From.md", "[x](Note.md)", "Note.md"],
+  ["A/From.md", "[x](B/Note.md)", "A/B/Note.md"],
+  ["A/B/From.md", "[x](../Note.md#Part)", "A/Note.md"],
+  ["Z/From.md", "[x](/A/Note.md)", "A/Note.md"],
+  ["Other/From.md", "[x](My%20note.md)", "Other/My note.md"],
+  ["Space folder/From.md", "[x](<My note.md> \"title\")", "Space folder/My note.md"],
+  ["X/From.md", "![x](Plan.md)", "X/Plan.md"],
+  ["From.md", "[x](https://example.org/Note.md) [y](Note.txt) [z](#Note) `[q](Note.md)`", undefined],
+  // a part of a note is the note
+  ["A/From.md", "[[Note#Part]]", "A/Note.md"],
+  ["A/From.md", "[[Note^block]]", "A/Note.md"],
+  ["A/From.md", "[[Note#^block|there]]", "A/Note.md"],
+  ["A/From.md", "![[Note#Part#Deeper]]", "A/Note.md"],
+  // names with signs
+  ["Bar/From.md", "[[café]]", "Bar/CAFE\u0301.md"],
+  ["Ünïcode/From.md", "[[CAFÉ]]", "Ünïcode/Café.md"],
+  ["v1.3/From.md", "[[Release v1.2]]", "v1.3/Release v1.2.md"],
+  ["From.md", "[[Release v1.2]]", "v1.2/Release v1.2.md"],
+  // aliases, after names
+  ["From.md", "[[countess]]", "Family/Ada.md"],
+  ["People/From.md", "[[Countess]]", "People/Ada.md"],
+  ["From.md", "[[A. L.]]", "People/Ada.md"],
+  ["People/From.md", "[[Plan]]", "X/Plan.md"],
+  ["From.md", "[[Lord]]", "Family/Byron.md"],
+  ["From.md", "[[Nobody]]", undefined]
+]
+
+const ends = (records: ReadonlyArray<MemoryRecord>, from: MemoryRecord) => {
+  const links = Links.make()
+  for (const record of [...records.filter(({ id }) => id !== from.id), from]) links.set(record.id, record)
+  return links.seen(() => true)(from.id).to.map(({ id }) => id)
+}
+const nameOf = (found: ReadonlyArray<MemoryId.MemoryId>, records = vault) =>
+  found.map((one) => records.find(({ id }) => id === one)?.source.reference)
+
+describe("a link whose name several notes have", () => {
+  it("is tested in sixty cases at least", () => assert.isAtLeast(cases.length, 60))
+
+  for (const [by, link, to] of cases) {
+    it(`${by}: ${link} is ${to ?? "no note"}`, () => {
+      assert.deepStrictEqual(nameOf(ends(vault, note(by, link))), to === undefined ? [] : [to])
+    })
+  }
+
+  it("is the same link from the other side", () => {
+    for (const [by, link, to] of cases) {
+      const links = Links.make()
+      const from = note(by, link)
+      for (const record of [...vault.filter(({ id }) => id !== from.id), from]) links.set(record.id, record)
+      const back = vault.filter(({ id }) => links.seen(() => true)(id).from.some((one) => one.id === from.id))
+      assert.deepStrictEqual(back.map(({ source }) => source.reference), to === undefined ? [] : [to], link)
+    }
+  })
+
+  it("goes to a file before a record without a path, and to the newest only where no bearer has a path", () => {
+    const plain = [1, 2].map((n) =>
+      note(`plain ${n}`, "", { summary: "Note", source: { origin: "user", trust: 1 }, createdAt: 100 + n })
+    )
+    assert.deepStrictEqual(ends([...vault, ...plain], note("From.md", "[[Note]]")), [id("Note.md")])
+    assert.deepStrictEqual(ends(plain, note("From.md", "[[Note]]")), [id("plain 2")])
+    const speaker = note("chat", "[[Note]]", { source: { origin: "user", trust: 1 } })
+    assert.deepStrictEqual(ends([...vault, ...plain], speaker), [id("Note.md")])
+  })
+
+  it("is read in the properties of a file, in lists and maps too, and in no other record's", () => {
+    const metadata = { up: "[[A/Note]]", related: ["see [[Plan]]", { deep: "[[Index]]" }], n: 7 }
+    assert.deepStrictEqual(nameOf(ends(vault, note("From.md", "", { metadata }))), [
+      "A/Note.md",
+      "X/Plan.md",
+      "Q/Index.md"
+    ])
+    const chat = note("chat", "", { metadata, source: { origin: "user", trust: 1 } })
+    assert.deepStrictEqual(ends(vault, chat), [])
+  })
+})

@@ -1,0 +1,48 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Either from "effect/Either"
+import * as Frontmatter from "../../../src/storage/MemoryStore/Markdown/Frontmatter.ts"
+
+const matter = (count: number, more = "") =>
+  `---\n${Array.from({ length: count }, (_, n) => `k${n}: 1`).join("\n")}\n${more}---\nSow.`
+const signature = `hash: ${"a".repeat(64)}\n`
+const keys = (text: string) =>
+  Either.match(Frontmatter.split(text), {
+    onLeft: (issue) => issue,
+    onRight: ([matter]) => Object.keys(matter).length
+  })
+
+describe("Frontmatter", () => {
+  // the search for a key said twice would outlast the test's own limit of time, were it quadratic
+  it("twenty thousand keys are read where we signed them, and are too many of anybody else", () => {
+    assert.strictEqual(keys(matter(20_000, signature)), 20_001)
+    assert.strictEqual(keys(matter(20_000)), "the frontmatter is too large")
+    assert.strictEqual(keys(matter(40_000, signature)), "the frontmatter is too large")
+    assert.strictEqual(keys(matter(2_000)), 2_000)
+    assert.strictEqual(keys(matter(2_000, "k7: 2\n")), "frontmatter: a key is said twice")
+    assert.strictEqual(keys("---\na: {b: 1, b: 2}\n---\n"), "frontmatter: a key is said twice")
+  })
+
+  it("an instant is a date, with a time and a zone or without, and nothing else", () => {
+    const may = Date.UTC(2024, 4, 2)
+    for (
+      const [value, instant] of [
+        ["2024-05-02", may],
+        [" [[2024-05-02]] ", may],
+        ["2024-05-02 10:30", may + 37_800_000],
+        ["2024-05-02T10:30:05.25", may + 37_805_250],
+        ["2024-05-02T10:30:05,123456789Z", may + 37_805_123],
+        ["2024-05-02T10:30+02:00", may + 30_600_000],
+        [may, may],
+        [may + 0.5, may],
+        ["2024-13-02", undefined],
+        ["1969-12-31", undefined],
+        ["2 May 2024", undefined],
+        ["20240502", undefined],
+        [20240502, undefined],
+        [Infinity, undefined],
+        [null, undefined],
+        [{}, undefined]
+      ] as const
+    ) assert.strictEqual(Frontmatter.instantOf(value), instant, String(value))
+  })
+})

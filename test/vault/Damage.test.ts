@@ -1,0 +1,268 @@
+/** Files that cannot be read any more: what the vault serves instead, what it refuses, and what it never erases. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import * as TestClock from "effect/TestClock"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
+import { ada, draft, get, id, put, system } from "../../src/testing/Sample.ts"
+import { files, opened, place } from "./Place.ts"
+
+const one = id("one")
+const at = pathOf("default", { userId: "ada" }, one)
+const conflict = (text: string) => `<<<<<<< HEAD\n${text}=======\n${text.replace("second", "third")}>>>>>>> theirs\n`
+
+const damages: Readonly<Record<string, (text: string) => string | Uint8Array>> = {
+  "cut to nothing": () => "",
+  "cut within its frontmatter": (text) => text.slice(0, 40),
+  "filled with zeros": (text) => new Uint8Array(text.length),
+  "no YAML any more": (text) => text.replace("kind: reference", "kind: [reference"),
+  "in conflict": conflict,
+  "no UTF-8 any more": (text) => Buffer.concat([Buffer.from(text), Buffer.from([0xff, 0xfe])])
+}
+
+/** A record of Ada's at revision 2, in a vault that is closed. */
+const filled = (root: string) =>
+  Effect.scoped(Effect.gen(function*() {
+    const { store } = yield* opened(root)
+    yield* put(store, draft("the first", { id: one, summary: "one" }))
+    yield* store.update(ada, one, { body: "the second" })
+  }))
+const law = (title: string, check: (root: string) => Effect.Effect<void, unknown, Scope.Scope>) =>
+  it.scopedLive(title, () => Effect.flatMap(place, (root) => Effect.zipRight(filled(root), check(root))))
+const write = (root: string, content: string | Uint8Array) => fs.writeFileSync(path.join(root, at), content)
+const text = (root: string) => fs.readFileSync(path.join(root, at), "utf8")
+
+describe("a file that the history knows and nobody can read", () => {
+  for (const [name, damage] of Object.entries(damages)) {
+    for (const isRunning of [true, false]) {
+      const when = isRunning ? "while the vault is open" : "while the vault is closed"
+      law(
+        `is served as its last good revision, with its history, and reported: ${name} ${when}`,
+        (root) =>
+          Effect.gen(function*() {
+            const whole = text(root)
+            const check = ({ store, vault }: Effect.Effect.Success<ReturnType<typeof opened>>) =>
+              Effect.gen(function*() {
+                assert.deepInclude(yield* get(store, ada, one), { body: "the second", revision: 2 })
+                const { hits } = yield* store.search(ada, { text: "second" })
+                assert.deepStrictEqual(hits.map(({ record }) => record.id), [one])
+                assert.deepStrictEqual((yield* store.history(ada, one)).map(({ body }) => body), [
+                  "the second",
+                  "the first"
+                ])
+                assert.deepStrictEqual((yield* vault.issues).map(({ path }) => path), [at])
+                assert.deepStrictEqual((yield* vault.verify).map(({ kind, path }) => [kind, path]), [["damaged", at]])
+                const bytes = fs.readFileSync(path.join(root, at))
+                for (const change of [store.update(ada, one, { body: "x" }), put(store, draft("x", { id: one }))]) {
+                  const error = yield* Effect.flip(change)
+                  assert.strictEqual(error.reason, "corrupt")
+                  assert.isTrue(bytes.equals(fs.readFileSync(path.join(root, at))))
+                }
+                yield* store.compact
+                assert.lengthOf(yield* store.history(ada, one), 2)
+              })
+            if (isRunning) {
+              const open = yield* opened(root)
+              write(root, damage(whole))
+              yield* open.vault.refresh
+              yield* check(open)
+            } else write(root, damage(whole))
+            yield* Effect.scoped(Effect.flatMap(opened(root), check))
+            yield* Effect.scoped(Effect.flatMap(opened(root), check)) // from its snapshot, too
+            write(root, whole.replace("the second", "mended"))
+            const { store, vault } = yield* opened(root)
+            assert.deepStrictEqual(yield* vault.issues, [])
+            assert.deepInclude(yield* get(store, ada, one), { body: "mended", revision: 3 })
+            assert.lengthOf(yield* store.history(ada, one), 3)
+          })
+      )
+    }
+
+    law(`can be forgotten and restored, or purged: ${name}`, (root) =>
+      Effect.gen(function*() {
+        const whole = text(root)
+        write(root, damage(whole))
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { store, vault } = yield* opened(root)
+          assert.deepStrictEqual(yield* store.forget(ada, [one]), [true])
+          assert.isFalse(fs.existsSync(path.join(root, at)))
+          yield* store.apply(ada, [{ _tag: "Restore", id: one, revision: 2 }])
+          assert.strictEqual((yield* get(store, ada, one))?.body, "the second")
+          write(root, damage(text(root)))
+          yield* vault.refresh
+          assert.deepStrictEqual(yield* store.forget(ada, [one], { purge: true }), [true])
+          assert.isFalse(fs.existsSync(path.join(root, at)))
+        }))
+        const { store } = yield* opened(root)
+        assert.isUndefined(yield* get(store, system, one))
+        assert.deepStrictEqual(yield* store.history(system, one), [])
+      }))
+
+    law(`is restored by repair, which says first what it would do: ${name}`, (root) =>
+      Effect.gen(function*() {
+        const whole = text(root)
+        write(root, damage(whole))
+        const broken = fs.readFileSync(path.join(root, at))
+        const { store, vault } = yield* opened(root)
+        const repairs = [{ path: at, id: one, revision: 2 }]
+        assert.deepStrictEqual(yield* vault.repair(), repairs)
+        assert.isTrue(broken.equals(fs.readFileSync(path.join(root, at))))
+        assert.deepStrictEqual(yield* vault.repair({ write: true }), repairs)
+        assert.strictEqual(text(root), whole)
+        assert.deepStrictEqual(yield* vault.verify, [])
+        assert.deepInclude(yield* get(store, ada, one), { body: "the second", revision: 2 })
+        const folder = path.join(root, ".effect-memory/damaged")
+        const aside = fs.readdirSync(folder).map((name) => fs.readFileSync(path.join(folder, name)))
+        assert.isTrue(aside.some((bytes) => bytes.equals(broken)))
+      }))
+  }
+
+  law("may have all three markers of a conflict in a fence, or one of them anywhere", (root) =>
+    Effect.gen(function*() {
+      const whole = text(root)
+      const { store, vault } = yield* opened(root)
+      for (const body of [`\`\`\`\n${conflict("second")}\`\`\``, "<<<<<<< HEAD", "a\n=======\nb"]) {
+        write(root, whole.replace("the second", body))
+        yield* vault.refresh
+        assert.deepStrictEqual(yield* vault.issues, [])
+        assert.strictEqual((yield* get(store, ada, one))?.body, body)
+      }
+    }))
+})
+
+describe("a note of which a part has no meaning", () => {
+  it.scopedLive("is a record, and partial by verify; a file that is no record is ignored, one that rots has drifted", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const { store, vault } = yield* opened(root)
+      fs.writeFileSync(path.join(root, "Note.md"), "---\ntitle: a: b\n---\nThe text.\n")
+      fs.writeFileSync(path.join(root, "Sound.md"), "Sound.\n")
+      fs.mkdirSync(path.join(root, "Folder.md"))
+      yield* vault.refresh
+      const found = Effect.map(vault.verify, (all) => all.map(({ kind, path }) => `${kind} ${path}`).sort())
+      assert.deepStrictEqual(yield* found, ["ignored Folder.md", "partial Note.md"])
+      const { mtime } = fs.statSync(path.join(root, "Sound.md"))
+      yield* store.list(ada, {})
+      fs.writeFileSync(path.join(root, "Sound.md"), "S\xffund.\n", "latin1")
+      fs.utimesSync(path.join(root, "Sound.md"), mtime, mtime)
+      assert.include(["partial Sound.md", "drifted Sound.md"], (yield* found).find((line) => line.includes("Sound")))
+    }))
+})
+
+describe("an older file", () => {
+  law(
+    "brought back while nothing runs is the next revision, and the latest text is history",
+    (root) =>
+      Effect.gen(function*() {
+        const second = text(root)
+        yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) => store.update(ada, one, { body: "the third" })))
+        write(root, second)
+        const { store } = yield* opened(root)
+        assert.deepInclude(yield* get(store, ada, one), { body: "the second", revision: 4 })
+        assert.deepStrictEqual(
+          (yield* store.history(ada, one)).map(({ body, revision }) => [body, revision]),
+          [["the second", 4], ["the third", 3], ["the second", 2], ["the first", 1]]
+        )
+      })
+  )
+
+  law(
+    "left by a writer that died after its acknowledgement is replaced by what was acknowledged",
+    (root) =>
+      Effect.gen(function*() {
+        const copy = yield* place
+        const second = text(root)
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { store } = yield* opened(root)
+          yield* store.update(ada, one, { body: "the third" })
+          yield* put(store, draft("new", { id: id("new"), summary: "new" }))
+          fs.cpSync(root, copy, { recursive: true }) // neither has landed yet
+        }))
+        for (const torn of [second, "", "\0".repeat(second.length), undefined]) {
+          const again = yield* place
+          fs.cpSync(copy, again, { recursive: true })
+          fs.rmSync(path.join(again, ".effect-memory/lock"), { force: true })
+          if (torn === undefined) fs.rmSync(path.join(again, at))
+          else write(again, torn)
+          fs.rmSync(path.join(again, pathOf("default", { userId: "ada" }, id("new"))))
+          const { store, vault } = yield* opened(again)
+          assert.deepInclude(yield* get(store, ada, one), { body: "the third", revision: 3 })
+          assert.strictEqual((yield* get(store, ada, id("new")))?.body, "new")
+          assert.deepStrictEqual(yield* vault.issues, [])
+          assert.include(text(again), "the third")
+          assert.lengthOf(yield* store.history(ada, one), 3)
+        }
+        const edited = yield* place
+        fs.cpSync(copy, edited, { recursive: true })
+        write(edited, second.replace("the second", "by hand"))
+        const { store } = yield* opened(edited)
+        assert.deepInclude(yield* get(store, ada, one), { body: "by hand", revision: 4 })
+        assert.deepStrictEqual((yield* store.history(ada, one)).map(({ body }) => body).slice(0, 2), [
+          "by hand",
+          "the third"
+        ])
+      })
+  )
+})
+
+describe("a file that a hand took away", () => {
+  it.scoped("is forgotten: absent at once, after a restart too, and restorable", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      yield* filled(root)
+      for (const isRunning of [true, false]) {
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { store, vault } = yield* opened(root)
+          if (isRunning) {
+            fs.rmSync(path.join(root, at))
+            yield* vault.refresh
+          }
+          assert.deepStrictEqual((yield* store.list(ada, {})).items, [])
+          assert.deepStrictEqual(yield* store.forget(ada, [one]), [false])
+        }))
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { store } = yield* opened(root)
+          assert.deepStrictEqual((yield* store.list(ada, {})).items, [])
+          yield* store.apply(ada, [{ _tag: "Restore", id: one, revision: 2 }])
+          assert.strictEqual((yield* get(store, ada, one))?.body, "the second")
+        }))
+        if (isRunning) fs.rmSync(path.join(root, at))
+      }
+      assert.strictEqual(yield* TestClock.currentTimeMillis, 0)
+    }))
+})
+
+describe("a vault that lost its hidden folder", () => {
+  law(
+    "loses no record: origin file, trust 2, one issue that says so, until they are adopted",
+    (root) =>
+      Effect.gen(function*() {
+        yield* Effect.scoped(Effect.flatMap(opened(root), ({ store }) =>
+          store.put(Viewer.system("other"), [draft("elsewhere", { id: id("elsewhere") })], {
+            origin: "agent",
+            trust: 1
+          })))
+        const before = files(root)
+        fs.rmSync(path.join(root, ".effect-memory"), { recursive: true })
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { store, vault } = yield* opened(root)
+          assert.deepInclude(yield* get(store, ada, one), { body: "the second", source: { origin: "file", trust: 2 } })
+          const [issue, ...rest] = yield* vault.issues
+          assert.deepStrictEqual([issue?.path, rest], [".effect-memory", []])
+          assert.include(issue?.error.message, "Vault.adopt")
+          assert.deepStrictEqual(files(root), before, "opened, and not written to")
+          assert.strictEqual(yield* vault.adopt, 2)
+          assert.deepStrictEqual(yield* vault.issues, [])
+          assert.strictEqual(yield* vault.adopt, 0)
+        }))
+        const { store, vault } = yield* opened(root)
+        assert.deepInclude((yield* get(store, ada, one))?.source, { origin: "user", trust: 1 })
+        assert.isTrue(Option.isSome((yield* store.get(Viewer.system("other"), [id("elsewhere")]))[0]!))
+        assert.deepStrictEqual(yield* vault.verify, [])
+      })
+  )
+})

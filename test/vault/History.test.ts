@@ -1,0 +1,124 @@
+/** The history of a vault: what damage of its file costs, and what a compaction, a crash and a late writer leave. */
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import type { Service } from "../../src/storage/MemoryStore.ts"
+import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
+import * as History from "../../src/storage/MemoryStore/Markdown/History.ts"
+import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
+import { record } from "../ranking/world.ts"
+import { opened, place } from "./Place.ts"
+
+const names = ["a", "b", "c"]
+const file = (root: string) => path.join(root, ".effect-memory/history")
+
+/** Three records of two revisions each, written one by one and as a batch, in a vault that is closed. */
+const filled = Effect.gen(function*() {
+  const root = yield* place
+  yield* Effect.scoped(Effect.gen(function*() {
+    const { store } = yield* opened(root)
+    yield* store.put(ada, names.map((name) => draft(`${name} 1`, { id: id(name), summary: name })))
+    for (const name of names) yield* store.update(ada, id(name), { body: `${name} 2` })
+  }))
+  return root
+})
+const bodies = (store: Service) =>
+  Effect.forEach(names, (name) => Effect.map(get(store, ada, id(name)), (now) => now?.body))
+const revisions = (store: Service) =>
+  Effect.map(Effect.forEach(names, (name) => store.history(ada, id(name))), (all) => all.flat().length)
+const law = (title: string, check: (root: string) => Effect.Effect<void, unknown, Scope.Scope>) =>
+  it.scopedLive(title, () => Effect.flatMap(filled, check))
+
+describe("the history", () => {
+  law(
+    "loses at most one revision to a bit that is turned in any of its lines, the head among them, and no record",
+    (root) =>
+      Effect.gen(function*() {
+        const whole = fs.readFileSync(file(root))
+        const ends = Array.from(whole.entries()).flatMap(([at, byte]) => byte === 10 ? [at] : [])
+        assert.isAbove(ends.length, 7)
+        for (const end of ends) {
+          const turned = Buffer.from(whole)
+          turned[end - 3]! ^= 1
+          fs.writeFileSync(file(root), turned)
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { store, vault } = yield* opened(root)
+            assert.deepStrictEqual(yield* bodies(store), ["a 2", "b 2", "c 2"])
+            assert.isAtLeast(yield* revisions(store), 5, `byte ${end - 3}`)
+            assert.deepStrictEqual(yield* vault.issues, [])
+          }))
+        }
+      })
+  )
+
+  law(
+    "that is taken away beneath an open vault costs the past: every record stays, and can be changed",
+    (root) =>
+      Effect.gen(function*() {
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { store } = yield* opened(root)
+          fs.rmSync(file(root))
+          yield* store.update(ada, id("a"), { body: "a 3" })
+          assert.deepStrictEqual(yield* bodies(store), ["a 3", "b 2", "c 2"])
+        }))
+        const { store } = yield* opened(root)
+        assert.deepStrictEqual(yield* bodies(store), ["a 3", "b 2", "c 2"])
+        assert.lengthOf(yield* store.history(ada, id("a")), 2)
+      })
+  )
+
+  law("goes on after half a line that a crash left", (root) =>
+    Effect.gen(function*() {
+      const line = fs.readFileSync(file(root), "utf8").split("\n")[2]!
+      fs.appendFileSync(file(root), line.slice(0, 200))
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        yield* store.update(ada, id("b"), { body: "b 3" })
+        yield* put(store, draft("d", { id: id("d") }))
+      }))
+      const { store } = yield* opened(root)
+      assert.deepStrictEqual(yield* bodies(store), ["a 2", "b 3", "c 2"])
+      assert.strictEqual(yield* revisions(store), 7)
+    }))
+
+  it.scoped("counts its batches on over a compaction, and takes no line of a writer that read it before", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const open = Effect.gen(function*() {
+        const disk = yield* Disk.make(root)
+        yield* disk.begin
+        return History.make(disk)
+      })
+      const part = (revision: number, body = "x"): History.Part => ({
+        ...{ tenant: "default", id: id("a"), record: record("a", { revision, body }), forgotten: false, extra: {} },
+        ...{ path: "users/ada/a.md", gone: [], before: null, after: "hash" }
+      })
+      const [ours, late] = [yield* open, yield* open]
+      yield* ours.renew([])
+      yield* ours.append([part(1)])
+      yield* late.news(true)
+      for (let revision = 2; revision < 50; revision++) yield* ours.append([part(revision, "long ".repeat(10_000))])
+      const before = ours.unlanded().at(-1)!.number
+      yield* ours.land
+      const size = fs.statSync(file(root)).size
+      yield* ours.compact
+      assert.isBelow(fs.statSync(file(root)).size, size / 2)
+      assert.lengthOf(ours.places("default", id("a")), 20)
+      const refused = yield* Effect.flip(late.append([part(2)]))
+      assert.strictEqual(refused.reason, "conflict")
+      yield* ours.news(true)
+      const { number } = yield* ours.append([part(50)])
+      assert.isAbove(number, before)
+      const again = yield* open
+      yield* again.news(true)
+      assert.deepStrictEqual(
+        again.places("default", id("a")).map(({ revision }) => revision),
+        Array.from({ length: 20 }, (_, n) => 50 - n)
+      )
+      assert.deepStrictEqual(again.unlanded().map((batch) => batch.number), [number])
+    }).pipe(Effect.provide(NodeContext.layer)))
+})

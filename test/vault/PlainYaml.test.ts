@@ -1,0 +1,195 @@
+/** The quick reader of frontmatter: it reads what the YAML parser reads, or leaves it alone. */
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import * as Yaml from "yaml"
+import * as PlainYaml from "../../src/storage/MemoryStore/Markdown/PlainYaml.ts"
+
+const parsed = (text: string): unknown => {
+  try {
+    return Yaml.parse(text, { maxAliasCount: 20, schema: "core", logLevel: "error" })
+  } catch {
+    return "no YAML"
+  }
+}
+const agrees = (text: string): boolean => {
+  const quick = PlainYaml.read(text)
+  if (quick !== undefined) assert.deepStrictEqual(quick, parsed(text), JSON.stringify(text))
+  return quick !== undefined
+}
+
+const scalars = [
+  ...[
+    "tea",
+    "green tea",
+    "[a, b c]",
+    "tea: green",
+    "tea:green",
+    "tea #1",
+    "tea # 1",
+    "tea,",
+    "- tea",
+    "-tea",
+    "a - b",
+    "'tea'",
+    "''"
+  ],
+  ...["\"tea\"", "\"a \\\"b\\\" c\"", "\"a\\nb\"", "\"\\u00e9\"", "\"\\x41\"", "\"a\" b", "\"", "\"\\\"", "\"a\tb\""],
+  ...[
+    "0",
+    "-0",
+    "7",
+    "007",
+    "0x1f",
+    "0o17",
+    "1e3",
+    "1.5",
+    "1.50",
+    "-1.25",
+    ".5",
+    "5.",
+    "+1",
+    "1_000",
+    "12345678901234567890"
+  ],
+  ...[
+    "true",
+    "True",
+    "tRUE",
+    "yes",
+    "no",
+    "on",
+    "null",
+    "Null",
+    "~",
+    "",
+    " ",
+    "NaN",
+    ".nan",
+    ".inf",
+    "-.INF",
+    "Infinity"
+  ],
+  ...["2024-01-01", "2024-01-01T00:00:00.000Z", "2024-01-01 10:00", "10:30", "1:2:3"],
+  ...["[a, b]", "{a: b}", "&a b", "*a", "!!str 1", "|", ">", "%a", "@a", "`a`", "?", "? a", ":", "a:", "a :b", "a : b"],
+  ...["3fa9", "12e34", "0b1", "0e", "9f".repeat(32), "1".repeat(64), "12e3456".repeat(9), "01J8Z3N5T6V7W8X9Y0ABCDEFGH"],
+  ...[
+    "[a]",
+    "[a, b c]",
+    "[a,b]",
+    "[]",
+    "[a, ]",
+    "[a, 1, true]",
+    "[a: b]",
+    "[[a]]",
+    "[\"a\", b]",
+    "[a] b",
+    "[2024-01-01]"
+  ],
+  ...["[a#b]", "[a, null]", "[a , b]", "[ a]", "[-a]", "[a-b, c/d]", "[a, b", "[1e3]", "[a\tb]", "[a,  b]"],
+  ...[
+    "é",
+    "École",
+    "naïve",
+    "日本",
+    "a\u00a0b",
+    "a\u2028b",
+    "a\u0085b",
+    "tea ",
+    " tea",
+    "a\tb",
+    "a\\b",
+    "a\"b",
+    "it's",
+    "(a)",
+    "a|b"
+  ],
+  ...[
+    "<<",
+    "=",
+    "a = b",
+    "__proto__",
+    "---",
+    "...",
+    "a--- b",
+    "http://a.b/c?d=e&f",
+    "[[Note]]",
+    "\"[[Note]]\"",
+    "C:\\x",
+    "x'"
+  ]
+]
+const keys = [
+  "a",
+  "tags",
+  "createdAt",
+  "a-b",
+  "_a",
+  "a b",
+  "1",
+  "true",
+  "null",
+  "__proto__",
+  "\"a\"",
+  "<<",
+  "é",
+  "constructor",
+  "- a"
+]
+
+describe("the quick reader of frontmatter", () => {
+  it("reads every scalar as the YAML parser does, by itself and in a list, or not at all", () => {
+    const read = scalars.filter((scalar) =>
+      [
+        `a: ${scalar}`,
+        `a: ${scalar}\nb: c`,
+        `a:\n  - ${scalar}\n  - b\nc: d`,
+        `a:\n- ${scalar}`,
+        `a: ${scalar}\r\nb: c`,
+        `a: b\nc: ${scalar}\r`
+      ]
+        .map(agrees)[0]
+    )
+    assert.includeMembers(read, [
+      "tea",
+      "green tea",
+      "[a, b c]",
+      "\"tea\"",
+      "7",
+      "1.5",
+      "true",
+      "2024-01-01T00:00:00.000Z",
+      "3fa9"
+    ])
+    assert.includeMembers(read, ["9f".repeat(32), "01J8Z3N5T6V7W8X9Y0ABCDEFGH", "http://a.b/c?d=e&f", "naïve"])
+  })
+
+  it("reads every key as the YAML parser does, or not at all", () => {
+    const read = keys.filter((key) => [`${key}: b`, `${key}:\n  - b`, `${key}: b\n${key}: c`].map(agrees)[0])
+    assert.deepStrictEqual(read, ["a", "tags", "createdAt", "a-b", "_a", "constructor"])
+  })
+
+  it("reads every text of such lines as the YAML parser does, or not at all", () => {
+    const scalar = FastCheck.oneof(FastCheck.constantFrom(...scalars), FastCheck.string({ maxLength: 6 }))
+    const key = FastCheck.oneof(
+      { weight: 5, arbitrary: FastCheck.constantFrom("a", "b", "c", "d") },
+      FastCheck.constantFrom(...keys)
+    )
+    const line = FastCheck.oneof(
+      FastCheck.tuple(key, scalar).map(([key, value]) => `${key}: ${value}`),
+      key.map((key) => `${key}:`),
+      FastCheck.tuple(FastCheck.constantFrom("", "  ", "    "), scalar).map(([indent, value]) => `${indent}- ${value}`),
+      FastCheck.tuple(FastCheck.constantFrom("  ", "\t", "# "), scalar).map(([indent, value]) => `${indent}${value}`),
+      FastCheck.constant("")
+    )
+    FastCheck.assert(
+      FastCheck.property(
+        FastCheck.array(line, { maxLength: 6 }),
+        FastCheck.constantFrom("\n", "\r\n"),
+        (lines, eol) => {
+          agrees(lines.join(eol))
+        }
+      ),
+      { numRuns: 2_000, seed: 7 }
+    )
+  })
+})

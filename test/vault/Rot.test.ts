@@ -1,0 +1,91 @@
+/** Files whose bytes change while size, times and inode stay: bits that rot, and tools that put the time of a file back. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import * as Sampling from "../../src/storage/MemoryStore/Markdown/Sampling.ts"
+import { ada, draft, get, listed, put } from "../../src/testing/Sample.ts"
+import { files, opened, place } from "./Place.ts"
+
+const hour = 3_600_000
+
+/** Changes a file's bytes in place, and puts its time back. */
+const rot = (root: string, from: string, to: string) =>
+  Effect.sync(() => {
+    const [name, text] = Object.entries(files(root)).find(([, text]) => text.includes(from))!
+    const file = path.join(root, name)
+    const { atime, ino, mtime, size } = fs.statSync(file)
+    fs.writeFileSync(file, text.replaceAll(from, to))
+    fs.utimesSync(file, atime, mtime)
+    assert.deepInclude(fs.statSync(file), { ino, size, mtime })
+  })
+
+/** One record, in a file that was last changed an hour ago and that the vault has looked at since. */
+const settled = Effect.gen(function*() {
+  const root = yield* place
+  const vault = yield* opened(root)
+  const record = yield* put(vault.store, draft("green tea"))
+  const then = (Date.now() - hour) / 1_000
+  for (const name of Object.keys(files(root))) fs.utimesSync(path.join(root, name), then, then)
+  yield* vault.vault.refresh
+  yield* rot(root, "green", "black")
+  return { root, record, ...vault }
+})
+
+describe("a file that changed under the same size, times and inode", () => {
+  it.scopedLive("is updated: the update is of what the file says now, and the next one works too", () =>
+    Effect.gen(function*() {
+      const { record, root, store } = yield* settled
+      yield* store.update(ada, record.id, { tags: ["hot"] })
+      assert.deepInclude(yield* get(store, ada, record.id), { body: "black tea", tags: ["hot"] })
+      yield* store.update(ada, record.id, { body: "white tea" })
+      assert.strictEqual((yield* get(store, ada, record.id))?.body, "white tea")
+      assert.include(Object.values(files(root)).join(), "white tea")
+    }))
+
+  it.scopedLive("is forgotten, and its file is gone", () =>
+    Effect.gen(function*() {
+      const { record, root, store } = yield* settled
+      assert.deepStrictEqual(yield* store.forget(ada, [record.id]), [true])
+      assert.deepStrictEqual(yield* listed(store, ada), [])
+      assert.deepStrictEqual(files(root), {})
+    }))
+
+  it.scopedLive("is purged, and nothing of it is left", () =>
+    Effect.gen(function*() {
+      const { record, root, store } = yield* settled
+      assert.deepStrictEqual(yield* store.forget(ada, [record.id], { purge: true }), [true])
+      assert.deepStrictEqual(yield* listed(store, ada), [])
+      assert.deepStrictEqual(files(root), {})
+      assert.deepStrictEqual(yield* store.history(ada, record.id), [])
+    }))
+
+  it.scopedLive("is seen by a look, though nobody writes to it", () =>
+    Effect.gen(function*() {
+      const { store, vault } = yield* settled
+      yield* vault.refresh
+      assert.deepStrictEqual(yield* listed(store, ada), ["black tea"])
+    }))
+})
+
+describe("the sample of a look", () => {
+  it("is a hundredth of the files, and after a hundred looks every file was in one", () => {
+    for (const count of [0, 1, 99, 100, 101, 1_234]) {
+      const paths = Array.from({ length: count }, (_, n) => `${n}.md`)
+      const sampling = Sampling.make()
+      const seen = new Set<string>()
+      for (let look = 0; look < Sampling.rounds; look++) {
+        const sample = sampling.next(paths, 123_456_789 + look)
+        assert.isAtMost(sample.size, Math.ceil(count / 100))
+        for (const path of sample) seen.add(path)
+      }
+      assert.strictEqual(seen.size, count)
+    }
+  })
+
+  it("begins where the clock says, so that processes of one look each do not all read the same files", () => {
+    const paths = Array.from({ length: 1_000 }, (_, n) => `${n}.md`)
+    const firsts = Array.from({ length: 50 }, (_, n) => [...Sampling.make().next(paths, n)][0])
+    assert.strictEqual(new Set(firsts).size, 50)
+  })
+})

@@ -1,0 +1,93 @@
+/** When a vault's snapshot is saved, and how large it is. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Random from "effect/Random"
+import * as TestClock from "effect/TestClock"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { ada, draft, listed } from "../../src/testing/Sample.ts"
+import { files, opened, place } from "./Place.ts"
+
+const snapshot = (root: string) => path.join(root, ".effect-memory/snapshot")
+const size = (root: string) => fs.existsSync(snapshot(root)) ? fs.statSync(snapshot(root)).size : 0
+
+/** Turns of the event loop, in which files are written, until it is so; the test ends otherwise. */
+const until = (holds: () => boolean) =>
+  Effect.repeat(Effect.promise(() => new Promise((done) => setImmediate(done))), { until: holds })
+
+const words = fs.readFileSync(path.join(import.meta.dirname, "../../README.md"), "utf8").split(/\s+/)
+/** Prose of as many words, of a README: Obsidian's notes are no more alike. */
+const prose = (count: number) =>
+  Effect.gen(function*() {
+    const parts: Array<string> = []
+    for (let left = count; left > 0; left -= 12) {
+      const at = yield* Random.nextIntBetween(0, words.length - 12)
+      parts.push(words.slice(at, at + 12).join(" "))
+    }
+    return parts.join(". ")
+  })
+
+const notes = (count: number, length: number) =>
+  Effect.tap(place, (root) =>
+    Effect.gen(function*() {
+      const then = Date.now() / 1_000 - 3_600
+      for (let n = 0; n < count; n++) {
+        const file = path.join(root, `Note ${n}.md`)
+        fs.writeFileSync(file, `---\ntags: [garden]\n---\n# Note ${n}\n\n${yield* prose(length)}\n`)
+        fs.utimesSync(file, then, then)
+      }
+    }).pipe(Effect.withRandom(Random.make("notes"))))
+
+describe("the snapshot of a vault", () => {
+  it.scoped("is saved by a process that opened without one, and again with the index that it built, before it ends", () =>
+    Effect.gen(function*() {
+      const root = yield* notes(30, 50)
+      const { store } = yield* opened(root)
+      assert.strictEqual(size(root), 0)
+      yield* TestClock.adjust("10 seconds")
+      yield* until(() => size(root) > 0)
+      const first = size(root)
+      yield* store.search(ada, { text: "garden" })
+      yield* TestClock.adjust("2 minutes")
+      yield* until(() => size(root) > first)
+      const second = fs.statSync(snapshot(root)).ino
+      for (let n = 0; n < 10; n++) {
+        yield* store.search(ada, { text: "garden" })
+        yield* TestClock.adjust("2 minutes")
+      }
+      assert.strictEqual(fs.statSync(snapshot(root)).ino, second, "nothing changed, so nothing is saved")
+      yield* store.put(ada, Array.from({ length: 40 }, (_, n) => draft(`later ${n}`)))
+      yield* TestClock.adjust("2 minutes")
+      yield* until(() => fs.statSync(snapshot(root)).ino !== second)
+    }))
+
+  it.scoped("is saved no more than once a minute, however much changes", () =>
+    Effect.gen(function*() {
+      const root = yield* notes(30, 10)
+      const { store } = yield* opened(root)
+      yield* TestClock.adjust("10 seconds")
+      yield* until(() => size(root) > 0)
+      const first = fs.statSync(snapshot(root)).ino
+      for (let n = 0; n < 6; n++) {
+        yield* store.put(ada, Array.from({ length: 40 }, (_, k) => draft(`note ${n} ${k}`)))
+        yield* TestClock.adjust("9 seconds")
+      }
+      assert.strictEqual(fs.statSync(snapshot(root)).ino, first)
+    }))
+
+  it.scopedLive("with its index is at most half as large as the notes, and has the same answers", () =>
+    Effect.gen(function*() {
+      const root = yield* notes(200, 800)
+      const ask = Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root)
+        const { hits } = yield* store.search(ada, { text: "store of records", limit: 50 })
+        return [yield* listed(store, ada, { limit: 300 }), hits.map(({ record, score }) => [record.id, score])]
+      }))
+      const before = yield* ask
+      const bytes = Object.values(files(root)).reduce((sum, text) => sum + Buffer.byteLength(text), 0)
+      assert.isAtMost(size(root), bytes / 2)
+      const kept = fs.readFileSync(snapshot(root))
+      assert.deepStrictEqual(yield* ask, before)
+      assert.isTrue(kept.equals(fs.readFileSync(snapshot(root))), "it was used")
+    }))
+})
