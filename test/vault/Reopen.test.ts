@@ -157,8 +157,11 @@ describe("a vault reopened", () => {
         assert.isAbove(whole.length, early.length, "with the index, now")
         const body = whole.subarray(whole.indexOf(10) + 1)
         const sealed = (bytes: Buffer) => Buffer.concat([Buffer.from(`${sign(key, bytes)}\n`), bytes])
-        const edited = (from: string | RegExp, to: string) =>
-          sealed(Buffer.from(body.toString("latin1").replace(from, to), "latin1"))
+        const edited = (from: RegExp, to: string) => {
+          const text = body.toString("latin1")
+          assert.match(text, from)
+          return sealed(Buffer.from(text.replace(from, to), "latin1"))
+        }
         const head = body.subarray(0, body.indexOf(10)).toString()
         const parts: ReadonlyArray<readonly [length: number, whole: number]> = JSON.parse(head).entries
         const entries = parts.reduce((sum, [length]) => sum + length, 0)
@@ -175,7 +178,7 @@ describe("a vault reopened", () => {
           fs.readFileSync(sidecar(other, "snapshot")),
           sealed(text), // as it was before it had a head
           edited(/"version":\d+/, "\"version\":99"),
-          edited(/"kinds":"\[\[/, "\"kinds\":\"[[9,"),
+          edited(/"kinds":"(\w*)\[\[/, "\"kinds\":\"$1[[9,"),
           sealed(index),
           early
         ]

@@ -31,6 +31,8 @@ export const ranked = (members: Members): Members => [
 export interface Held {
   /** The first that has it, a tombstone or what nobody sees included; what others have of it is a copy. */
   readonly by: Member | undefined
+  /** What it has of it, for the library's own eyes. */
+  readonly record: MemoryRecord | undefined
   /** One before it, or any where there is none, that gave no answer: it may be there. */
   readonly unsure: { readonly by: Member; readonly error: MemoryError.MemoryError } | undefined
 }
@@ -49,19 +51,20 @@ export const find = (
       const held = new Map<MemoryId, Held>()
       for (const [n, id] of ids.entries()) {
         let unsure: Held["unsure"]
+        let record: MemoryRecord | undefined
         const at = answers.findIndex((answer, m) => {
-          if (Either.isRight(answer)) return Option.isSome(answer.right[n]!)
-          unsure ??= { by: members[m]!, error: answer.left }
-          return false
+          if (Either.isRight(answer)) record = Option.getOrUndefined(answer.right[n]!)
+          else unsure ??= { by: members[m]!, error: answer.left }
+          return record !== undefined
         })
-        held.set(id, { by: members[at], unsure })
+        held.set(id, { by: members[at], record, unsure })
       }
       return (id) => held.get(id) ?? nowhere
     }
   )
 }
 
-const nowhere: Held = { by: undefined, unsure: undefined }
+const nowhere: Held = { by: undefined, record: undefined, unsure: undefined }
 
 /** As a reader may be told: `undefined` only where it is surely nowhere. */
 export const known = ({ by, unsure }: Held): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>

@@ -3,7 +3,8 @@
  *
  * ```text
  * Put of a new record      where the route says, else to the primary; the library's own row to where the batch goes
- * a change, by id          to the store that has the id; where none has, to where the batch goes, which says so
+ * a change, by id          to the store that has the id; where none has, or the viewer does not see it, to where the
+ *                          batch goes, which says so
  * of a mirror's own        nothing but to forget it: a copy whose record is gone can be got rid of
  * one store                its own atomicity
  * several                  what any of them would refuse is refused before anything is written; then store by store, and
@@ -125,7 +126,10 @@ const parted = (
     const targets: Array<Members.Member | undefined> = []
     for (const [n, mutation] of batch.entries()) {
       const id = ids[n]
-      const at = id === undefined ? undefined : homes.get(id) ?? (yield* surely(held(id)))
+      const there = id === undefined ? undefined : held(id)
+      // a change of what the viewer does not see goes the way of a change of nothing, so that nothing tells them apart
+      const isHidden = mutation._tag !== "Put" && there?.record && !Viewer.sees(viewer, there.record.scope)
+      const at = there === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* surely(there))
       const takes = at !== undefined && (at.writable || (at.mirror !== undefined && mutation._tag === "Forget"))
       if (at !== undefined && !takes) yield* refused(op, at, viewer, mutation)
       const target = takes
