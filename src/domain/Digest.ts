@@ -1,8 +1,8 @@
 /** Fingerprints. The one module that may import node:crypto. */
-import { createHash, createHmac, randomBytes } from "node:crypto"
+import { createHash, createHmac, hash, randomBytes } from "node:crypto"
 
 /** Hex; of a text, its UTF-8. */
-export const sha256 = (content: string | Uint8Array): string => createHash("sha256").update(content).digest("hex")
+export const sha256 = (content: string | Uint8Array): string => hash("sha256", content)
 
 /** Raw bytes of the same. */
 export const sha256Bytes = (text: string): Uint8Array => createHash("sha256").update(text, "utf8").digest()

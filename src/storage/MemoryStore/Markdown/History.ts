@@ -173,7 +173,7 @@ export const make = (disk: Disk): History => {
       let at = 0
       for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
         const line = bytes.subarray(at, next)
-        yield* paced(line.length >> 4)
+        yield* paced(line.length >> 6) // a megabyte in ten milliseconds
         lines.push({ meta: Line.metaOf(line), offset: start + at, length: line.length + 1 })
         at = next + 1
       }

@@ -120,7 +120,7 @@ export const metaOf = (line: Uint8Array): Meta | undefined => {
   if (first !== checksumLength) return undefined
   const body = line.subarray(first + 1)
   if (decoder.decode(line.subarray(0, first)) !== sha256(body)) return undefined
-  return JSON.parse(decoder.decode(body.subarray(0, body.lastIndexOf(tab)))) as Meta // its checksum holds, so it has the types that we wrote
+  return JSON.parse(decoder.decode(body.subarray(0, body.indexOf(tab)))) as Meta // its checksum holds, so it has the types that we wrote
 }
 
 /** A line of a batch, as it was read. */

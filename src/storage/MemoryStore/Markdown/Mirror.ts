@@ -76,7 +76,7 @@ export interface Mirror {
   /** What we wrote, or knew before: the next look holds it against its file. `undefined`: no file. */
   readonly set: (path: string, entry: Entry | undefined) => void
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
-  /** Looks at every file. Cost: a `stat` each, and a read of those that changed and of a hundredth of the others. */
+  /** Looks at every file. Cost: a `stat` each, and a read of those that changed and of a sample of the others. */
   readonly look: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
   /** The last good revision of a file that cannot be looked at; `undefined` where the history lost it, too. */
   readonly lastGood: (
@@ -98,7 +98,7 @@ export interface Options extends Document.Context, Omit<Catalog.Options, "embedd
 
 export const make = (disk: Disk, history: History, context: Options): Mirror => {
   const files = new Map<string, Entry | Bad>()
-  const claims = new Map<string, ReadonlyArray<Entry>>() // of one id, the best first
+  const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>() // of one id of a tenant, the best first
   const catalogs = new Map<string, Catalog.Catalog>()
   const troubles = new Map<string, MemoryError.MemoryError>()
   const touched = new Map<string, number>()
@@ -106,8 +106,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   let hasLooked = false
   let epoch = 0
 
-  const claim = (tenant: string, id: MemoryId) => `${tenant}/${id}`
-  const entry = (tenant: string, id: MemoryId): Entry | undefined => claims.get(claim(tenant, id))?.[0]
+  const entry = (tenant: string, id: MemoryId): Entry | undefined => claims.get(tenant)?.get(id)?.[0]
   const made = (tenant: string) => Catalog.make({ ...context, embeddings: context.embeddings(tenant) })
   const catalog = (tenant: string): Catalog.Catalog => {
     const known = catalogs.get(tenant)
@@ -144,12 +143,12 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   /** The best of those who claim the id of `one`, now that `path` is `next`. */
   const reclaim = (one: Entry, path: string, next: Entry | Bad | undefined): Entry | undefined => {
     const { id } = one.row.record
-    const key = claim(one.tenant, id)
-    const others = claims.get(key)?.filter((other) => other.path !== path) ?? none
+    const ids = claims.get(one.tenant) ?? new Map<MemoryId, ReadonlyArray<Entry>>()
+    const others = ids.get(id)?.filter((other) => other.path !== path) ?? none
     const isMine = next?._tag === "Entry" && next.tenant === one.tenant && next.row.record.id === id
     const all = isMine ? others.length === 0 ? [next] : [...others, next].sort(better) : others
-    if (all.length > 0) claims.set(key, all)
-    else claims.delete(key)
+    if (all.length > 0) claims.set(one.tenant, ids.set(id, all))
+    else ids.delete(id)
     return all[0]
   }
   const settle = (one: Entry, path: string, next: Entry | Bad | undefined): ReadonlyArray<News> => {
@@ -325,7 +324,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   return {
     entry,
     entries: () => Array.from(files.values()).flatMap((file) => file._tag === "Entry" ? [file] : []),
-    paths: (tenant, id) => (claims.get(claim(tenant, id)) ?? []).map(({ path }) => path),
+    paths: (tenant, id) => (claims.get(tenant)?.get(id) ?? none).map(({ path }) => path),
     catalog: (tenant) => catalogs.get(tenant) ?? made(tenant),
     tenants: () => Array.from(catalogs).flatMap(([tenant, { size }]) => size() > 0 ? [tenant] : []),
     trouble: (path) => {
@@ -344,7 +343,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
             : file.damage ?? (file.issues && Damage.corrupt(file.path, file.issues.join("; ")))
           return error ? [{ path: file.path, error }] : []
         }),
-        ...Array.from(claims.values()).flatMap(([best, ...rest]) =>
+        ...Array.from(claims.values()).flatMap((ids) => Array.from(ids.values())).flatMap(([best, ...rest]) =>
           rest.map(({ path }) => ({ path, error: Damage.corrupt(path, `the same id as ${best!.path}`) }))
         ),
         ...Array.from(troubles, ([path, error]) => ({ path, error }))

@@ -10,15 +10,17 @@ export interface Sampling {
 
 /** Number of looks after which every file was read once, in a vault of as many files or more; else of so many files. */
 export const rounds = 100
+/** Files of a sample at most: a vault of more than 3,200 files takes longer to be read once, and no longer to be looked at. */
+const most = 32
 
 /** Begins anywhere, by the clock, so that processes that take one look each do not all read the same files. */
 export const make = (): Sampling => {
   let at: number | undefined
   return {
     next(paths, now) {
-      const count = Math.ceil(paths.length / rounds)
+      const count = Math.min(most, Math.ceil(paths.length / rounds))
       if (count === 0) return new Set()
-      at = (at ?? now % rounds * count) % paths.length
+      at = (at ?? now % Math.ceil(paths.length / count) * count) % paths.length
       const sample = new Set([
         ...paths.slice(at, at + count),
         ...paths.slice(0, Math.max(0, at + count - paths.length))

@@ -106,7 +106,7 @@ export const open = (
       Effect.forEach(news, ({ event, tenant }) => changes.publish(tenant, [event]), { discard: true })
 
     /** Appends the revisions that the history lacks of these records. */
-    const complete = (about: ReadonlyArray<HandEdits.Touched>, locked: boolean): Io<void> =>
+    const complete = (about: Iterable<HandEdits.Touched>, locked: boolean): Io<void> =>
       Effect.flatMap(HandEdits.lacking(mirror, history, about), (parts) => {
         if (parts.length === 0) return Effect.void
         return locked ? Effect.asVoid(history.append(parts)) : exclusive(complete(about, true))
@@ -198,19 +198,18 @@ export const open = (
       })
 
     /** Every record that the mirror or the history has. */
-    const everything = (): ReadonlyArray<HandEdits.Touched> => {
-      const known = mirror.entries().map(({ row: { record: { id } }, tenant }): HandEdits.Touched => [tenant, id])
-      const gone = history.tenants().flatMap((tenant) =>
-        Array.from(history.all(tenant)).flatMap(({ id }): ReadonlyArray<HandEdits.Touched> =>
-          mirror.entry(tenant, id) ? [] : [[tenant, id]]
-        )
-      )
-      return [...known, ...gone]
+    const everything: Iterable<HandEdits.Touched> = {
+      *[Symbol.iterator]() {
+        for (const { row: { record: { id } }, tenant } of mirror.entries()) yield [tenant, id]
+        for (const tenant of history.tenants()) {
+          for (const { id } of history.all(tenant)) if (!mirror.entry(tenant, id)) yield [tenant, id]
+        }
+      }
     }
     /** Begins a history where there is none: with what format 1 kept, and the records as they are. */
     const begin: Io<void> = Effect.gen(function*() {
       yield* history.renew(
-        yield* Legacy.inherited(disk, mirror, yield* HandEdits.lacking(mirror, history, everything()))
+        yield* Legacy.inherited(disk, mirror, yield* HandEdits.lacking(mirror, history, everything))
       )
       yield* Legacy.discard(disk)
     })
@@ -327,7 +326,7 @@ export const open = (
     }
     const isFresh = !history.isThere() && header.foreign === true &&
       mirror.entries().some(({ isSealed, signed }) => isSealed && !signed)
-    if (history.isThere()) yield* complete(everything(), false)
+    if (history.isThere()) yield* complete(everything, false)
     else yield* exclusive(Effect.void)
 
     return {
