@@ -28,3 +28,18 @@ export const pacer = (budget = 16_384): Pacer => {
       return turn
     })
 }
+
+/** Calls a function with each of many values, and waits for a turn of the event loop after every `stretch` of them. */
+export const forEach = <A>(
+  values: ReadonlyArray<A>,
+  stretch: number,
+  call: (value: A) => void
+): Effect.Effect<void> => {
+  const from = (start: number): Effect.Effect<void> =>
+    Effect.suspend(() => {
+      const end = Math.min(values.length, start + stretch)
+      for (let at = start; at < end; at++) call(values[at]!)
+      return end < values.length ? Effect.zipRight(turn, from(end)) : Effect.void
+    })
+  return from(0)
+}

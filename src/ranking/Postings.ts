@@ -13,7 +13,7 @@
  */
 import { int32 } from "./Column.ts"
 import { detached } from "./Tokenizer.ts"
-import { Reader, Writer } from "./Varints.ts"
+import { read, Writer } from "./Varints.ts"
 
 const TERM = 0
 const SCOPE = 1
@@ -128,25 +128,21 @@ export class Postings {
   /** Restores what `encode` returned. Keeps no reference to the bytes. */
   static decode(terms: ReadonlyArray<string>, lists: Uint8Array): Postings {
     const postings = new Postings()
-    const from = new Reader(lists)
-    postings.heads = new Int32Array(Math.max(postings.heads.length, from.read() * stride))
-    postings.arena = new Int32Array(Math.max(postings.arena.length, from.read()))
+    const numbers = read(lists)
+    let next = 2
+    postings.heads = new Int32Array(Math.max(postings.heads.length, (numbers[0] ?? 0) * stride))
+    postings.arena = new Int32Array(Math.max(postings.arena.length, numbers[1] ?? 0))
     postings.#firsts = int32(new Int32Array(Math.max(2, 2 * terms.length)))
     for (let number = 0; number < terms.length; number++) {
       postings.#terms.set(terms[number]!, number)
       postings.#firsts.data[2 * number] = -1
-      for (let left = from.read(); left > 0; left--) {
-        const list = postings.#open(number, from.read())
-        const count = from.read()
+      for (let left = numbers[next++] ?? 0; left > 0; left--) {
+        const list = postings.#open(number, numbers[next]!)
+        const count = numbers[next + 1]!
         const at = postings.#block(roomFor(count))
         postings.heads[list + COUNT] = count
         postings.heads[list + AT] = at
-        let slot = -1
-        for (let i = at, end = at + 2 * count; i < end; i += 2) {
-          slot += from.read()
-          postings.arena[i] = slot
-          postings.arena[i + 1] = from.read()
-        }
+        next = spread(numbers, next + 2, postings.arena, at, count)
       }
     }
     return postings
@@ -235,6 +231,17 @@ export class Postings {
 
 /** The size of the block that a list of so many postings lies in: the next power of two. */
 const roomFor = (count: number): number => 2 ** (32 - Math.clz32(count - 1))
+
+/** Copies `count` postings, whose slots are written as distances, and returns where the next number stands. */
+const spread = (numbers: Int32Array, from: number, arena: Int32Array, at: number, count: number): number => {
+  let slot = -1
+  for (let i = 0; i < 2 * count; i += 2) {
+    slot += numbers[from + i]!
+    arena[at + i] = slot
+    arena[at + i + 1] = numbers[from + i + 1]!
+  }
+  return from + 2 * count
+}
 
 /** Murmur's finaliser: terms and scopes are dense numbers, which a weaker mixture leaves in clusters. */
 const hash = (term: number, scope: number): number => {

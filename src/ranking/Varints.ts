@@ -30,23 +30,21 @@ export class Writer {
   }
 }
 
-/** Reads what a `Writer` wrote. Beyond the end every number is 0. */
-export class Reader {
-  readonly #bytes: Uint8Array
-  #at = 0
-
-  constructor(bytes: Uint8Array) {
-    this.#bytes = bytes
-  }
-
-  read(): number {
-    let byte = this.#bytes[this.#at++] ?? 0
-    if (byte < 128) return byte
-    let number = byte & 127
-    for (let shift = 7; byte > 127; shift += 7) {
-      byte = this.#bytes[this.#at++] ?? 0
-      number |= (byte & 127) << shift
+/** Reads all that a `Writer` wrote, at once: a call for each number would take several times as long. */
+export const read = (bytes: Uint8Array): Int32Array => {
+  const numbers = new Int32Array(bytes.length)
+  let count = 0
+  let number = 0
+  let shift = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]!
+    number |= (byte & 127) << shift
+    shift += 7
+    if (byte < 128) {
+      numbers[count++] = number
+      number = 0
+      shift = 0
     }
-    return number
   }
+  return numbers.subarray(0, count)
 }

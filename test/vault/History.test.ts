@@ -121,4 +121,52 @@ describe("the history", () => {
       )
       assert.deepStrictEqual(again.unlanded().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
+
+  law(
+    "is read from where the snapshot ends, and whole once a line turns out to be damaged: a record keeps its past",
+    (root) =>
+      Effect.gen(function*() {
+        yield* Effect.scoped(Effect.gen(function*() {
+          const { store } = yield* opened(root)
+          yield* store.forget(ada, [id("c")])
+          yield* store.put(ada, Array.from({ length: 40 }, (_, n) => draft(`more ${n}`)))
+        })) // enough for a snapshot
+        const whole = fs.readFileSync(file(root))
+        const turned = Buffer.from(whole)
+        turned[whole.lastIndexOf("c 2")]! ^= 1 // of its tombstone
+        fs.writeFileSync(file(root), turned)
+        const { store, vault } = yield* opened(root)
+        yield* store.list(ada, { forgotten: true })
+        yield* vault.refresh
+        assert.deepStrictEqual((yield* store.list(ada, { forgotten: true })).items.map(({ body }) => body), ["c 2"])
+        yield* store.apply(ada, [{ _tag: "Restore", id: id("c"), revision: 1 }])
+        assert.deepStrictEqual(yield* bodies(store), ["a 2", "b 2", "c 1"])
+      })
+  )
+
+  law(
+    "counts and not its snapshot, where it was taken from a backup since and went on in lines of the same lengths",
+    (root) =>
+      Effect.gen(function*() {
+        const snapshot = path.join(root, ".effect-memory/snapshot")
+        const early = fs.readFileSync(file(root))
+        const ids = (name: string) => Array.from({ length: 40 }, (_, n) => id(`${name}${n}`))
+        const goesOn = (name: string) =>
+          Effect.scoped(Effect.gen(function*() {
+            const { store } = yield* opened(root)
+            yield* store.put(ada, ids(name).map((id, n) => draft(`${name} ${n}`, { id })))
+            for (const id of ids(name)) yield* store.update(ada, id, { importance: 0.9 })
+          }))
+        yield* goesOn("more")
+        const late = fs.readFileSync(snapshot)
+        fs.writeFileSync(file(root), early)
+        yield* goesOn("then")
+        fs.writeFileSync(snapshot, late)
+        const { store } = yield* opened(root)
+        for (const [n, id] of ids("more").entries()) {
+          for (const { body } of yield* store.history(ada, id)) assert.strictEqual(body, `more ${n}`)
+        }
+        for (const id of ids("then")) assert.lengthOf(yield* store.history(ada, id), 2)
+      })
+  )
 })

@@ -35,6 +35,8 @@ export interface Disk {
   /** The files and folders of a folder, by name; none where there is no folder. */
   readonly list: (folder: string) => Io<ReadonlyArray<string>>
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
+  /** Runs an effect unless the file is as it was. Where nobody can tell, it runs. Cost: a `stat`. */
+  readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
   readonly isLink: (path: string) => Io<boolean>
   /** The first folder on the way to it that is a link: whatever is beyond lies elsewhere. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
@@ -157,18 +159,16 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     return {
       list: (folder) =>
         Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
-      // of every file at every look: as few steps as can be
       stat: (relative) =>
         Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: absent(relative),
-          onSuccess: ({ birthtime, ino, mtime, size, type }) =>
-            Effect.succeedSome({
-              mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
-              born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
-              size: Number(size),
-              ino: Option.getOrElse(ino, () => 0),
-              type
-            })
+          onSuccess: (info) => Effect.succeedSome({ ...statOf(info), type: info.type })
+        }),
+      // of every file at every look: as few steps as can be
+      ifChanged: (relative, was, effect) =>
+        Effect.matchEffect(fs.stat(at(relative)), {
+          onFailure: effect,
+          onSuccess: (info) => isSame(was, statOf(info)) ? Effect.void : effect()
         }),
       isLink,
       linkAbove,
@@ -291,6 +291,16 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       watch: (folder) => fs.watch(at(folder)).pipe(Stream.mapError(failure(folder)), Stream.map(() => undefined))
     }
   })
+
+const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => ({
+  mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
+  born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
+  size: Number(size),
+  ino: Option.isSome(ino) ? ino.value : 0
+})
+
+export const isSame = (a: Stat, b: Stat): boolean =>
+  a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born
 
 /** Holds what a writer has in hand. Moved away by whoever takes the lock from it. */
 const turnOf = (own: string): string => `${hidden}/turns/${own}`

@@ -6,7 +6,7 @@ import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import * as Version from "../../Version.ts"
-import type { History, Part, Place } from "./History.ts"
+import type { History, Part } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import type { Entry, Mirror } from "./Mirror.ts"
 
@@ -37,16 +37,7 @@ export const lacking = (
   history: History,
   about: Iterable<Touched>
 ): Io<ReadonlyArray<Part>> =>
-  Effect.suspend(() => {
-    const open = Array.from(about).filter(([tenant, id]) =>
-      !isKnown(mirror.entry(tenant, id), history.newest(tenant, id))
-    )
-    return Effect.map(Effect.forEach(open, (one) => lackingOf(mirror, history, one)), (all) => all.flat())
-  })
-
-/** Whether the history has the file as it is: most of them, whenever a vault opens. */
-const isKnown = (entry: Entry | undefined, place: Place | undefined): boolean =>
-  place !== undefined && !place.forgotten && place.after === entry?.hash && place.path === entry?.path
+  Effect.map(Effect.forEach(about, (one) => lackingOf(mirror, history, one)), (all) => all.flat())
 
 const lackingOf = (mirror: Mirror, history: History, [tenant, id, before]: Touched): Io<ReadonlyArray<Part>> =>
   Effect.gen(function*() {
@@ -55,6 +46,7 @@ const lackingOf = (mirror: Mirror, history: History, [tenant, id, before]: Touch
     if (entry) {
       if (entry.damage !== undefined) return []
       if (place === undefined && before === undefined && id === Layout.noteId(entry.path)) return [] // a note as it was found
+      if (place && !place.forgotten && place.after === entry.hash && place.path === entry.path) return []
       const now = partOf(entry)
       return place === undefined && before !== undefined
         ? [{ ...now, record: before.record, path: null, before: null, after: null }, now]

@@ -2,12 +2,6 @@
  * The history of a vault: every revision of every record, in one file that only grows. A revision is appended here and
  * forced to disk before its `.md` is written, so the history is the truth and the `.md` files are its view.
  *
- * ```text
- * checksum \t {"epoch":1,"offset":0,"landed":3} \t \n                                 the head
- * checksum \t {"epoch":1,"offset":83,"batch":4,"part":0,"parts":2,"id":…} \t {"record":…} \n
- * checksum \t {"epoch":1,"offset":912,"landed":4} \t \n
- * ```
- *
  * A line names the byte at which it stands. A writer that lost the lock and appends late finds other lines there already, so
  * its line stands elsewhere, and no reader takes it. Lines that a compaction wrote with the head name no byte. Every line
  * names the epoch of its file; the first that can be read tells it, so a damaged head loses nothing.
@@ -23,19 +17,13 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import { equal, joined } from "./Bytes.ts"
 import type { Disk } from "./Disk.ts"
+import * as HistoryIndex from "./HistoryIndex.ts"
 import * as Line from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
 
-export type { Kept, Part, Place, View } from "./HistoryLine.ts"
+export type { Batch, Kept, Part, Place, View } from "./HistoryLine.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
-
-export interface Batch {
-  readonly number: number
-  readonly places: ReadonlyArray<Line.Place>
-  /** Earlier revisions of the records that it erased: their lines still have the text. */
-  readonly litter: ReadonlyArray<Line.Place>
-}
 
 export interface History {
   /** Whether there is a history at all: a new vault has none, nor has one whose hidden folder was lost. */
@@ -48,21 +36,27 @@ export interface History {
   /** The newest revision of every record of the tenant. */
   readonly all: (tenant: string) => Iterable<Line.Place>
   readonly tenants: () => ReadonlyArray<string>
-  /** `None` where the line was erased or damaged. Cost: one read of the line. */
+  /** `None` where the line was erased or damaged; `news` then reads the file anew. Cost: one read of the line. */
   readonly read: (place: Line.Place) => Io<Option.Option<Line.Kept>>
   /** Files that batches of other processes touched. The vault takes out what it has seen as the history has it. */
   readonly awaited: Set<string>
   /** Batches that are not known to have landed, oldest first. */
-  readonly unlanded: () => ReadonlyArray<Batch>
+  readonly unlanded: () => ReadonlyArray<Line.Batch>
+  /** What was read so far; `None` while a batch has not landed. Cost: a read of 8 KiB, and one pass over the places. */
+  readonly index: Io<Option.Option<HistoryIndex.HistoryIndex>>
+  /** Bytes read so far. */
+  readonly size: () => number
+  /** Takes up an index before the first `news`, unless the file no longer begins with what was read. */
+  readonly restore: (index: HistoryIndex.HistoryIndex) => Io<void>
   /**
    * Reads what was appended since the last call. `isRenewed`: the file was replaced, and any record may have changed. Without
    * the lock a batch that is half there is left for the next call.
    */
   readonly news: (locked: boolean) => Io<{ readonly isRenewed: boolean }>
   /** Appends a batch and forces it to disk. `conflict` where another writer was first. For the holder of the lock. */
-  readonly append: (parts: ReadonlyArray<Line.Part>) => Io<Batch>
+  readonly append: (parts: ReadonlyArray<Line.Part>) => Io<Line.Batch>
   /** Takes back a batch whose files could not be written. */
-  readonly undo: (batch: Batch) => Io<void>
+  readonly undo: (batch: Line.Batch) => Io<void>
   /** Says that the files of every batch so far are forced to disk. */
   readonly land: Io<void>
   /** Overwrites these lines, in place. Each must have landed, or be the only part of its batch. */
@@ -86,19 +80,21 @@ export const make = (disk: Disk): History => {
   let batch = 0
   let landed = 0
   let dead = 0
+  /** Whether a line could not be read that should be there: the file has to be read anew. */
+  let isDoubted = false
   const records = new Map<string, Map<MemoryId, ReadonlyArray<Line.Place>>>()
   const paths = new Map<string, Line.Place>()
   const awaited = new Set<string>()
   /** One reader or writer of the file at a time: each goes on where the one before ended. */
   const one = Effect.unsafeMakeSemaphore(1).withPermits(1)
-  let pending: Array<Batch> = []
+  let pending: Array<Line.Batch> = []
   /** Batches of ours that failed and could not be taken back yet: number by offset. */
   const failed = new Map<number, number>()
 
   const places = (tenant: string, id: MemoryId) => records.get(tenant)?.get(id) ?? none
 
   /** The parts of a batch take effect together. */
-  const take = (number: number, parts: ReadonlyArray<Line.Parsed>, isLanded: boolean): Batch => {
+  const take = (number: number, parts: ReadonlyArray<Line.Parsed>, isLanded: boolean): Line.Batch => {
     const litter: Array<Line.Place> = []
     for (const part of parts) {
       const { isBlank: _, isErased, ...place } = part
@@ -127,15 +123,19 @@ export const make = (disk: Disk): History => {
     if (!isLanded) pending.push(made)
     return made
   }
+  /** Takes a place out, and returns those that are left of its record. */
+  const leave = ({ id, offset, path, tenant }: Line.Place) => {
+    const left = places(tenant, id).filter((place) => place.offset !== offset)
+    if (left.length > 0) records.get(tenant)!.set(id, left) // there are rows where some are left
+    else records.get(tenant)?.delete(id)
+    if (path !== null && paths.get(path)?.offset === offset) paths.delete(path)
+    return left
+  }
   const drop = (number: number) => {
-    for (const { places: parts } of pending.filter((one) => one.number === number)) {
-      for (const place of parts) {
-        const rows = records.get(place.tenant)
-        const left = (rows?.get(place.id) ?? none).filter((other) => other.offset !== place.offset)
-        if (left.length > 0) rows!.set(place.id, left) // there are rows where some are left
-        else rows?.delete(place.id)
-        if (place.path !== null && paths.get(place.path)?.offset === place.offset) paths.delete(place.path)
-        if (left[0]?.path) paths.set(left[0].path, left[0])
+    for (const { places } of pending.filter((one) => one.number === number)) {
+      for (const place of places) {
+        const [last] = leave(place)
+        if (last?.path) paths.set(last.path, last)
         dead += place.length
       }
     }
@@ -148,12 +148,14 @@ export const make = (disk: Disk): History => {
   }
   const clear = () => {
     ino = undefined
-    epoch = 0
-    end = 0
-    torn = 0
-    batch = 0
-    landed = 0
-    dead = 0
+    isDoubted = false
+    epoch =
+      end =
+      torn =
+      batch =
+      landed =
+      dead =
+        0
     failed.clear()
     records.clear()
     paths.clear()
@@ -227,7 +229,7 @@ export const make = (disk: Disk): History => {
         clear()
         return { isRenewed }
       }
-      const isRenewed = ino !== stat.value.ino || stat.value.size < end
+      const isRenewed = ino !== stat.value.ino || stat.value.size < end || isDoubted
       if (isRenewed) {
         clear()
         ino = stat.value.ino
@@ -291,8 +293,39 @@ export const make = (disk: Disk): History => {
     read: (place) =>
       Effect.map(
         disk.bytesFrom(file, place.offset, place.length),
-        (bytes) => Line.read(bytes.subarray(0, place.length - 1))
+        (bytes) => {
+          const row = Line.read(bytes.subarray(0, place.length - 1))
+          if (Option.isNone(row) && places(place.tenant, place.id).includes(place)) isDoubted = true
+          return row
+        }
       ),
+    size: () => end,
+    index: one(Effect.gen(function*() {
+      if (pending.length > 0 || torn > 0 || failed.size > 0 || epoch === 0) return Option.none()
+      const places = Array.from(records.values(), (rows) => Array.from(rows.values())).flat(2)
+      const index = { epoch, end, batch, dead, places }
+      const hash = yield* HistoryIndex.hashOf(disk, file, end)
+      // a file that was replaced meanwhile is not the one that was read
+      return Option.map(
+        Option.filter(yield* disk.stat(file), (stat) => stat.ino === ino),
+        () => ({ ...index, hash })
+      )
+    })),
+    restore: (index) =>
+      one(Effect.gen(function*() {
+        const stat = yield* disk.stat(file)
+        if (Option.isNone(stat) || stat.value.size < index.end) return
+        if ((yield* HistoryIndex.hashOf(disk, file, index.end)) !== index.hash) return
+        ino = stat.value.ino
+        ;({ batch, dead, end, epoch } = index)
+        landed = batch
+        yield* EventLoop.forEach(index.places, 4_096, (place) => {
+          const rows = records.get(place.tenant) ?? new Map<MemoryId, ReadonlyArray<Line.Place>>()
+          const all = rows.get(place.id)
+          if (all === undefined && place.path !== null) paths.set(place.path, place) // the newest
+          records.set(place.tenant, rows.set(place.id, all ? [...all, place] : [place]))
+        })
+      })),
     unlanded: () => pending,
     awaited,
     news: (locked) => one(news(locked)),
@@ -323,13 +356,11 @@ export const make = (disk: Disk): History => {
     })),
     erase: (erased) =>
       one(Effect.gen(function*() {
-        for (const { batch, id, isKept, length, offset, part, parts, path, tenant } of erased) {
+        for (const place of erased) {
+          const { batch, isKept, length, offset, part, parts } = place
           const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }
           yield* disk.overwrite(file, offset, Line.blank(meta, length))
-          const left = places(tenant, id).filter((place) => place.offset !== offset)
-          if (left.length > 0) records.get(tenant)!.set(id, left) // there are rows where some are left
-          else records.get(tenant)?.delete(id)
-          if (path !== null && paths.get(path)?.offset === offset) paths.delete(path)
+          leave(place)
         }
       })),
     renew: (parts) => one(rewrite((epoch) => Line.batch(parts, epoch, 0, undefined).lines)),

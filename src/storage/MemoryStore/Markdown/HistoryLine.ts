@@ -2,7 +2,9 @@
  * A line of the history: a checksum, what the line is about, and the text of a revision.
  *
  * ```text
+ * checksum \t {"epoch":1,"offset":0,"landed":3} \t \n                                 the head
  * checksum \t {"epoch":1,"offset":83,"batch":4,"part":0,"parts":2,"id":…} \t {"record":…} \n
+ * checksum \t {"epoch":1,"offset":912,"landed":4} \t \n
  * ```
  */
 import * as Option from "effect/Option"
@@ -49,6 +51,14 @@ export interface Place extends View {
   readonly parts: number
   /** Whether a compaction wrote the line, which then names no byte. */
   readonly isKept: boolean
+}
+
+/** Revisions that take effect together. */
+export interface Batch {
+  readonly number: number
+  readonly places: ReadonlyArray<Place>
+  /** Earlier revisions of the records that it erased: their lines still have the text. */
+  readonly litter: ReadonlyArray<Place>
 }
 
 /** A revision as it was written. */

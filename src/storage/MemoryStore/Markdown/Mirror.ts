@@ -12,13 +12,13 @@ import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import { dedupeKey, MemoryRecord } from "../../../domain/MemoryRecord.ts"
-import { pacer } from "../../../host/EventLoop.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Embeddings } from "../../../ranking/Embeddings.ts"
 import * as Catalog from "../../Catalog.ts"
 import type { Event } from "../../Changes.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import * as Damage from "./Damage.ts"
-import type { Disk, Stat } from "./Disk.ts"
+import { type Disk, isSame, type Stat } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
@@ -161,23 +161,14 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     return [{ tenant, event }]
   }
 
-  /**
-   * `walked`: come by from the root, with no link on the way. What most files are at most looks is as they were; what
-   * nobody walked by was named by one who knows better.
-   */
+  /** Puts into `found` what lies at the path, unless it is as it was: what most files are at most looks. */
   const inspect = (path: string, { sampled, walked }: Look, found: Map<string, Entry | Bad | undefined>) => {
     const known = files.get(path)
     const wasWalked = walked.has(path)
     const anew = () => Effect.map(examine(path, wasWalked), (file) => void found.set(path, file))
-    if (!wasWalked || !known?.settled || troubles.has(path) || sampled.has(path)) return anew()
-    return Effect.matchEffect(disk.stat(path), {
-      onFailure: anew,
-      onSuccess: (stat) => {
-        if (Option.isNone(stat) || !same(known.stat, stat.value)) return anew()
-        found.set(path, known)
-        return Effect.void
-      }
-    })
+    return wasWalked && known?.settled && !troubles.has(path) && !sampled.has(path)
+      ? disk.ifChanged(path, known.stat, anew)
+      : anew()
   }
   const examine = (path: string, walked: boolean): Effect.Effect<Entry | Bad | undefined> =>
     Effect.gen(function*() {
@@ -217,7 +208,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       if (Option.isNone(read.right)) return undefined
       const { hash, loss, text } = read.right.value
       if (known?._tag === "Entry" && known.hash === hash) {
-        return known.settled && same(known.stat, stat) ? known : { ...known, stat, settled }
+        return known.settled && isSame(known.stat, stat) ? known : { ...known, stat, settled }
       }
       const damage = history.at(path) ? Damage.find(text) : undefined
       if (damage !== undefined) return yield* no(damage, hash)
@@ -296,24 +287,24 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     Effect.suspend(() => {
       const at = ++epoch // of two looks at a file, the one that began later counts
       const found = new Map<string, Entry | Bad | undefined>()
-      // lanes: a fiber for every path would cost more than its stat
-      const lanes = Array.from({ length: concurrency }, (_, lane) => paths.filter((_, i) => i % concurrency === lane))
-      return Effect.map(
-        Effect.forEach(
-          lanes,
-          (lane) => Effect.forEach(lane, (path) => inspect(path, look, found), { discard: true }),
-          { concurrency, discard: true }
-        ),
-        () => paths
-      ).pipe(Effect.flatMap((paths) => {
-        const settled = (path: string) => (touched.get(path) ?? 0) > at ? [] : set(path, found.get(path), at)
-        if (!look.isFirst) return Effect.sync(() => paths.flatMap(settled)) // readers see all of it at once
-        const pause = pacer(1_024)
-        return Effect.map(
-          Effect.forEach(paths, (path) => Effect.as(pause(1), settled(path))),
-          (news) => news.flat()
-        )
-      }))
+      let next = 0
+      const lane = Effect.whileLoop({
+        while: () => next < paths.length,
+        body: () => inspect(paths[next++]!, look, found), // within `paths`
+        step: () => undefined
+      })
+      const news: Array<News> = []
+      const stretch = look.isFirst ? 1_024 : Infinity // later, readers see all of it at once
+      const settle = (path: string) => {
+        if ((touched.get(path) ?? 0) > at) return
+        if (found.has(path)) news.push(...set(path, found.get(path), at))
+        else touched.set(path, at)
+      }
+      // a fiber for every path would cost more than its stat
+      return Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }).pipe(
+        Effect.zipRight(Effect.suspend(() => EventLoop.forEach(paths, stretch, settle))),
+        Effect.as(news)
+      )
     })
 
   const walk = Walk.make(disk, (folder, error) => {
@@ -389,9 +380,6 @@ const isCanonical = ({ path, row, tenant }: Entry): boolean =>
 
 /** Of a file that nobody has looked at. */
 export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }
-
-const same = (a: Stat, b: Stat): boolean =>
-  a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born
 
 /** Whose folder a file lies in, whatever it says. */
 const tenantOf = (path: string): string => Layout.idOf(Layout.placeOf(path).tenant ?? "default") ?? "default"

@@ -10,8 +10,8 @@ export interface Sampling {
 
 /** Number of looks after which every file was read once, in a vault of as many files or more; else of so many files. */
 export const rounds = 100
-/** Files of a sample at most: a vault of more than 3,200 files takes longer to be read once, and no longer to be looked at. */
-const most = 32
+/** Files of a sample at most: a vault of more than 1,600 files takes longer to be read once, and no longer to be looked at. */
+const most = 16
 
 /** Begins anywhere, by the clock, so that processes that take one look each do not all read the same files. */
 export const make = (): Sampling => {

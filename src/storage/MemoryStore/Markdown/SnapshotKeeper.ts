@@ -4,14 +4,16 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import { isInternal } from "../../../domain/MemoryScope.ts"
-import { pacer } from "../../../host/EventLoop.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import * as Activity from "../../Activity.ts"
 import type { Catalog } from "../../Catalog.ts"
 import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
+import type { History } from "./History.ts"
 import type { Entry, Mirror } from "./Mirror.ts"
 import * as Snapshot from "./Snapshot.ts"
 
@@ -28,21 +30,30 @@ export interface SnapshotKeeper {
 const least = 20
 const share = 1 / 50
 
-/** Fills the mirror from the snapshot, if there is one. The next look holds each entry against its file. */
-export const load = (disk: Disk, context: Context, mirror: Mirror): Effect.Effect<SnapshotKeeper, MemoryError> =>
+/** Bytes that were appended to the history for a snapshot to be saved anew: whoever opens the vault reads them. */
+const appended = 4_194_304
+
+/**
+ * Fills the mirror and the history from the snapshot, if there is one. The next look holds each entry against its file, and
+ * the history its index against its own.
+ */
+export const load = (
+  disk: Disk,
+  context: Context,
+  mirror: Mirror,
+  history: History
+): Effect.Effect<SnapshotKeeper, MemoryError> =>
   Effect.gen(function*() {
     const saving = yield* Effect.makeSemaphore(1)
-    const pause = pacer(1_024)
-    const { entries, indexes, isSigned } = yield* Snapshot.load(disk, context)
-    for (const entry of entries) {
-      mirror.set(entry.path, entry)
-      yield* pause(1)
-    }
+    const { entries, history: index, indexes, isSigned } = yield* Snapshot.load(disk, context)
+    if (index) yield* history.restore(index)
+    yield* EventLoop.forEach(entries, 2_048, (entry) => mirror.set(entry.path, entry))
     for (const [tenant, encoded] of indexes) mirror.catalog(tenant).restore(encoded)
     let saved: ReadonlySet<Entry> = new Set(mirror.entries())
     const indexed = new WeakSet<Catalog>()
+    let read = history.size()
 
-    const save = Effect.suspend(() => {
+    const save = Effect.gen(function*() {
       const entries = mirror.entries().filter(({ damage, row }) =>
         damage === undefined && !isInternal(row.record.scope)
       )
@@ -51,20 +62,22 @@ export const load = (disk: Disk, context: Context, mirror: Mirror): Effect.Effec
       const built = catalogs.reduce((sum, [, catalog]) => isNew(catalog) ? sum + catalog.size() : sum, 0)
       const changed = entries.length - entries.filter((entry) => saved.has(entry)).length
       const gone = Math.abs(saved.size - entries.length)
-      if (built + changed + gone <= Math.max(least, entries.length * share)) return Effect.void
+      const grown = Math.abs(history.size() - read)
+      if (built + changed + gone <= Math.max(least, entries.length * share) && grown < appended) return
+      const index = Option.getOrUndefined(yield* history.index)
       const snapshot: Snapshot.Snapshot = {
         entries,
+        history: index,
         indexes: catalogs.flatMap(([tenant, catalog]) => {
           const encoded = catalog.encoded()
           return encoded === undefined ? [] : [[tenant, encoded] as const]
         })
       }
       const withIndex = catalogs.flatMap(([, catalog]) => catalog.isBuilt() ? [catalog] : [])
-      return Effect.tap(Snapshot.save(disk, context, snapshot), () =>
-        Effect.sync(() => {
-          saved = new Set(entries)
-          for (const catalog of withIndex) indexed.add(catalog)
-        }))
+      yield* Snapshot.save(disk, context, snapshot)
+      saved = new Set(entries)
+      read = index?.end ?? read
+      for (const catalog of withIndex) indexed.add(catalog)
     })
     const remove = Effect.zipRight(
       Effect.sync(() => {

@@ -197,19 +197,24 @@ export const open = (
         failed = undefined
       })
 
-    /** Every record that the mirror or the history has. */
-    const everything: Iterable<HandEdits.Touched> = {
+    /** Every record whose file is not what the history has last. */
+    const unknown: Iterable<HandEdits.Touched> = {
       *[Symbol.iterator]() {
-        for (const { row: { record: { id } }, tenant } of mirror.entries()) yield [tenant, id]
+        for (const { path, row: { record: { id } }, tenant } of mirror.entries()) {
+          if (history.at(path)?.id !== id) yield [tenant, id]
+        }
         for (const tenant of history.tenants()) {
-          for (const { id } of history.all(tenant)) if (!mirror.entry(tenant, id)) yield [tenant, id]
+          for (const { after, forgotten, id, path } of history.all(tenant)) {
+            const entry = mirror.entry(tenant, id)
+            if (forgotten ? entry : entry?.path !== path || entry.hash !== after) yield [tenant, id]
+          }
         }
       }
     }
     /** Begins a history where there is none: with what format 1 kept, and the records as they are. */
     const begin: Io<void> = Effect.gen(function*() {
       yield* history.renew(
-        yield* Legacy.inherited(disk, mirror, yield* HandEdits.lacking(mirror, history, everything))
+        yield* Legacy.inherited(disk, mirror, yield* HandEdits.lacking(mirror, history, unknown))
       )
       yield* Legacy.discard(disk)
     })
@@ -304,7 +309,7 @@ export const open = (
       row ? Option.some({ ...row, forgotten: true }) : Option.none() // no file: forgotten, be it by a hand
     const newestOf = (tenant: string, id: MemoryId) => history.places(tenant, id).slice(0, 1)
 
-    const snapshot = yield* SnapshotKeeper.load(disk, context, mirror)
+    const snapshot = yield* SnapshotKeeper.load(disk, context, mirror, history)
     if (!snapshot.isSigned) yield* Header.confirm(disk, header, kinds) // else the snapshot speaks for the key
     yield* history.news(false)
     if (history.unlanded().length > 0 || (yield* Legacy.isThere(disk))) {
@@ -319,14 +324,14 @@ export const open = (
     yield* mirror.look
     awaited.clear() // all of them were seen just now
     for (const place of history.tenants().flatMap((tenant) => Array.from(history.all(tenant)))) {
-      if (place.forgotten || place.path === null || mirror.entry(place.tenant, place.id)) continue
-      const error = mirror.trouble(place.path)
-      const kept = error ? yield* mirror.lastGood(place, error) : undefined
+      const error = place.forgotten || place.path === null ? undefined : mirror.trouble(place.path)
+      if (error === undefined || mirror.entry(place.tenant, place.id)) continue
+      const kept = yield* mirror.lastGood(place, error)
       if (kept) mirror.set(kept.path, kept)
     }
     const isFresh = !history.isThere() && header.foreign === true &&
       mirror.entries().some(({ isSealed, signed }) => isSealed && !signed)
-    if (history.isThere()) yield* complete(everything, false)
+    if (history.isThere()) yield* complete(unknown, false)
     else yield* exclusive(Effect.void)
 
     return {

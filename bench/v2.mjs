@@ -1,0 +1,130 @@
+/**
+ * Opening a vault of 10,000 files, to the first answer: our store with and without its snapshot, against the plain way of
+ * it, which reads each file in turn, parses its frontmatter with `yaml` and indexes it. CPU and wall, a new process each.
+ *
+ *   node vault.mjs [notes]      default 10,000
+ */
+import { NodeContext } from "@effect/platform-node"
+import { Effect, Layer } from "effect"
+import { spawnSync } from "node:child_process"
+import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs"
+import { readFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { parse } from "yaml"
+import { Markdown, MemoryIndex, MemoryRecord, MemoryStore, Viewer } from "../dist/index.js"
+
+const [, , argument = "10000", root] = process.argv
+const system = Viewer.system()
+const question = { text: "deploy friday release", limit: 10 }
+
+const run = (effect, poll = Infinity) =>
+  Effect.runPromise(effect.pipe(Effect.provide(
+    Markdown.layer({ root, poll }).pipe(Layer.provide(NodeContext.layer))
+  )))
+
+const files = (folder) =>
+  readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".md") && !name.includes(".effect-memory"))
+
+const modes = {
+  fill: () =>
+    run(Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const words = readFileSync(new URL("../node_modules/effect/src/Effect.ts", import.meta.url), "utf8").match(
+        /[a-z]{3,}/gi
+      )
+      const notes = Number(process.argv[4])
+      for (let n = 0; n < notes; n += 500) {
+        yield* store.put(
+          system,
+          Array.from({ length: Math.min(500, notes - n) }, (_, i) => ({
+            scope: { userId: `user-${(n + i) % 50}` },
+            kind: "project",
+            summary: `Note ${n + i}: ${words.slice((n + i) % 500, (n + i) % 500 + 6).join(" ")}`,
+            body: Array.from({ length: 70 }, (_, k) => words[((n + i) * 31 + k * 7) % words.length]).join(" "),
+            tags: [`t${(n + i) % 30}`]
+          }))
+        )
+      }
+    })),
+  open: () =>
+    run(Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      globalThis.tick?.("layer")
+      const { hits } = yield* store.search(system, question)
+      globalThis.tick?.("search")
+      if (hits.length === 0) throw new Error("no hits")
+    })),
+  plain: async () => {
+    const index = MemoryIndex.make()
+    for (const name of files(root)) {
+      const text = await readFile(join(root, name), "utf8")
+      const end = text.indexOf("\n---\n", 4)
+      const { agentId, userId, ...matter } = parse(text.slice(4, end))
+      index.add(
+        new MemoryRecord.MemoryRecord({
+          ...matter,
+          scope: { userId },
+          body: text.slice(end + 6),
+          tags: matter.tags ?? [],
+          links: [],
+          data: {},
+          metadata: {},
+          source: { origin: "user", trust: 1 },
+          createdAt: Date.parse(matter.createdAt),
+          validAt: Date.parse(matter.createdAt)
+        }, { disableValidation: true })
+      )
+    }
+    if (index.search(system, question, Date.now()).hits.length === 0) throw new Error("no hits")
+  }
+}
+
+if (argument in modes) {
+  const before = process.cpuUsage()
+  const start = performance.now()
+  globalThis.tick?.("start")
+  await modes[argument]()
+  const { system: kernel, user } = process.cpuUsage(before)
+  globalThis.tick?.("close")
+  console.log(JSON.stringify({ wall: performance.now() - start, cpu: (user + kernel) / 1000 }))
+} else {
+  const notes = Number(argument)
+  const folder = mkdtempSync(join(tmpdir(), "vault-"))
+  const child = (mode, ...rest) => {
+    const { status, stderr, stdout } = spawnSync(process.execPath, [import.meta.filename, mode, folder, ...rest], {
+      encoding: "utf8"
+    })
+    if (status !== 0) throw new Error(stderr)
+    return JSON.parse(stdout)
+  }
+  child("fill", String(notes))
+  const old = Date.now() / 1000 - 3600 // as if written an hour ago
+  for (const name of files(folder)) utimesSync(join(folder, name), old, old)
+  const median = (runs) => runs.toSorted((a, b) => a.wall - b.wall)[runs.length >> 1]
+  const plain = []
+  const cold = []
+  const warm = []
+  for (let i = 0; i < 3; i++) {
+    plain.push(child("plain"))
+    rmSync(join(folder, ".effect-memory/snapshot"), { force: true })
+    cold.push(child("open"))
+    warm.push(child("open"))
+  }
+  const base = median(plain)
+  console.log(`${notes} files, median of 3 new processes each, to the first answer`)
+  for (
+    const [name, runs] of [["readFile + yaml + index, in turn", plain], ["opened without a snapshot", cold], [
+      "opened with its snapshot, every file checked",
+      warm
+    ]]
+  ) {
+    const { cpu, wall } = median(runs)
+    console.log(
+      `${name.padEnd(46)} wall ${wall.toFixed(0).padStart(6)} ms   cpu ${cpu.toFixed(0).padStart(6)} ms   ${
+        (base.wall / wall).toFixed(1)
+      }x wall, ${(base.cpu / cpu).toFixed(1)}x cpu`
+    )
+  }
+  if (!process.env.KEEP) rmSync(folder, { recursive: true })
+}
