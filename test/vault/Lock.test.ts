@@ -53,6 +53,19 @@ const paused = (lock: Lock.Lock) =>
     return { wakes: Effect.zipRight(Deferred.succeed(wakes, undefined), Fiber.join(wasOurs)) }
   })
 
+/** A platform that counts the looks at a lock: each ends with a stat of it. */
+const counting = (root: string) => {
+  let looks = 0
+  const platform = Layer.effect(
+    FileSystem.FileSystem,
+    Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => ({
+      ...real,
+      stat: (name) => Effect.ensuring(real.stat(name), Effect.sync(() => name === file(root) && looks++))
+    }))
+  ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
+  return { looks: () => looks, platform }
+}
+
 describe("the lock of a vault", () => {
   it.scoped("left behind is taken after its timeout, and not before", () =>
     Effect.gen(function*() {
@@ -94,25 +107,24 @@ describe("the lock of a vault", () => {
   it.scoped("is kept by its heartbeat, however long the work takes", () =>
     Effect.gen(function*() {
       const root = yield* folder
-      let looks = 0 // a look ends with a stat of the lock
-      const counting = Layer.effect(
-        FileSystem.FileSystem,
-        Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => ({
-          ...real,
-          stat: (name) => Effect.ensuring(real.stat(name), Effect.sync(() => name === file(root) && looks++))
-        }))
-      ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
-      const [holder, other] = [yield* lockOf(root, "a"), yield* lockOf(root, "b", counting)]
+      const { looks, platform } = counting(root)
+      const [holder, other] = [yield* lockOf(root, "a"), yield* lockOf(root, "b", platform)]
       /** Moves the clock once the heartbeat was written and the other process has looked, so that disk speed has no effect. */
-      const until = (done: () => boolean) => Effect.repeat(turn, { until: done })
+      const until = (done: () => boolean) =>
+        Effect.gen(function*() {
+          for (let turns = 1; !done(); turns++) {
+            yield* turn
+            if (turns % 1_000 === 0) yield* TestClock.adjust("5 millis") // the other went to sleep just after the clock moved
+          }
+        })
       const beats = () => Number(fs.readFileSync(file(root), "utf8").split(" ")[1])
       const waiting = yield* holder.withLock(Effect.gen(function*() {
         const waiting = yield* Effect.fork(other.withLock(Effect.void))
-        yield* until(() => looks > 0)
+        yield* until(() => looks() > 0)
         for (let beat = 1; beat <= 9; beat++) {
-          const looked = looks
+          const looked = looks()
           yield* TestClock.adjust("100 millis")
-          yield* until(() => beats() === beat && looks > looked)
+          yield* until(() => beats() >= beat && looks() > looked)
         }
         assert.isTrue(yield* holder.isOurs)
         return waiting
@@ -196,5 +208,51 @@ describe("the lock of a vault", () => {
       ]
       const refused = yield* holder.withLock(Effect.either(other.withLock(Effect.void)))
       assert.isTrue(Either.isLeft(refused) && refused.left.reason === "unavailable")
+    }))
+
+  it.scoped("is not given up on by a process that is slower at each step than all its patience", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      fs.writeFileSync(file(root), "12345 0")
+      const slow = Layer.effect(
+        FileSystem.FileSystem,
+        Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => ({
+          ...real,
+          open: (name, options) => Effect.delay(real.open(name, options), "1 minute"),
+          stat: (name) => Effect.delay(real.stat(name), "1 minute")
+        }))
+      ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
+      const lock = yield* lockOf(root, "a", slow)
+      const mine = yield* Effect.fork(Effect.either(lock.withLock(Effect.void)))
+      while ((yield* Fiber.poll(mine))._tag === "None") {
+        yield* TestClock.adjust("1 minute")
+        yield* turn
+      }
+      assert.deepStrictEqual(yield* Fiber.join(mine), Either.void)
+    }))
+
+  it.scoped("that passes from hand to hand is waited for, however long that goes on", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      const seen = counting(root)
+      const lock = yield* lockOf(root, "a", seen.platform)
+      fs.writeFileSync(file(root), "0 0")
+      const mine = yield* Effect.fork(Effect.either(lock.withLock(Effect.void)))
+      for (let hand = 1; hand < 100; hand++) { // a hundred milliseconds each; its patience is six seconds
+        fs.writeFileSync(file(root), `${hand} 0`)
+        const looked = seen.looks()
+        while (seen.looks() < looked + 2) {
+          yield* TestClock.adjust("5 millis")
+          yield* turn
+        }
+        yield* TestClock.adjust("100 millis")
+      }
+      assert.strictEqual((yield* Fiber.poll(mine))._tag, "None")
+      fs.rmSync(file(root))
+      while ((yield* Fiber.poll(mine))._tag === "None") {
+        yield* TestClock.adjust("5 millis")
+        yield* turn
+      }
+      assert.deepStrictEqual(yield* Fiber.join(mine), Either.void)
     }))
 })

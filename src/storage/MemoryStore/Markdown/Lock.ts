@@ -20,7 +20,7 @@ export interface Lock {
 const file = `${hidden}/lock`
 /** Between two looks at a lock that somebody else holds. */
 const wait = Duration.millis(5)
-/** In lock timeouts: a holder that lives this long and does not let go is given up on. */
+/** In lock timeouts: a holder that lives this long and does not let go is given up on. Many who hold it in turn are not. */
 const patience = 20
 
 /** Milliseconds of a clock that nobody sets back: a lock can be stolen after a change of the system's time, too. */
@@ -60,9 +60,10 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
 
     const acquire = (restore: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E>) =>
       Effect.gen(function*() {
-        const start = yield* monotonic
-        let since = start
         let seen: string | undefined
+        let since = 0
+        /** When the holder was first seen that has the lock now. */
+        let first = Infinity
         for (;;) {
           const claim = yield* disk.claim(file, `${disk.own} 0`)
           if (Option.isSome(claim)) {
@@ -75,13 +76,14 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
           const other = yield* look(file)
           const isStale = seen !== undefined && other === seen && now - since >= Duration.toMillis(timeout)
           if (other !== seen) {
+            if (seen === undefined || !isBeat(seen, other)) first = now
             seen = other
             since = now
           } else if (isStale && seen !== undefined) {
             yield* steal(seen)
           }
           // a stale lock was just removed, so another attempt follows: only a holder that is alive ends the wait
-          if (!isStale && now - start >= patience * Duration.toMillis(timeout)) {
+          if (!isStale && now - first >= patience * Duration.toMillis(timeout)) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",
               message: "the vault is locked by another process"
@@ -123,6 +125,14 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         ).pipe(one.withPermits(1)) // our own wait in line, and ask no clock
     }
   })
+
+/** Whether two looks saw the same holder, which wrote a heartbeat in between. */
+const isBeat = (before: string | undefined, after: string | undefined): boolean => {
+  const [, owner, beats, ino] = holding.exec(before ?? "") ?? []
+  const [, again, more, same] = holding.exec(after ?? "") ?? []
+  return owner === again && ino === same && Number(more ?? 0) >= Number(beats ?? 0)
+}
+const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 
 /** The owner that a lock names: the first word of its text. A lock of another form has none whose turn could be ended. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
