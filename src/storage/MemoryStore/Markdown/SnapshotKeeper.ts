@@ -18,6 +18,8 @@ import * as Snapshot from "./Snapshot.ts"
 export interface SnapshotKeeper {
   /** Whether a snapshot was found that the vault's key signed. */
   readonly isSigned: boolean
+  /** Whether the snapshot that was loaded or saved last has the entry as it is. */
+  readonly has: (entry: Entry) => boolean
   /** Saves a snapshot unless the last one is fresh enough. Cost where it is: one pass over the entries. */
   readonly save: Effect.Effect<void, MemoryError>
   /** Removes the snapshot, which may have a text that was purged. The next `save` makes another. */
@@ -72,7 +74,12 @@ export const load = (disk: Disk, context: Context, mirror: Mirror): Effect.Effec
       }),
       Snapshot.remove(disk)
     )
-    return { isSigned, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
+    return {
+      isSigned,
+      has: (entry) => saved.has(entry),
+      save: saving.withPermits(1)(save),
+      remove: saving.withPermits(1)(remove)
+    }
   })
 
 /** From opening to the first save, so that the first questions come first. */

@@ -27,6 +27,7 @@ import * as Leftovers from "./Leftovers.ts"
 import * as Legacy from "./Legacy.ts"
 import * as Lock from "./Lock.ts"
 import * as Mirror from "./Mirror.ts"
+import { isNote } from "./NoteText.ts"
 import * as Plan from "./Plan.ts"
 import * as RollForward from "./RollForward.ts"
 import * as SnapshotKeeper from "./SnapshotKeeper.ts"
@@ -57,7 +58,7 @@ export interface Vault {
   readonly follow: Io<void>
   /** Forces to disk the files that this process wrote since the last time. */
   readonly land: Io<void>
-  /** Forces to disk what was written, and saves the snapshot. */
+  /** Forces to disk what was written, saves the snapshot, and appends to the history the notes that it would miss. */
   readonly save: Io<void>
 }
 
@@ -114,15 +115,8 @@ export const open = (
     /** Records what hands did. What has been read is read, whether or not that succeeds. */
     const record = (news: ReadonlyArray<Mirror.News>, locked: boolean) =>
       Effect.gen(function*() {
-        const about = new Map<string, readonly [string, MemoryId, Stored | undefined]>()
-        for (const { event, tenant } of news) {
-          if ("issue" in event) continue
-          const key = `${tenant}/${event.id}`
-          const before = about.get(key)?.[2] ?? (event.before && mirror.rowOf(tenant, event.before))
-          about.set(key, [tenant, event.id, before])
-        }
         yield* Effect.catchAll(
-          complete(Array.from(about.values()), locked),
+          complete(HandEdits.touched(news), locked),
           (error) => Effect.logWarning("an edit by hand is not in the history yet", error)
         )
       })
@@ -197,10 +191,14 @@ export const open = (
         failed = undefined
       })
 
+    /** Files as the snapshot had them, by tenant and id, of records that changed while nothing ran. Empty once it is open. */
+    const reopened = new Map<string, Mirror.Entry | undefined>()
     /** Every record that the mirror or the history has. */
     const everything: Iterable<HandEdits.Touched> = {
       *[Symbol.iterator]() {
-        for (const { row: { record: { id } }, tenant } of mirror.entries()) yield [tenant, id]
+        for (const { row: { record: { id } }, tenant } of mirror.entries()) {
+          yield [tenant, id, reopened.get(`${tenant}/${id}`)]
+        }
         for (const tenant of history.tenants()) {
           for (const { id } of history.all(tenant)) if (!mirror.entry(tenant, id)) yield [tenant, id]
         }
@@ -316,7 +314,7 @@ export const open = (
         )
       ))
     }
-    yield* mirror.look
+    for (const [tenant, id, was] of HandEdits.touched(yield* mirror.look)) reopened.set(`${tenant}/${id}`, was)
     awaited.clear() // all of them were seen just now
     for (const place of history.tenants().flatMap((tenant) => Array.from(history.all(tenant)))) {
       if (place.forgotten || place.path === null || mirror.entry(place.tenant, place.id)) continue
@@ -324,10 +322,17 @@ export const open = (
       const kept = error ? yield* mirror.lastGood(place, error) : undefined
       if (kept) mirror.set(kept.path, kept)
     }
+    /** Notes that neither the history nor the snapshot has: a few, else there would be a new snapshot. */
+    const found = () =>
+      mirror.entries().filter((entry) =>
+        isNote(context, entry.path) && entry.damage === undefined && !snapshot.has(entry) &&
+        history.newest(entry.tenant, entry.row.record.id) === undefined
+      )
     const isFresh = !history.isThere() && header.foreign === true &&
       mirror.entries().some(({ isSealed, signed }) => isSealed && !signed)
     if (history.isThere()) yield* complete(everything, false)
     else yield* exclusive(Effect.void)
+    reopened.clear()
 
     return {
       context,
@@ -377,6 +382,11 @@ export const open = (
           yield* exclusive(land)
         }
         yield* snapshot.save
+        if (found().length > 0) {
+          yield* exclusive(Effect.suspend(() =>
+            Effect.zipRight(history.append(found().map(HandEdits.partOf)), land)
+          ))
+        }
       })
     }
   })
