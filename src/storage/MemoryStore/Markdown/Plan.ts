@@ -86,7 +86,7 @@ export const make = (
     const path = last && !last.forgotten
       ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* taken(disk, note.path)))
         ? note.path // a note keeps the name that its owner gave it, also when it comes back
-        : current && isNamed(context, id, current.path) && isSameScope(current.row.record, last.record)
+        : current && id === Layout.noteId(current.path) && isSameScope(current.row.record, last.record)
         ? current.path
         : Layout.pathOf(tenant, last.record.scope, id)
       : undefined
@@ -104,14 +104,16 @@ export const make = (
     const extra = current?.extra ?? {}
     const content = last === undefined || path === undefined
       ? undefined
-      : path === note?.path
+      : note?.isAuthors && path === note.path
       ? yield* noteText(history, tenant, note, last.record)
       : yield* print(context, path, tenant, { record: last.record, extra })
-    const frame = last && (path === undefined
-      ? note && Frame.make(note.path, note.text, note.record.body)
-      : path === note?.path && content !== undefined
+    const frame = !last || !note?.isAuthors
+      ? undefined
+      : path === undefined
+      ? Frame.make(note.path, note.text, note.record.body)
+      : path === note.path && content !== undefined
       ? Frame.make(path, content, last.record.body)
-      : undefined)
+      : undefined
     const gone = paths.filter((old) => old !== path)
     const texts = yield* Effect.forEach(
       path === undefined ? paths : [path, ...gone],
@@ -170,14 +172,16 @@ export const print = (
     ? Effect.succeed(Frame.textOf(frame, record.body))
     : Either.mapLeft(Document.print(context, path, tenant, record, extra), (issue) => invalid("commit", issue))
 
-/** A note that is its author's: its file, or the one that went, and the record that it was read as. */
+/** A note whose file has a name of its owner's choosing: its file, or the one that went, and the record that it was read as. */
 interface Note {
   readonly path: string
   readonly text: string
   readonly record: MemoryRecord
+  /** Whether the text is its author's. Default: it is in our form, since an earlier release wrote it. */
+  readonly isAuthors: boolean
 }
 
-/** The author's note that a record is; `undefined` where its file is in our form. */
+/** The note that a record is; `undefined` where its file has a name that we gave it, or is Deuz's. */
 const noteOf = (
   { context, disk, history }: Pick<Circumstances, "context" | "disk" | "history">,
   tenant: string,
@@ -191,7 +195,10 @@ const noteOf = (
       const { path, row: { record } } = current
       if (Option.isNone(text) || Layout.placeOf(path).isOurs) return undefined
       const parsed = Document.parse(context, path, text.value.text, current.stat.mtime)
-      return Either.isRight(parsed) && parsed.right.frame ? { path, text: text.value.text, record } : undefined
+      if (Either.isLeft(parsed)) return undefined
+      const isAuthors = parsed.right.frame !== undefined
+      const isNamed = parsed.right.record.id === Layout.noteId(path)
+      return isAuthors || isNamed ? { path, text: text.value.text, record, isAuthors } : undefined
     }
     const newest = history.newest(tenant, id)
     const kept = newest && Option.getOrUndefined(yield* history.read(newest))
@@ -200,7 +207,7 @@ const noteOf = (
     if (
       !Layout.isRecord(path) || Layout.placeOf(path).isOurs || Option.isSome(yield* disk.linkAbove(path))
     ) return undefined
-    return { path, text: Frame.textOf(kept.frame, kept.record.body), record: kept.record }
+    return { path, text: Frame.textOf(kept.frame, kept.record.body), record: kept.record, isAuthors: true }
   })
 
 /**
@@ -218,10 +225,6 @@ const noteText = (history: History, tenant: string, note: Note, next: MemoryReco
     }
     return yield* Either.mapLeft(ForeignEdit.edit(note.text, note.record, next), (issue) => invalid("commit", issue))
   })
-
-/** Whether a file of a name of its owner's choosing is the record's. */
-const isNamed = ({ notes }: Document.Context, id: MemoryId, path: string): boolean =>
-  id === Layout.noteId(path) || (notes === "whole" && !Layout.placeOf(path).isOurs)
 
 const taken = (disk: Disk, path: string) =>
   Effect.flatMap(disk.stat(path), (stat) => Option.isSome(stat) ? Effect.succeed(true) : disk.isLink(path))

@@ -18,8 +18,6 @@ import * as Snapshot from "./Snapshot.ts"
 export interface SnapshotKeeper {
   /** Whether a snapshot was found that the vault's key signed. */
   readonly isSigned: boolean
-  /** Whether the snapshot that was loaded or saved last has the entry as it is. */
-  readonly has: (entry: Entry) => boolean
   /** Saves a snapshot unless the last one is fresh enough. Cost where it is: one pass over the entries. */
   readonly save: Effect.Effect<void, MemoryError>
   /** Removes the snapshot, which may have a text that was purged. The next `save` makes another. */
@@ -30,8 +28,16 @@ export interface SnapshotKeeper {
 const least = 20
 const share = 1 / 50
 
-/** Fills the mirror from the snapshot, if there is one. The next look holds each entry against its file. */
-export const load = (disk: Disk, context: Context, mirror: Mirror): Effect.Effect<SnapshotKeeper, MemoryError> =>
+/**
+ * Fills the mirror from the snapshot, if there is one. The next look holds each entry against its file. `isNowhereElse`:
+ * whether the history knows nothing of a record, whose id after a rename is then known from the snapshot alone.
+ */
+export const load = (
+  disk: Disk,
+  context: Context,
+  mirror: Mirror,
+  isNowhereElse: (entry: Entry) => boolean
+): Effect.Effect<SnapshotKeeper, MemoryError> =>
   Effect.gen(function*() {
     const saving = yield* Effect.makeSemaphore(1)
     const pause = pacer(1_024)
@@ -53,7 +59,8 @@ export const load = (disk: Disk, context: Context, mirror: Mirror): Effect.Effec
       const built = catalogs.reduce((sum, [, catalog]) => isNew(catalog) ? sum + catalog.size() : sum, 0)
       const changed = entries.length - entries.filter((entry) => saved.has(entry)).length
       const gone = Math.abs(saved.size - entries.length)
-      if (built + changed + gone <= Math.max(least, entries.length * share)) return Effect.void
+      const isStale = built + changed + gone > Math.max(least, entries.length * share)
+      if (!isStale && entries.every((entry) => saved.has(entry) || !isNowhereElse(entry))) return Effect.void
       const snapshot: Snapshot.Snapshot = {
         entries,
         indexes: catalogs.flatMap(([tenant, catalog]) => {
@@ -74,12 +81,7 @@ export const load = (disk: Disk, context: Context, mirror: Mirror): Effect.Effec
       }),
       Snapshot.remove(disk)
     )
-    return {
-      isSigned,
-      has: (entry) => saved.has(entry),
-      save: saving.withPermits(1)(save),
-      remove: saving.withPermits(1)(remove)
-    }
+    return { isSigned, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
   })
 
 /** From opening to the first save, so that the first questions come first. */

@@ -58,7 +58,7 @@ export interface Vault {
   readonly follow: Io<void>
   /** Forces to disk the files that this process wrote since the last time. */
   readonly land: Io<void>
-  /** Forces to disk what was written, saves the snapshot, and appends to the history the notes that it would miss. */
+  /** Forces to disk what was written, and saves the snapshot. */
   readonly save: Io<void>
 }
 
@@ -302,7 +302,13 @@ export const open = (
       row ? Option.some({ ...row, forgotten: true }) : Option.none() // no file: forgotten, be it by a hand
     const newestOf = (tenant: string, id: MemoryId) => history.places(tenant, id).slice(0, 1)
 
-    const snapshot = yield* SnapshotKeeper.load(disk, context, mirror)
+    const snapshot = yield* SnapshotKeeper.load(
+      disk,
+      context,
+      mirror,
+      ({ path, row: { record: { id } }, tenant }) =>
+        isNote(context, path) && history.newest(tenant, id) === undefined
+    )
     if (!snapshot.isSigned) yield* Header.confirm(disk, header, kinds) // else the snapshot speaks for the key
     yield* history.news(false)
     if (history.unlanded().length > 0 || (yield* Legacy.isThere(disk))) {
@@ -322,12 +328,6 @@ export const open = (
       const kept = error ? yield* mirror.lastGood(place, error) : undefined
       if (kept) mirror.set(kept.path, kept)
     }
-    /** Notes that neither the history nor the snapshot has: a few, else there would be a new snapshot. */
-    const found = () =>
-      mirror.entries().filter((entry) =>
-        isNote(context, entry.path) && entry.damage === undefined && !snapshot.has(entry) &&
-        history.newest(entry.tenant, entry.row.record.id) === undefined
-      )
     const isFresh = !history.isThere() && header.foreign === true &&
       mirror.entries().some(({ isSealed, signed }) => isSealed && !signed)
     if (history.isThere()) yield* complete(everything, false)
@@ -382,11 +382,6 @@ export const open = (
           yield* exclusive(land)
         }
         yield* snapshot.save
-        if (found().length > 0) {
-          yield* exclusive(Effect.suspend(() =>
-            Effect.zipRight(history.append(found().map(HandEdits.partOf)), land)
-          ))
-        }
       })
     }
   })
