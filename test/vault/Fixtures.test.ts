@@ -229,7 +229,9 @@ describe("a folder of Obsidian's", () => {
         for (const { body, id } of items) yield* store.update(system, id, { body: `${body}\n\nSeen.` })
         return items.map(({ id }) => id).sort()
       }))
-      const after = Object.entries(before).map(([name, text]) => [name, text.replace(/\n?$/, (end) => `\n\nSeen.${end}`)])
+      const after = Object.entries(before).map((
+        [name, text]
+      ) => [name, text.replace(/\n?$/, (end) => `\n\nSeen.${end}`)])
       assert.deepStrictEqual(files(root), Object.fromEntries(after))
       const { store, vault } = yield* opened(root)
       assert.deepStrictEqual(yield* vault.issues, [])

@@ -40,6 +40,8 @@ export interface FileReader {
     place: Place,
     seen: Pick<Entry, "stat" | "settled" | "hash" | "damage">
   ) => Io<Entry | undefined>
+  /** Whether the history has a later revision of a note, which its author's text need not show. */
+  readonly isBehind: (known: Entry | Bad) => boolean
   /** Begins a look: the history may have grown since the last one. */
   readonly begin: () => void
 }
@@ -50,6 +52,10 @@ const racy = 2_000
 export const make = (disk: Disk, history: History, context: Document.Context, vault: Known): FileReader => {
   const { entry, file, rowOf } = vault
   const identity = NoteIdentity.make(context, history, vault)
+
+  const isBehind = (known: Entry | Bad): boolean =>
+    known._tag === "Entry" && known.frame !== undefined &&
+    (history.at(known.path)?.revision ?? 0) > known.row.record.revision
 
   const lastGood: FileReader["lastGood"] = (path, place, seen) =>
     Effect.map(history.read(place), (kept) =>
@@ -165,16 +171,17 @@ export const make = (disk: Disk, history: History, context: Document.Context, va
       }
       if (Option.isNone(read.right)) return undefined
       const { hash, text } = read.right.value
-      if (known?._tag === "Entry" && known.hash === hash) {
+      if (known?._tag === "Entry" && known.hash === hash && !isBehind(known)) {
         return known.settled && isSameStat(known.stat, stat) ? known : { ...known, stat, settled }
       }
-      const damage = history.at(path) ? Damage.find(text) : undefined
+      const place = history.at(path)
+      const damage = place && place.after !== hash ? Damage.find(text) : undefined
       if (damage !== undefined) return yield* no(damage, hash)
       const made = yield* entryOf({ path, stat, settled }, read.right.value, yield* identity.of(path, hash))
       return Either.isLeft(made) ? yield* no(made.left, hash) : made.right
     })
 
-  return { examine, entryOf, lastGood, begin: identity.reset }
+  return { examine, entryOf, lastGood, isBehind, begin: identity.reset }
 }
 
 const noValidation = { disableValidation: true }

@@ -146,7 +146,9 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     const known = files.get(path)
     const wasWalked = walked.has(path)
     const anew = () => Effect.map(examined(path, wasWalked), (file) => void found.set(path, file))
-    if (!wasWalked || !known?.settled || troubles.has(path) || sampled.has(path)) return anew()
+    if (!wasWalked || !known?.settled || troubles.has(path) || sampled.has(path) || reader.isBehind(known)) {
+      return anew()
+    }
     return Effect.matchEffect(disk.stat(path), {
       onFailure: anew,
       onSuccess: (stat) => {
@@ -186,12 +188,12 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
    */
   const followMoves = (found: Map<string, Entry | Bad | undefined>, { isFirst }: Look) =>
     Effect.gen(function*() {
-      const gone = Array.from(found).flatMap(([path, file]) => {
-        const known = files.get(path)
-        return file === undefined && Moves.isGone(context, history, known) ? [Moves.goneOf(known)] : []
+      const absent = Array.from(found).flatMap(([path, file]) => {
+        const known = file === undefined ? files.get(path) : undefined
+        return known?._tag === "Entry" ? [known] : []
       })
       const isKnown = (path: string) => files.has(path) || found.get(path) !== undefined || trouble(path) !== undefined
-      if (isFirst) gone.push(...yield* Moves.lost(context, history, isKnown))
+      const gone = yield* Moves.gone(context, history, absent, isFirst ? isKnown : undefined)
       if (gone.length === 0) return []
       const walked = (yield* walk).filter((path) => !found.has(path) && !files.has(path))
       yield* inspectAll(walked, { isFirst, walked: new Set(walked), sampled: new Set() }, found)

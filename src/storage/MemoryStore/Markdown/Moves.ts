@@ -15,7 +15,7 @@ import type { Context } from "./Document.ts"
 import type { Bad, Entry } from "./Entry.ts"
 import type { FileReader } from "./FileReader.ts"
 import * as Frame from "./Frame.ts"
-import type { History } from "./History.ts"
+import type { History, Place } from "./History.ts"
 import * as NoteIdentity from "./NoteIdentity.ts"
 import { isNote, type Text, textOf } from "./NoteText.ts"
 import * as RenameDetection from "./RenameDetection.ts"
@@ -33,38 +33,47 @@ interface Gone {
 }
 
 /** Whether a file that a look did not find any more was a note that may have moved. The history may know that it did not. */
-export const isGone = (context: Context, history: History, known: Entry | Bad | undefined): known is Entry => {
-  if (known?._tag !== "Entry" || !isNote(context, known.path)) return false
-  const newest = history.newest(known.tenant, known.row.record.id)
-  return newest === undefined || (!newest.forgotten && (newest.path === null || newest.path === known.path))
+const isGone = (context: Context, history: History, { path, row: { record }, tenant }: Entry): boolean => {
+  const newest = history.newest(tenant, record.id)
+  return isNote(context, path) &&
+    (newest === undefined || (!newest.forgotten && (newest.path === null || newest.path === path)))
 }
 
-/** The notes of the history that a first look did not find, and that nothing else knows of. */
-export const lost = (
+/**
+ * The notes that a look did not find any more, of those that were `known`, each as the history has it where that is later;
+ * and on a first look those of the history that nothing else knows of.
+ */
+export const gone = (
   context: Context,
   history: History,
-  isKnown: (path: string) => boolean
+  known: ReadonlyArray<Entry>,
+  isKnown: ((path: string) => boolean) | undefined
 ): Io<ReadonlyArray<Gone>> =>
   Effect.gen(function*() {
-    const gone: Array<Gone> = []
+    const all: Array<Gone> = []
+    const add = (place: Place) =>
+      Effect.map(history.read(place), (kept) => {
+        const { after, path, tenant } = place
+        if (Option.isSome(kept) && path !== null && after !== null) {
+          all.push({ tenant, path, hash: after, ...kept.value })
+        }
+      })
+    for (const entry of known) {
+      if (!isGone(context, history, entry)) continue
+      const { frame, hash, path, row: { record }, tenant } = entry
+      const place = history.at(path)
+      if (place && place.revision > record.revision) yield* add(place)
+      else all.push({ tenant, path, record, hash, frame })
+    }
+    if (isKnown === undefined) return all
     for (const tenant of history.tenants()) {
       for (const place of history.all(tenant)) {
-        const { after, forgotten, path } = place
-        if (path === null || after === null || forgotten || isKnown(path) || !isNote(context, path)) continue
-        const kept = yield* history.read(place)
-        if (Option.isSome(kept)) gone.push({ tenant, path, hash: after, ...kept.value })
+        const { forgotten, path } = place
+        if (path !== null && !forgotten && !isKnown(path) && isNote(context, path)) yield* add(place)
       }
     }
-    return gone
+    return all
   })
-
-export const goneOf = ({ frame, hash, path, row: { record }, tenant }: Entry): Gone => ({
-  tenant,
-  path,
-  record,
-  hash,
-  frame
-})
 
 /**
  * The new files that continue one that is gone, each read as the record of that one. `found`: what the look found, by path.

@@ -153,7 +153,7 @@ export const make = (
         signed: true,
         row: last,
         extra,
-        ...(frame && { frame }),
+        ...(frame && { frame, issues: current?.issues }),
         ...(frame && frame.tail.length > 2 && { isPartial: true }) // more than a line break after the body
       }
       : undefined
@@ -194,7 +194,7 @@ const noteOf = (
     if (current && !current.damage) {
       const { path, row: { record } } = current
       if (Option.isNone(text) || Layout.placeOf(path).isOurs) return undefined
-      const parsed = Document.parse(context, path, text.value.text, current.stat.mtime)
+      const parsed = Document.parse(context, path, text.value.text, record.createdAt)
       if (Either.isLeft(parsed)) return undefined
       const isAuthors = parsed.right.frame !== undefined
       const isNamed = parsed.right.record.id === Layout.noteId(path)

@@ -306,8 +306,7 @@ export const open = (
       disk,
       context,
       mirror,
-      ({ path, row: { record: { id } }, tenant }) =>
-        isNote(context, path) && history.newest(tenant, id) === undefined
+      ({ path, row: { record: { id } }, tenant }) => isNote(context, path) && history.newest(tenant, id) === undefined
     )
     if (!snapshot.isSigned) yield* Header.confirm(disk, header, kinds) // else the snapshot speaks for the key
     yield* history.news(false)
