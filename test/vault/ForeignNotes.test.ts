@@ -273,18 +273,27 @@ describe("a change of a note that somebody else wrote", () => {
         }))
     }))
 
-  it.scopedLive("is gone without a trace when the note is purged", () =>
+  it.scopedLive("is gone without a trace when the note is purged, from the snapshot too, be it written to or forgotten before", () =>
     Effect.gen(function*() {
-      const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
-      yield* session(root, ({ store }) =>
-        Effect.gen(function*() {
-          yield* store.update(system, idOf("Tea.md"), { importance: 0.9 })
-          yield* store.forget(system, [idOf("Tea.md")], { purge: true })
-        }))
-      assert.deepEqual(files(root), { "Plain.md": plain })
-      for (const name of fs.readdirSync(path.join(root, ".effect-memory"))) {
-        const file = path.join(root, ".effect-memory", name)
-        if (fs.statSync(file).isFile()) assert.notInclude(fs.readFileSync(file, "utf8"), "a remark", name)
+      const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))
+      const before: ReadonlyArray<(store: Service, id: MemoryId.MemoryId) => Effect.Effect<unknown, unknown>> = [
+        () => Effect.void,
+        (store, id) => store.update(system, id, { importance: 0.9 }),
+        (store, id) => store.forget(system, [id])
+      ]
+      for (const act of before) {
+        const root = yield* folder({ ...others, "Tea.md": tea })
+        yield* session(root, () => Effect.void)
+        const hidden = path.join(root, ".effect-memory")
+        assert.isTrue(fs.existsSync(path.join(hidden, "snapshot")))
+        yield* session(root, ({ store }) =>
+          Effect.gen(function*() {
+            yield* act(store, idOf("Tea.md"))
+            yield* store.forget(system, [idOf("Tea.md")], { purge: true })
+            assert.isFalse(fs.existsSync(path.join(hidden, "snapshot")))
+          }))
+        assert.deepEqual(files(root), others)
+        assert.notInclude(fs.readFileSync(path.join(hidden, "history"), "utf8"), "a remark")
       }
     }))
 })

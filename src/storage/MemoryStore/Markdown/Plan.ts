@@ -161,6 +161,10 @@ export const make = (
     return { parts: [...first, ...parts], entry, gone, content: isWritten ? content : undefined, texts }
   })
 
+/** Whether files are purged that a snapshot may have, be it of notes without a history. */
+export const isPurge = (plans: ReadonlyArray<Plan>): boolean =>
+  plans.some(({ gone, parts }) => parts.at(-1)?.record === null && gone.some((path) => !Layout.isInternal(path)))
+
 /** The text of a record for the file at `path`: of its author's file as the history has it, and else printed in our form. */
 export const print = (
   context: Document.Context,

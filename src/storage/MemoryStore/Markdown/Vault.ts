@@ -100,7 +100,7 @@ export const open = (
     /** Last batch whose files this process has seen or written. */
     let viewed = 0
     /** Batches whose purged texts could not be overwritten yet. */
-    const littered = new Map<number, History.Batch>()
+    const littered = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
 
     const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : lost)
     const publish = (news: ReadonlyArray<Mirror.News>) =>
@@ -176,7 +176,7 @@ export const open = (
       lock.withLock(Effect.gen(function*() {
         if (failed) yield* takeBack(failed)
         yield* follow(true)
-        yield* Effect.forEach(littered.values(), cleaned, { discard: true })
+        yield* Effect.forEach(littered.values(), ([batch, isPurge]) => cleaned(batch, isPurge), { discard: true })
         yield* sweep(guard)
         if (history.unlanded().reduce((sum, { places }) => sum + places.length, 0) > waiting) yield* land
         yield* history.compact
@@ -239,7 +239,7 @@ export const open = (
           isWritten = true
           if (Option.isNone(isAppended)) return yield* snapshot.remove
           viewed = Math.max(viewed, isAppended.value.number)
-          return yield* cleaned(isAppended.value)
+          return yield* cleaned(isAppended.value, Plan.isPurge(plans))
         }
         const batch = yield* append
         yield* view.pipe(
@@ -260,7 +260,7 @@ export const open = (
           for (const path of gone) mirror.set(path, undefined)
           if (entry) mirror.set(entry.path, entry)
         }
-        yield* cleaned(batch)
+        yield* cleaned(batch, Plan.isPurge(plans))
       }).pipe(Effect.uninterruptible)
 
     const shown = ({ gone, path }: History.Part, content: string | undefined) =>
@@ -271,25 +271,25 @@ export const open = (
         yield* Effect.forEach(gone, (old) => disk.remove(old, { force: false, isFenced: true }), { discard: true })
       })
 
-    /** Overwrites what a batch purged; what cannot be overwritten now is when the lock is next taken. */
-    const cleaned = (batch: History.Batch) =>
-      batch.litter.length === 0
+    /** Overwrites what a batch purged, `isPurge` a file; what cannot be overwritten now is when the lock is next taken. */
+    const cleaned = (batch: History.Batch, isPurge = false) =>
+      batch.litter.length === 0 && !isPurge
         ? Effect.void
-        : Effect.matchEffect(erased(batch), {
+        : Effect.matchEffect(erased(batch, isPurge), {
           onSuccess: () => Effect.sync(() => littered.delete(batch.number)),
           onFailure: (error) => {
-            littered.set(batch.number, batch)
+            littered.set(batch.number, [batch, isPurge])
             return Effect.logWarning("a purged text is still in the history", error)
           }
         })
     /** Overwrites the lines of what was purged; the snapshot may have the text, too. */
-    const erased = ({ litter }: History.Batch): Io<void> =>
+    const erased = ({ litter }: History.Batch, isPurge: boolean): Io<void> =>
       Effect.gen(function*() {
         const unlanded = new Set(history.unlanded().map(({ number }) => number))
         if (litter.some(({ batch, parts }) => parts > 1 && unlanded.has(batch))) yield* land
         yield* history.erase(litter)
-        if (litter.every(({ path }) => path === null || path.startsWith(`${Layout.internal}/`))) return
-        yield* snapshot.remove
+        const rows = new Set(litter.flatMap(({ id, path }) => path !== null && Layout.isInternal(path) ? [id] : []))
+        if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // which has none of the library's rows
       })
 
     const rowsAt = (places: ReadonlyArray<History.Place>): Io<ReadonlyArray<Stored>> =>
