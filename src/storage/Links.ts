@@ -8,7 +8,8 @@
  * /a/Name      the file of that path
  * ./ and ../   a path from the speaker's folder; so, at first, is the target of a markdown link
  * a/b/Name     the file of that path, else a file whose path ends so, else what is called Name
- * Name         a summary, a file's name, the id that a record had elsewhere; else an alias (`metadata.aliases` of a file)
+ * Name         a summary, a file's name, the id that a record had elsewhere; else an alias (`metadata.aliases` of a file),
+ *              or a name that its file had (`metadata.formerNames`)
  * ```
  *
  * Of several with one name: those of the speaker's scope; among them the nearest path (the speaker's own folder, then the
@@ -222,12 +223,15 @@ const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
 /** Folders of a path that are names of their own, at most. */
 const maxParts = 8
 
+/** Metadata of a file that was renamed: a list of what it was called, so that links with an earlier name still lead to it. */
+export const formerNames = "formerNames"
+
 /** Longest list of aliases that counts. */
 const maxAliases = 64
 
 const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): ReadonlyArray<string> =>
   origin === "file"
-    ? [metadata["aliases"], metadata["alias"]].flat().slice(0, maxAliases)
+    ? [metadata["aliases"], metadata["alias"], metadata[formerNames]].flat().slice(0, maxAliases)
       .flatMap((alias) =>
         typeof alias === "string" || typeof alias === "number" ? [Wikilink.nameOf(String(alias))] : []
       )

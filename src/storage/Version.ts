@@ -75,7 +75,10 @@ export const again = (old: MemoryRecord, revision: number): MemoryRecord => reco
  * restoration is known by saying, in every field but `revision`, what one of the `earlier` revisions says.
  */
 export const isAnew = (record: MemoryRecord, earlier: ReadonlyArray<MemoryRecord>): boolean =>
-  record.updatedAt === undefined && !earlier.some((old) => contentOf(old) === contentOf(record))
+  record.updatedAt === undefined && !earlier.some((old) => isSameContent(old, record))
+
+/** Whether two revisions of a record say the same in every field but `revision`. */
+export const isSameContent = (one: MemoryRecord, other: MemoryRecord): boolean => contentOf(one) === contentOf(other)
 
 const contentOf = (record: MemoryRecord): string => canonicalJson({ ...record, revision: 0 })
 

@@ -11,9 +11,10 @@ import * as Stream from "effect/Stream"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
 import { textHash } from "../../src/domain/MemoryRecord.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
-import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
+import { ada, draft, get, id, put, system, the } from "../../src/testing/Sample.ts"
 import { files, type Opened, opened, place } from "./Place.ts"
 import { times } from "./Program.ts"
 
@@ -96,6 +97,9 @@ const faulty = (plan: Plan): Layer.Layer<FileSystem.FileSystem | Path.Path> => {
 }
 
 const [a, b, c] = [id("a"), id("b"), id("c")]
+/** A note that somebody else wrote. */
+const note = MemoryId.foreign("file", "Note.md")
+const noteOf = (tags: string, body: string) => `---\r\ntags: [${tags}] # mine\r\n---\r\n${body}\r\n`
 const long = (text: string) => text + " ".padEnd(500, "x")
 const operations: Readonly<Record<string, (opened: Opened) => Effect.Effect<unknown, MemoryError.MemoryError>>> = {
   put: ({ store }) => put(store, draft(long("new"), { id: c })),
@@ -108,15 +112,17 @@ const operations: Readonly<Record<string, (opened: Opened) => Effect.Effect<unkn
       { _tag: "Update", id: a, patch: { body: long("new") } },
       { _tag: "Forget", id: b }
     ]),
+  edit: ({ store }) => store.update(system, note, { tags: ["hot", "cold"], body: long("new"), importance: 0.9 }),
+  sidecar: ({ store }) => store.update(system, note, { importance: 0.9 }),
   refresh: ({ vault }) => vault.refresh
 }
 
 const state = ({ store }: Pick<Opened, "store">) =>
   Effect.map(
-    Effect.forEach([a, b, c], (id) => get(store, ada, id)),
+    Effect.forEach([a, b, c, note], (id) => get(store, system, id)),
     (records) => records.map((record) => record && `${record.body.split(" ")[0]} ${record.revision}`)
   )
-const old = ["a 2", "b 1", undefined]
+const old = ["a 2", "b 1", undefined, "old 1"]
 
 const isTyped = (error: MemoryError.MemoryError, root: string, code: Code) => {
   assert.instanceOf(error, MemoryError.MemoryError)
@@ -134,6 +140,7 @@ const filled = Effect.gen(function*() {
     yield* store.update(ada, a, { body: "a more" })
     yield* put(store, draft("b", { id: b }))
   }))
+  fs.writeFileSync(path.join(root, "Note.md"), noteOf("hot", "old"))
   return root
 })
 
@@ -171,6 +178,8 @@ describe("a disk that fails", () => {
                 // a second process, while the first is there
                 const reopened = yield* Effect.scoped(Effect.flatMap(opened(root, { lockTimeout: 30 }), state))
                 assert.deepStrictEqual(reopened, now, `${message}, reopened`)
+                const { body, tags } = yield* the(vault.store, system, note)
+                assert.strictEqual(files(root)["Note.md"], noteOf(tags.join(", "), body), message)
                 // and all goes on
                 yield* operation(vault)
                 yield* vault.store.put(ada, [draft("later", { id: a }), draft("later", { id: b })])

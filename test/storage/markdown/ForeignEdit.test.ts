@@ -8,6 +8,7 @@ import type { JsonObject } from "../../../src/domain/Payload.ts"
 import * as Document from "../../../src/storage/MemoryStore/Markdown/Document.ts"
 import * as ForeignEdit from "../../../src/storage/MemoryStore/Markdown/ForeignEdit.ts"
 import type { Previous } from "../../../src/storage/MemoryStore/Markdown/ForeignNote.ts"
+import * as Frame from "../../../src/storage/MemoryStore/Markdown/Frame.ts"
 import { times } from "../../vault/Program.ts"
 
 const context: Document.Context = {
@@ -182,7 +183,10 @@ describe("ForeignEdit", () => {
           const result = ForeignEdit.edit(text, record, after)
           if (Either.isLeft(result)) return assert.fail(`${result.left}: ${JSON.stringify({ text, after })}`)
           if (result.right !== text) written++
-          const again = read(result.right, { record: after, properties: before.properties })
+          const again = read(result.right, {
+            record: after,
+            properties: before.frame && Frame.propertiesOf(before.frame)
+          })
           for (const field of ["body", "summary", "importance", "kind", "confidence"] as const) {
             assert.deepStrictEqual(
               again.record[field],
@@ -222,7 +226,7 @@ describe("ForeignEdit", () => {
       createdAt: 3,
       validAt: 2
     })
-    const previous = { record, properties: known.properties }
+    const previous = { record, properties: known.frame && Frame.propertiesOf(known.frame) }
     const next = read("---\nnew: 1\n---\nReap. #cold", previous, "Moved/Cha.md").record
     assert.deepInclude(next, {
       id: record.id,

@@ -100,4 +100,26 @@ describe("RenameDetection", () => {
     assert.strictEqual(result.size, 3_000)
     for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
   })
+
+  it("notes of one template that are all edited and renamed are told apart by what each has of its own", () => {
+    const count = times(200, 2_000)
+    const template = words(0, 80)
+    const own = (n: number) => Array.from({ length: 30 }, (_, m) => `own${n}x${m}`).join(" ")
+    const notes = Array.from({ length: count }, (_, n) => `${template} ${own(n)}`)
+    const result = detect(
+      notes.map((text, n) => gone(`old/${n}.md`, text)),
+      notes.map((text, n) => fresh(`new/${n}.md`, `${text} edited`))
+    )
+    assert.strictEqual(result.size, count)
+    for (const [to, from] of result) assert.strictEqual(to.slice(4), from.slice(4))
+    // a single word of its own is enough
+    const same = Array.from({ length: count }, (_, n) => `${template} ${n}`)
+    assert.strictEqual(
+      detect(
+        same.map((text, n) => gone(`old/${n}.md`, text)),
+        same.map((text, n) => fresh(`new/${n}.md`, `${text} edited`))
+      ).size,
+      count
+    )
+  })
 })

@@ -168,7 +168,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: effect,
-          onSuccess: (info) => isSame(was, statOf(info)) ? Effect.void : effect()
+          onSuccess: (info) => isSameStat(was, statOf(info)) ? Effect.void : effect()
         }),
       isLink,
       linkAbove,
@@ -299,7 +299,7 @@ const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => 
   ino: Option.isSome(ino) ? ino.value : 0
 })
 
-export const isSame = (a: Stat, b: Stat): boolean =>
+export const isSameStat = (a: Stat, b: Stat): boolean =>
   a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born
 
 /** Holds what a writer has in hand. Moved away by whoever takes the lock from it. */

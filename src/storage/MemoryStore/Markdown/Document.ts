@@ -19,6 +19,7 @@ import { payloadIssues } from "../../Check.ts"
 import * as Claims from "./Claims.ts"
 import * as Deuz from "./Deuz.ts"
 import * as ForeignNote from "./ForeignNote.ts"
+import * as Frame from "./Frame.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
 import * as Related from "./Related.ts"
@@ -38,8 +39,8 @@ export interface Parsed {
   readonly issues?: ReadonlyArray<string>
   /** Whether the record has only the beginning of the text: writing it would lose the rest. Default false. */
   readonly isPartial?: boolean
-  /** Names of all properties of a note, for `ForeignNote.Previous`. */
-  readonly properties?: ReadonlyArray<string>
+  /** Text around the body, where the file is its author's: a note without a hash of ours. */
+  readonly frame?: Frame.Frame | undefined
 }
 
 export interface Context {
@@ -100,7 +101,7 @@ export const print = (
   // read back before it is written: quoting is the one thing that YAML gets wrong
   const checked = (text: string): Either.Either<string, string> =>
     Either.flatMap(
-      parse(context, path, text, record.createdAt),
+      parse(context, path, text, record.createdAt, { record }),
       ({ signed }) => signed ? Either.right(text) : Either.left("no file can hold it")
     )
   return Either.orElse(
@@ -142,23 +143,27 @@ export const parse = (
     const isForeign = context.notes === "whole" && ForeignNote.isForeign(place, matter)
     if (Either.isLeft(parts) && (!isForeign || ForeignNote.isBrokenCopy(text))) return yield* Either.left(parts.left)
     if (isForeign || (context.notes === "whole" && ForeignNote.isDrovers(place, matter))) {
-      const ours = Claims.isOurs(matter) ? strict(context, path, matter, body, mtime) : undefined
+      const isInOurForm = Claims.isOurs(matter)
+      const ours = isInOurForm ? strict(context, path, matter, body, mtime, previous?.record.id) : undefined
       if (ours !== undefined && Either.isRight(ours) && ours.right.signed) return ours.right
-      const note = yield* ForeignNote.read(context.kinds, path, [matter, body], mtime, previous)
+      const past = previous && isInOurForm ? ForeignNote.saidAll(previous) : previous
+      const note = yield* ForeignNote.read(context.kinds, path, [matter, body], mtime, past)
       const issues = Either.isLeft(parts) ? [`${parts.left}; it is part of the body`, ...note.issues] : note.issues
       const read = yield* unsigned(context, note.tenant, note.fields, note.extra)
-      return { ...read, issues, isPartial: note.isPartial, properties: Object.keys(matter) }
+      const frame = isForeign && !isInOurForm ? Frame.make(path, text, read.record.body) : undefined
+      return { ...read, issues, isPartial: note.isPartial, ...(frame && { frame }) }
     }
     return yield* strict(context, path, matter, body, mtime)
   })
 
-/** Reads a text of ours, or one that a hand wrote in our form. */
+/** Reads a text of ours, or one that a hand wrote in our form. `bound`: the id of a note that is known. */
 const strict = (
   context: Context,
   path: string,
   matter: Readonly<Record<string, unknown>>,
   body: string,
-  mtime: number
+  mtime: number,
+  bound?: MemoryId.MemoryId
 ): Either.Either<Parsed, string> =>
   Either.gen(function*() {
     const place = Layout.placeOf(path)
@@ -166,7 +171,7 @@ const strict = (
     const { scope, tenant } = isNote
       ? yield* Claims.belonging(place, matter)
       : { tenant: yield* Claims.tenantOf(place, matter), scope: yield* Claims.scopeOf(place, matter) }
-    const id = place.id ?? Layout.noteId(path)
+    const id = bound ?? place.id ?? Layout.noteId(path)
     const { hash, id: said, scope: _, tenant: __, ...rest } = matter
     if (!isNote && said !== undefined && said !== id && (place.id !== undefined || isId(said))) {
       return yield* Either.left("id: the file's name says another")

@@ -36,6 +36,12 @@ export interface Previous {
   readonly properties?: ReadonlyArray<string> | undefined
 }
 
+/** The same of a text in our form, which says all that there is: what is missing in it now was taken away. */
+export const saidAll = ({ record }: Previous): Previous => ({
+  record,
+  properties: [...fieldNames, ...Object.keys(record.metadata)]
+})
+
 export interface Read {
   readonly tenant: string
   /** Fields of the record, as its schema takes them. */
@@ -212,7 +218,8 @@ const named = (
     : { summary: derived, summaryDerived: true }
 }
 
-const fileNameOf = (path = ""): string => deriveSummary(Layout.placeOf(path).name) || "Untitled"
+/** What a note is called whose text says nothing else. */
+export const fileNameOf = (path = ""): string => deriveSummary(Layout.placeOf(path).name) || "Untitled"
 
 /** Those of the property `tags`, else `base`; then those in the text. Leaves the property in `rest` where it does not fit. */
 const tagsOf = (

@@ -13,6 +13,7 @@ import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import type { Extra } from "./Document.ts"
+import type { Frame } from "./Frame.ts"
 
 /** What a revision does to the files: the view of a record after it. */
 export interface View {
@@ -34,6 +35,8 @@ export interface Part extends View {
   readonly record: MemoryRecord | null
   readonly forgotten: boolean
   readonly extra: Extra
+  /** Text around the body in the file of a note that is its author's. Of a tombstone: in the file that went. */
+  readonly frame?: Frame | undefined
 }
 
 /** A revision in the history: where its line stands, and all of it but the text. */
@@ -65,6 +68,7 @@ export interface Batch {
 export interface Kept {
   readonly record: MemoryRecord
   readonly extra: Extra
+  readonly frame?: Frame | undefined
 }
 
 /** The second field of a line. Its checksum holds, so it has the types that we wrote. */
@@ -89,7 +93,8 @@ export interface Meta {
 
 const RowJson = Schema.parseJson(Schema.Struct({
   record: MemoryRecord,
-  extra: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
+  extra: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Unknown })),
+  frame: Schema.optional(Schema.Struct({ path: Schema.String, head: Schema.String, tail: Schema.String }))
 }))
 const encodeRow = Schema.encodeSync(RowJson)
 const decodeRow = Schema.decodeOption(RowJson)
@@ -107,8 +112,8 @@ export const blank = (meta: Meta, length: number): Uint8Array => {
 }
 
 /** The text of a revision, as a line has it. */
-export const encode = ({ extra, record }: Kept): string =>
-  encodeRow({ record, ...(Object.keys(extra).length > 0 && { extra }) })
+export const encode = ({ extra, frame, record }: Kept): string =>
+  encodeRow({ record, ...(Object.keys(extra).length > 0 && { extra }), ...(frame && { frame }) })
 
 /** The third field of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
@@ -117,7 +122,7 @@ export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray
 export const read = (line: Uint8Array): Option.Option<Kept> =>
   metaOf(line) === undefined
     ? Option.none()
-    : Option.map(decodeRow(textOf(line)), ({ extra = {}, record }) => ({ record, extra }))
+    : Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
 
 const tab = 9
 const checksumLength = 64
@@ -168,7 +173,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   const lines: Array<Uint8Array> = []
   const placed: Array<Parsed> = []
   let offset = from ?? 0
-  for (const [part, { after, before, extra, forgotten, gone, id, path, record, tenant }] of parts.entries()) {
+  for (const [part, { after, before, extra, forgotten, frame, gone, id, path, record, tenant }] of parts.entries()) {
     const meta: Meta = {
       epoch,
       ...(from !== undefined && { offset }),
@@ -184,7 +189,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
       before,
       after
     }
-    const line = print(meta, record === null ? "" : encode({ record, extra }))
+    const line = print(meta, record === null ? "" : encode({ record, extra, frame }))
     placed.push(placeOf(meta, offset, line.length))
     offset += line.length
     lines.push(line)

@@ -98,8 +98,8 @@ export const repair = (
     exclusive(Effect.gen(function*() {
       const all = damaged()
       for (const { damage: _, extra, row, ...entry } of all) {
-        const { path, tenant } = entry
-        const content = yield* Plan.print(context, path, tenant, { record: row.record, extra })
+        const { frame, path, tenant } = entry
+        const content = yield* Plan.print(context, path, tenant, { record: row.record, extra, frame })
         yield* disk.makeFolder(`${Layout.hidden}/damaged`)
         yield* disk.move(
           path,

@@ -11,7 +11,14 @@
 import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import { foreign, type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
-import { type Field, fields, Global, isInternal, type MemoryScope, ScopeId } from "../../../domain/MemoryScope.ts"
+import {
+  type Field,
+  fields,
+  Global,
+  isInternal as isInternalScope,
+  type MemoryScope,
+  ScopeId
+} from "../../../domain/MemoryScope.ts"
 
 /** Sidecars: whatever is below is no record. */
 export const hidden = ".effect-memory"
@@ -52,12 +59,13 @@ export const stands = (segment: string, id: string): boolean =>
 
 export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
 
-/** Of a file whose name its owner chose. */
-export const noteId = (path: string): MemoryId => foreign("file", path.normalize("NFC"))
+/** Of a file whose name its owner chose; the `n`-th id of that name, where notes that moved away have those before. */
+export const noteId = (path: string, n = 1): MemoryId =>
+  foreign("file", n === 1 ? path.normalize("NFC") : `${path.normalize("NFC")}\0${n}`)
 
 /** The canonical path, with `/`. */
 export const pathOf = (tenant: string, scope: MemoryScope, id: MemoryId): string =>
-  isInternal(scope)
+  isInternalScope(scope)
     ? `${internal}/${tenantFolder(tenant)}${id}.md`
     : `${tenantFolder(tenant)}${folderOf(scope)}/${id}.md`
 
@@ -86,15 +94,16 @@ export const isBelow = (path: string): boolean =>
 
 /** Whether a look at the folder could come by it. */
 export const isRecord = (path: string): boolean =>
-  isBelow(path) && path.endsWith(".md") && !/(?:^|\/)\./.test(isOurs(path) ? path.slice(internal.length) : path)
+  isBelow(path) && path.endsWith(".md") && !/(?:^|\/)\./.test(isInternal(path) ? path.slice(internal.length) : path)
 
-const isOurs = (path: string): boolean => path.startsWith(`${internal}/`)
+/** Whether a file is a row of the library's own. */
+export const isInternal = (path: string): boolean => path.startsWith(`${internal}/`)
 
 /** A path as an error shows it: its end, where it has more than 150 UTF-16 units. */
 export const shown = (path: string): string => path.length > 150 ? `…${path.slice(-149)}`.toWellFormed() : path
 
 export const placeOf = (path: string): Place => {
-  const parts = (isOurs(path) ? path.slice(internal.length + 1) : path).split("/")
+  const parts = (isInternal(path) ? path.slice(internal.length + 1) : path).split("/")
   const name = parts.pop()!.replace(/\.md$/, "") // split gives one at least
   const tenant = parts[0] === "tenants" && parts.length > 1 ? parts.splice(0, 2)[1] : undefined
   const scope = new Map<Field, string>()
@@ -106,9 +115,9 @@ export const placeOf = (path: string): Place => {
   const isScope = scope.size > 0 ? 2 * scope.size === parts.length : parts.length === 1 && parts[0] === "global"
   return {
     tenant,
-    scope: isOurs(path) ? internal : scope.size > 0 ? scope : Global, // folders of one's own below it don't widen it
+    scope: isInternal(path) ? internal : scope.size > 0 ? scope : Global, // folders of one's own below it don't widen it
     id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // as the pattern says
-    isOurs: isOurs(path) || (ULID_RE.test(name) && isScope),
+    isOurs: isInternal(path) || (ULID_RE.test(name) && isScope),
     name
   }
 }

@@ -5,60 +5,34 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
-import * as Option from "effect/Option"
-import { canonicalJson } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
-import { dedupeKey, MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { dedupeKey, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Embeddings } from "../../../ranking/Embeddings.ts"
 import * as Catalog from "../../Catalog.ts"
 import type { Event } from "../../Changes.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import * as Damage from "./Damage.ts"
-import { type Disk, isSame, type Stat } from "./Disk.ts"
-import * as Document from "./Document.ts"
+import type { Disk } from "./Disk.ts"
+import type * as Document from "./Document.ts"
+import { type Bad, type Entry, nowhere } from "./Entry.ts"
+import * as FileReader from "./FileReader.ts"
 import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
-import { isNote, maxBytes, textOf } from "./NoteText.ts"
+import * as Moves from "./Moves.ts"
 import * as Sampling from "./Sampling.ts"
 import * as Walk from "./Walk.ts"
 
-interface Seen {
-  readonly path: string
-  readonly stat: Stat
-  /** Read long enough after it was last changed that its `stat` tells the next change. */
-  readonly settled: boolean
-}
-/** A file that is a record. */
-export interface Entry extends Seen {
-  readonly _tag: "Entry"
-  /** Of the text. */
-  readonly hash: string
-  readonly tenant: string
-  readonly signed: boolean
-  /** Whether the text has a seal, be it ours or another vault's. Default false. */
-  readonly isSealed?: boolean | undefined
-  readonly row: Stored
-  readonly extra: Document.Extra
-  /** Why the file cannot be read, where the row is its last good revision. */
-  readonly damage?: MemoryError.MemoryError | undefined
-  /** Parts of the text that lost their meaning. Absent: none. */
-  readonly issues?: ReadonlyArray<string> | undefined
-  /** Whether the file has more than the record, and is not written to. Default false. */
-  readonly isPartial?: boolean | undefined
-}
-/** A file, folder or link that is none. */
-interface Bad extends Seen {
-  readonly _tag: "Bad"
-  readonly error: MemoryError.MemoryError
-}
+export type { Entry } from "./Entry.ts"
+export { nowhere } from "./Entry.ts"
 
 export interface News {
   readonly tenant: string
   readonly event: Event
+  /** File of the record before. */
+  readonly was?: Entry | undefined
 }
 
 export interface Mirror {
@@ -87,8 +61,6 @@ export interface Mirror {
   readonly lookAt: (paths: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
 }
 
-/** Milliseconds in which two changes of a file may share an mtime. */
-const racy = 2_000
 const concurrency = 32
 
 export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
@@ -108,6 +80,10 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
 
   const entry = (tenant: string, id: MemoryId): Entry | undefined => claims.get(tenant)?.get(id)?.[0]
   const made = (tenant: string) => Catalog.make({ ...context, embeddings: context.embeddings(tenant) })
+  const trouble = (path: string) => {
+    for (const [at, error] of troubles) if (path === at || path.startsWith(`${at}/`)) return error
+    return undefined
+  }
   const catalog = (tenant: string): Catalog.Catalog => {
     const known = catalogs.get(tenant)
     if (known) return known
@@ -158,159 +134,84 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     if (before?.row === after?.row) return []
     catalog(tenant).set(id, after?.row)
     const event: Event = { id, before: before?.row.record, after: after?.row.record, by: "there" }
-    return [{ tenant, event }]
+    return [{ tenant, event, was: before }]
   }
 
   /** Puts into `found` what lies at the path, unless it is as it was: what most files are at most looks. */
   const inspect = (path: string, { sampled, walked }: Look, found: Map<string, Entry | Bad | undefined>) => {
     const known = files.get(path)
     const wasWalked = walked.has(path)
-    const anew = () => Effect.map(examine(path, wasWalked), (file) => void found.set(path, file))
-    return wasWalked && known?.settled && !troubles.has(path) && !sampled.has(path)
-      ? disk.ifChanged(path, known.stat, anew)
-      : anew()
+    const anew = () => Effect.map(examined(path, wasWalked), (file) => void found.set(path, file))
+    return !wasWalked || !known?.settled || troubles.has(path) || sampled.has(path) || reader.isBehind(known)
+      ? anew()
+      : disk.ifChanged(path, known.stat, anew)
   }
-  const examine = (path: string, walked: boolean): Effect.Effect<Entry | Bad | undefined> =>
-    Effect.gen(function*() {
-      if (!walked && Option.isSome(yield* disk.linkAbove(path))) return undefined
-      const found = yield* disk.stat(path)
-      const known = files.get(path)
-      /** A file that the history knows keeps its last good revision; any other is no record. */
-      const bad = (stat: Stat, settled: boolean, error: MemoryError.MemoryError, hash = "") =>
-        Effect.gen(function*() {
-          const damage = known?._tag === "Entry" && known.damage?.message === error.message ? known.damage : error
-          const place = history.at(path)
-          if (known?._tag === "Entry" && place && place.id === known.row.record.id) {
-            return { ...known, stat, settled, hash, damage }
-          }
-          const last = place ? yield* lastGood(path, place, { stat, settled, hash, damage }) : undefined
-          if (last) return last
-          return known?._tag === "Bad" && known.error.message === error.message
-            ? { ...known, stat, settled }
-            : { _tag: "Bad" as const, path, stat, settled, error }
-        })
-      if (Option.isNone(found) || found.value.type === "Directory") {
-        if (yield* disk.isLink(path)) return yield* bad(nowhere, false, Damage.corrupt(path, "a link"))
-        return Option.isSome(found) && path.endsWith(".md")
-          ? yield* bad(nowhere, false, Damage.corrupt(path, "a folder"))
-          : undefined
-      }
-      const { type, ...stat } = found.value
-      const settled = stat.mtime < (yield* Clock.currentTimeMillis) - racy
-      const no = (message: string, hash = "") => bad(stat, settled, Damage.corrupt(path, message), hash)
-      if (yield* disk.isLink(path)) return yield* no("a link")
-      if (type !== "File") return yield* no("no file")
-      if (stat.size > maxBytes && !isNote(context, path)) return yield* no("too large")
-      const read = yield* Effect.either(textOf(disk, context, path, stat.size))
-      if (Either.isLeft(read)) {
-        return yield* read.left.reason === "corrupt" ? bad(stat, settled, read.left) : read.left
-      }
-      if (Option.isNone(read.right)) return undefined
-      const { hash, loss, text } = read.right.value
-      if (known?._tag === "Entry" && known.hash === hash) {
-        return known.settled && isSame(known.stat, stat) ? known : { ...known, stat, settled }
-      }
-      const damage = history.at(path) ? Damage.find(text) : undefined
-      if (damage !== undefined) return yield* no(damage, hash)
-      const parsed = Document.parse(context, path, text, stat.mtime)
-      if (Either.isLeft(parsed)) return yield* no(parsed.left, hash)
-      const { extra, tenant } = parsed.right
-      const { record, signed } = yield* counted(parsed.right, stat.mtime, hash)
-      const { isPartial, isSealed } = parsed.right
-      const row = rowOf(tenant, record)
-      const issues = [...(loss ?? []), ...(parsed.right.issues ?? [])]
-      return {
-        ...{ _tag: "Entry" as const, path, stat, settled, hash, tenant, signed, isSealed, row, extra },
-        ...(issues.length > 0 && { issues }),
-        ...((isPartial === true || loss !== undefined) && { isPartial: true })
-      }
-    }).pipe(
+  const reader = FileReader.make(disk, history, context, { entry, file: (path) => files.get(path), rowOf })
+  /** A file that cannot be read now is not a file that is gone: it is as it was last. */
+  const examined = (path: string, walked: boolean): Effect.Effect<Entry | Bad | undefined> =>
+    reader.examine(path, walked).pipe(
       Effect.tap(() => Effect.sync(() => troubles.delete(path))),
       Effect.catchAll((error) => {
-        // a file that cannot be read now is not a file that is gone
         troubles.set(path, error)
         return Effect.succeed(files.get(path))
       })
     )
 
-  /** The last revision that the history has of a file that cannot be read. */
-  const lastGood = (
-    path: string,
-    place: Place,
-    seen: Pick<Entry, "stat" | "settled" | "hash" | "damage">
-  ): Effect.Effect<Entry | undefined, MemoryError.MemoryError> =>
-    Effect.map(history.read(place), (kept) =>
-      Option.match(kept, {
-        onNone: () => undefined,
-        onSome: ({ extra, record }) => ({
-          _tag: "Entry" as const,
-          path,
-          tenant: place.tenant,
-          signed: true,
-          row: rowOf(place.tenant, record),
-          extra,
-          ...seen
-        })
-      }))
-
-  /**
-   * The revision that a text counts as. What the history has is what it has; what we wrote and it does not know counts as
-   * it says, if it is newer; anything else a hand wrote, or brought back: the next revision.
-   */
-  const counted = ({ record, signed, tenant }: Document.Parsed, mtime: number, hash: string) =>
-    Effect.gen(function*() {
-      const last = entry(tenant, record.id)?.row.record.revision ?? 0
-      const newest = history.newest(tenant, record.id)
-      if (newest && !newest.forgotten && newest.after === hash) {
-        if (signed && record.revision === newest.revision) return { record, signed }
-        const kept = yield* history.read(newest)
-        if (Option.isSome(kept)) return { record: kept.value.record, signed: true }
-      }
-      const known = Math.max(last, newest?.revision ?? 0)
-      if (signed && (record.revision > known || (newest === undefined && record.revision === last))) {
-        return { record, signed }
-      }
-      if (signed && newest?.revision === record.revision && !newest.forgotten && last <= record.revision) {
-        const kept = yield* history.read(newest)
-        // the same revision with keys of nobody's, or in other words of YAML
-        if (Option.exists(kept, (old) => canonicalJson(old.record) === canonicalJson(record))) return { record, signed }
-      }
-      if (!signed && known === 0) return { record, signed }
-      const updatedAt = Math.max(Math.floor(mtime), record.createdAt)
-      return {
-        record: new MemoryRecord({ ...record, updatedAt, revision: known + 1 }, { disableValidation: true }),
-        signed: false
-      }
-    })
-
-  const lookAt = (paths: ReadonlyArray<string>, look: Look = named) =>
+  const walk = Walk.make(disk, (folder, error) => {
+    troubles.set(folder, error)
+    return Array.from(files.keys()).filter((known) => known.startsWith(`${folder}/`))
+  })
+  const inspectAll = (paths: ReadonlyArray<string>, look: Look, found: Map<string, Entry | Bad | undefined>) =>
     Effect.suspend(() => {
-      const at = ++epoch // of two looks at a file, the one that began later counts
-      const found = new Map<string, Entry | Bad | undefined>()
       let next = 0
       const lane = Effect.whileLoop({
         while: () => next < paths.length,
         body: () => inspect(paths[next++]!, look, found), // within `paths`
         step: () => undefined
       })
+      return Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }) // a fiber for each would cost more than its stat
+    })
+  /**
+   * Finds the notes that moved: where one is gone, looks for files that nobody knows yet, anywhere and once more, since a
+   * file may have moved to where this look had been already.
+   */
+  const followMoves = (found: Map<string, Entry | Bad | undefined>, { isFirst }: Look) =>
+    Effect.gen(function*() {
+      const absent = Array.from(found).flatMap(([path, file]) => {
+        const known = file === undefined ? files.get(path) : undefined
+        return known?._tag === "Entry" ? [known] : []
+      })
+      const isKnown = (path: string) => files.has(path) || found.get(path) !== undefined || trouble(path) !== undefined
+      const gone = yield* Moves.gone(context, history, absent, isFirst ? isKnown : undefined)
+      if (gone.length === 0) return []
+      const walked = (yield* walk).filter((path) => !found.has(path) && !files.has(path))
+      yield* inspectAll(walked, { isFirst, walked: new Set(walked), sampled: new Set() }, found)
+      const moved = yield* Moves.find({ context, disk, history, reader }, gone, found, (path) => files.get(path))
+      for (const entry of moved) found.set(entry.path, entry)
+      return moved
+    })
+
+  const lookAt = (paths: ReadonlyArray<string>, look: Look = named) =>
+    Effect.gen(function*() {
+      const at = ++epoch // of two looks at a file, the one that began later counts
+      const found = new Map<string, Entry | Bad | undefined>()
+      reader.begin()
+      yield* inspectAll(paths, look, found)
+      const count = found.size
+      const moved = yield* followMoves(found, look)
       const news: Array<News> = []
-      const stretch = look.isFirst ? 1_024 : Infinity // later, readers see all of it at once
       const settle = (path: string) => {
         if ((touched.get(path) ?? 0) > at) return
         if (found.has(path)) news.push(...set(path, found.get(path), at))
         else touched.set(path, at)
       }
-      // a fiber for every path would cost more than its stat
-      return Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }).pipe(
-        Effect.zipRight(Effect.suspend(() => EventLoop.forEach(paths, stretch, settle))),
-        Effect.as(news)
-      )
+      // a record that moved is there before it is gone
+      const all = moved.length === 0 && found.size === count
+        ? paths
+        : Array.from(new Set([...moved.map(({ path }) => path), ...paths, ...found.keys()]))
+      yield* EventLoop.forEach(all, look.isFirst ? 1_024 : Infinity, settle) // later, readers see all of it at once
+      return news
     })
-
-  const walk = Walk.make(disk, (folder, error) => {
-    troubles.set(folder, error)
-    return Array.from(files.keys()).filter((known) => known.startsWith(`${folder}/`))
-  })
 
   return {
     entry,
@@ -318,10 +219,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     paths: (tenant, id) => (claims.get(tenant)?.get(id) ?? none).map(({ path }) => path),
     catalog: (tenant) => catalogs.get(tenant) ?? made(tenant),
     tenants: () => Array.from(catalogs).flatMap(([tenant, { size }]) => size() > 0 ? [tenant] : []),
-    trouble: (path) => {
-      for (const [at, error] of troubles) if (path === at || path.startsWith(`${at}/`)) return error
-      return undefined
-    },
+    trouble,
     issue: (path) => {
       const file = files.get(path)
       return file?._tag === "Bad" ? file.error : file?.damage
@@ -353,7 +251,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     lastGood: (place, damage) =>
       place.path === null
         ? Effect.succeed(undefined)
-        : lastGood(place.path, place, { stat: nowhere, settled: false, hash: "", damage }),
+        : reader.lastGood(place.path, place, { stat: nowhere, settled: false, hash: "", damage }),
     lookAt: (paths) => lookAt(paths)
   }
 }
@@ -377,9 +275,6 @@ const better = (a: Entry, b: Entry): number =>
   b.row.record.revision - a.row.record.revision || (a.path < b.path ? -1 : 1)
 const isCanonical = ({ path, row, tenant }: Entry): boolean =>
   path === Layout.pathOf(tenant, row.record.scope, row.record.id)
-
-/** Of a file that nobody has looked at. */
-export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }
 
 /** Whose folder a file lies in, whatever it says. */
 const tenantOf = (path: string): string => Layout.idOf(Layout.placeOf(path).tenant ?? "default") ?? "default"

@@ -5,11 +5,15 @@ import * as Option from "effect/Option"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { invalid } from "../../Check.ts"
-import { revisionsKept, type Stored, type Write } from "../../MemoryStore.ts"
+import { revisionsKept, type Write } from "../../MemoryStore.ts"
+import * as Version from "../../Version.ts"
 import type { Disk } from "./Disk.ts"
 import * as Document from "./Document.ts"
-import { partOf } from "./HandEdits.ts"
+import * as ForeignEdit from "./ForeignEdit.ts"
+import * as Frame from "./Frame.ts"
+import { earlierOf } from "./HandEdits.ts"
 import type { History, Kept, Part } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { type Entry, type Mirror, type News, nowhere } from "./Mirror.ts"
@@ -35,6 +39,7 @@ export interface Plan {
   readonly entry: Entry | undefined
   /** Files that go. */
   readonly gone: ReadonlyArray<string>
+  /** The text to write; `undefined` where no file is written. */
   readonly content: string | undefined
   /** The texts of all these files before; `null`: no file. */
   readonly texts: ReadonlyArray<readonly [path: string, text: string | null]>
@@ -77,9 +82,12 @@ export const make = (
     const revision = current?.row.record.revision ?? history.newest(tenant, id)?.revision ?? 0
     if (revision !== expected) return yield* conflict("the record moved on", expected, revision)
 
+    const note = yield* noteOf({ context, disk, history }, tenant, id, current, text)
     const path = last && !last.forgotten
-      ? current && id === Layout.noteId(current.path) && sameScope(current, last)
-        ? current.path // a note keeps the name that its owner gave it
+      ? note && isSameScope(note.record, last.record) && (paths.includes(note.path) || !(yield* taken(disk, note.path)))
+        ? note.path // a note keeps the name that its owner gave it, also when it comes back
+        : current && id === Layout.noteId(current.path) && isSameScope(current.row.record, last.record)
+        ? current.path
         : Layout.pathOf(tenant, last.record.scope, id)
       : undefined
     if (path !== undefined) yield* disk.within(path)
@@ -94,8 +102,17 @@ export const make = (
       )
     }
     const extra = current?.extra ?? {}
-    const content = last && path !== undefined
-      ? yield* print(context, path, tenant, { record: last.record, extra })
+    const content = last === undefined || path === undefined
+      ? undefined
+      : note?.isAuthors && path === note.path
+      ? yield* noteText(history, tenant, note, last.record)
+      : yield* print(context, path, tenant, { record: last.record, extra })
+    const frame = !last || !note?.isAuthors
+      ? undefined
+      : path === undefined
+      ? Frame.make(note.path, note.text, note.record.body)
+      : path === note.path && content !== undefined
+      ? Frame.make(path, content, last.record.body)
       : undefined
     const gone = paths.filter((old) => old !== path)
     const texts = yield* Effect.forEach(
@@ -105,7 +122,7 @@ export const make = (
     const hashes = new Map(texts.map(([at, text]) => [at, text === null ? null : sha256(text)]))
     // a note that was only found so far has no history: what it was comes first
     const first = current && history.newest(tenant, id) === undefined && last
-      ? [{ ...partOf(current), path: null, before: null, after: null }]
+      ? [earlierOf(current)]
       : []
     // of many revisions in one batch the last are kept, and an erasure among them erases what was before
     const kept = writes.filter(({ next }, n) => n >= writes.length - revisionsKept || next === undefined)
@@ -115,6 +132,7 @@ export const make = (
       record: next?.record ?? null,
       forgotten: next?.forgotten ?? false,
       extra: next ? extra : {},
+      ...(n === kept.length - 1 && frame && { frame }),
       ...(n === kept.length - 1
         ? {
           path: path ?? null,
@@ -134,22 +152,89 @@ export const make = (
         tenant,
         signed: true,
         row: last,
-        extra
+        extra,
+        ...(frame && { frame, issues: current?.issues }),
+        ...(frame && frame.tail.length > 2 && { isPartial: true }) // more than a line break after the body
       }
       : undefined
-    return { parts: [...first, ...parts], entry, gone, content, texts }
+    const isWritten = content !== undefined && texts[0]?.[1] !== content // an author's file that says it already stays
+    return { parts: [...first, ...parts], entry, gone, content: isWritten ? content : undefined, texts }
   })
 
-/** Prints the text of a record for the file at `path`. */
-export const print = (context: Document.Context, path: string, tenant: string, { extra, record }: Kept): Io<string> =>
-  Either.mapLeft(Document.print(context, path, tenant, record, extra), (issue) => invalid("commit", issue))
+/** Whether files are purged that a snapshot may have, be it of notes without a history. */
+export const isPurge = (plans: ReadonlyArray<Plan>): boolean =>
+  plans.some(({ gone, parts }) => parts.at(-1)?.record === null && gone.some((path) => !Layout.isInternal(path)))
+
+/** The text of a record for the file at `path`: of its author's file as the history has it, and else printed in our form. */
+export const print = (
+  context: Document.Context,
+  path: string,
+  tenant: string,
+  { extra, frame, record }: Kept
+): Io<string> =>
+  frame?.path === path
+    ? Effect.succeed(Frame.textOf(frame, record.body))
+    : Either.mapLeft(Document.print(context, path, tenant, record, extra), (issue) => invalid("commit", issue))
+
+/** A note whose file has a name of its owner's choosing: its file, or the one that went, and the record that it was read as. */
+interface Note {
+  readonly path: string
+  readonly text: string
+  readonly record: MemoryRecord
+  /** Whether the text is its author's. Default: it is in our form, since an earlier release wrote it. */
+  readonly isAuthors: boolean
+}
+
+/** The note that a record is; `undefined` where its file has a name that we gave it, or is Deuz's. */
+const noteOf = (
+  { context, disk, history }: Pick<Circumstances, "context" | "disk" | "history">,
+  tenant: string,
+  id: MemoryId,
+  current: Entry | undefined,
+  text: Option.Option<{ readonly text: string }>
+): Io<Note | undefined> =>
+  Effect.gen(function*() {
+    if (context.notes !== "whole") return undefined
+    if (current && !current.damage) {
+      const { path, row: { record } } = current
+      if (Option.isNone(text) || Layout.placeOf(path).isOurs) return undefined
+      const parsed = Document.parse(context, path, text.value.text, record.createdAt)
+      if (Either.isLeft(parsed)) return undefined
+      const isAuthors = parsed.right.frame !== undefined
+      const isNamed = parsed.right.record.id === Layout.noteId(path)
+      return isAuthors || isNamed ? { path, text: text.value.text, record, isAuthors } : undefined
+    }
+    const newest = history.newest(tenant, id)
+    const kept = newest && Option.getOrUndefined(yield* history.read(newest))
+    const path = kept?.frame?.path
+    if (kept?.frame === undefined || path === undefined) return undefined
+    if (
+      !Layout.isRecord(path) || Layout.placeOf(path).isOurs || Option.isSome(yield* disk.linkAbove(path))
+    ) return undefined
+    return { path, text: Frame.textOf(kept.frame, kept.record.body), record: kept.record, isAuthors: true }
+  })
+
+/**
+ * The author's text for the next revision: of a revision that is restored the bytes that it had, and else the text with the
+ * change in it. `invalid_draft` where the text has no place for the change.
+ */
+const noteText = (history: History, tenant: string, note: Note, next: MemoryRecord): Io<string> =>
+  Effect.gen(function*() {
+    if ((next.updatedAt ?? 0) <= (note.record.updatedAt ?? 0)) {
+      for (const place of history.places(tenant, next.id)) {
+        const kept = Option.getOrUndefined(yield* history.read(place))
+        if (kept?.frame && Version.isSameContent(kept.record, next)) return Frame.textOf(kept.frame, kept.record.body)
+      }
+      if (Version.isSameContent(note.record, next)) return note.text
+    }
+    return yield* Either.mapLeft(ForeignEdit.edit(note.text, note.record, next), (issue) => invalid("commit", issue))
+  })
 
 const taken = (disk: Disk, path: string) =>
   Effect.flatMap(disk.stat(path), (stat) => Option.isSome(stat) ? Effect.succeed(true) : disk.isLink(path))
 
-const sameScope = (current: Entry, row: Stored) =>
-  Layout.pathOf("default", current.row.record.scope, row.record.id) ===
-    Layout.pathOf("default", row.record.scope, row.record.id)
+const isSameScope = (one: MemoryRecord, other: MemoryRecord): boolean =>
+  Layout.pathOf("default", one.scope, one.id) === Layout.pathOf("default", other.scope, one.id)
 
 const conflict = (message: string, expected: number, actual: number) =>
   MemoryError.make("conflict", { op: "commit", message, detail: { expected, actual } })

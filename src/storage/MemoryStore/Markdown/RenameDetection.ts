@@ -33,12 +33,18 @@ export interface Appeared {
  */
 export const threshold = 0.7
 
+/**
+ * A pair of words that more than so many of the old texts have comes from their template: it counts for how similar two texts
+ * are, and finds no candidates. So many notes of one template take no time for every two of them.
+ */
+const maxShared = 64
+
 /** UTF-16 units of a text that are compared. */
 const maxCompared = 65_536
 
 /**
  * The path that is gone, by the new path that continues it. Cost: linear in the texts, plus, for files without a twin, the
- * pairs of texts that have words in common and are of like length.
+ * pairs of texts of like length that have a pair of words in common which few have.
  */
 export const detect = (
   vanished: ReadonlyArray<Vanished>,
@@ -81,10 +87,8 @@ export const detect = (
     const level = []
     for (; at < pairs.length && pairs[at]!.score === score; at++) level.push(pairs[at]!)
     const open = level.filter(({ from, to }) => !taken.has(from) && !found.has(to))
-    for (const { from, to } of open) {
-      const isTied = open.some((other) => (other.from === from) !== (other.to === to))
-      if (!isTied) match(from, to)
-    }
+    const [froms, tos] = [counts(open.map(({ from }) => from)), counts(open.map(({ to }) => to))]
+    for (const { from, to } of open) if (froms.get(from) === 1 && tos.get(to) === 1) match(from, to)
     for (const { from, to } of open) if (!found.has(to)) tie(taken, found, from, to)
   }
   for (const [to, from] of found) if (from === "") found.delete(to)
@@ -121,20 +125,41 @@ const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>
       else having.set(pair, [source])
     }
   }
+  const isRare = (pair: string) => (having.get(pair)?.length ?? 0) <= maxShared
+  /** Pairs of a text that are its template's. */
+  const usual = new Map([...sources, ...targets].map(({ words }) => {
+    let sum = 0
+    for (const [pair, count] of words.counts) if (!isRare(pair)) sum += count
+    return [words, sum] as const
+  }))
   return targets.flatMap((target) => {
-    const common = new Map<Words, number>()
+    const rare = new Map<Words, number>()
     for (const [pair, count] of target.words.counts) {
-      for (const source of having.get(pair) ?? []) {
+      for (const source of isRare(pair) ? having.get(pair) ?? [] : []) {
         if (!isLike(source.words.total, target.words.total)) continue
-        common.set(source, (common.get(source) ?? 0) + Math.min(count, source.words.counts.get(pair) ?? 0))
+        rare.set(source, (rare.get(source) ?? 0) + Math.min(count, source.words.counts.get(pair) ?? 0))
       }
     }
-    return Array.from(common, ([{ path, words }, shared]) => ({
-      from: path,
-      to: target.path,
-      score: 2 * shared / (words.total + target.words.total)
-    }))
+    return Array.from(rare).flatMap(([{ path, words }, shared]) => {
+      const score = (shared: number) => 2 * shared / (words.total + target.words.total)
+      const rest = Math.min(usual.get(words) ?? 0, usual.get(target.words) ?? 0)
+      if (score(shared + rest) < threshold) return []
+      return [{ from: path, to: target.path, score: score(rest === 0 ? shared : sharedBy(words, target.words)) }]
+    })
   }).filter(({ score }) => score >= threshold).sort((a, b) => b.score - a.score)
+}
+
+/** Counts the pairs that two texts have in common. */
+const sharedBy = (one: Pairs, other: Pairs): number => {
+  let sum = 0
+  for (const [pair, count] of one.counts) sum += Math.min(count, other.counts.get(pair) ?? 0)
+  return sum
+}
+
+const counts = (all: ReadonlyArray<string>): ReadonlyMap<string, number> => {
+  const found = new Map<string, number>()
+  for (const one of all) found.set(one, (found.get(one) ?? 0) + 1)
+  return found
 }
 
 /** Whether two lengths allow for a similarity of `threshold`. */

@@ -35,13 +35,15 @@ const appended = 4_194_304
 
 /**
  * Fills the mirror and the history from the snapshot, if there is one. The next look holds each entry against its file, and
- * the history its index against its own.
+ * the history its index against its own. `isNowhereElse`: whether the history knows nothing of a record, whose id after a
+ * rename is then known from the snapshot alone.
  */
 export const load = (
   disk: Disk,
   context: Context,
   mirror: Mirror,
-  history: History
+  history: History,
+  isNowhereElse: (entry: Entry) => boolean
 ): Effect.Effect<SnapshotKeeper, MemoryError> =>
   Effect.gen(function*() {
     const saving = yield* Effect.makeSemaphore(1)
@@ -63,7 +65,8 @@ export const load = (
       const changed = entries.length - entries.filter((entry) => saved.has(entry)).length
       const gone = Math.abs(saved.size - entries.length)
       const grown = Math.abs(history.size() - read)
-      if (built + changed + gone <= Math.max(least, entries.length * share) && grown < appended) return
+      const isStale = built + changed + gone > Math.max(least, entries.length * share) || grown >= appended
+      if (!isStale && entries.every((entry) => saved.has(entry) || !isNowhereElse(entry))) return
       const index = Option.getOrUndefined(yield* history.index)
       const snapshot: Snapshot.Snapshot = {
         entries,

@@ -27,6 +27,7 @@ import * as Leftovers from "./Leftovers.ts"
 import * as Legacy from "./Legacy.ts"
 import * as Lock from "./Lock.ts"
 import * as Mirror from "./Mirror.ts"
+import { isNote } from "./NoteText.ts"
 import * as Plan from "./Plan.ts"
 import * as RollForward from "./RollForward.ts"
 import * as SnapshotKeeper from "./SnapshotKeeper.ts"
@@ -99,7 +100,7 @@ export const open = (
     /** Last batch whose files this process has seen or written. */
     let viewed = 0
     /** Batches whose purged texts could not be overwritten yet. */
-    const littered = new Map<number, History.Batch>()
+    const littered = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
 
     const guard = Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.void : lost)
     const publish = (news: ReadonlyArray<Mirror.News>) =>
@@ -114,15 +115,8 @@ export const open = (
     /** Records what hands did. What has been read is read, whether or not that succeeds. */
     const record = (news: ReadonlyArray<Mirror.News>, locked: boolean) =>
       Effect.gen(function*() {
-        const about = new Map<string, readonly [string, MemoryId, Stored | undefined]>()
-        for (const { event, tenant } of news) {
-          if ("issue" in event) continue
-          const key = `${tenant}/${event.id}`
-          const before = about.get(key)?.[2] ?? (event.before && mirror.rowOf(tenant, event.before))
-          about.set(key, [tenant, event.id, before])
-        }
         yield* Effect.catchAll(
-          complete(Array.from(about.values()), locked),
+          complete(HandEdits.touched(news), locked),
           (error) => Effect.logWarning("an edit by hand is not in the history yet", error)
         )
       })
@@ -182,7 +176,7 @@ export const open = (
       lock.withLock(Effect.gen(function*() {
         if (failed) yield* takeBack(failed)
         yield* follow(true)
-        yield* Effect.forEach(littered.values(), cleaned, { discard: true })
+        yield* Effect.forEach(littered.values(), ([batch, isPurge]) => cleaned(batch, isPurge), { discard: true })
         yield* sweep(guard)
         if (history.unlanded().reduce((sum, { places }) => sum + places.length, 0) > waiting) yield* land
         yield* history.compact
@@ -197,16 +191,19 @@ export const open = (
         failed = undefined
       })
 
+    /** Files as the snapshot had them, by tenant and id, of records that changed while nothing ran. Empty once it is open. */
+    const reopened = new Map<string, Mirror.Entry | undefined>()
     /** Every record whose file is not what the history has last. */
     const unknown: Iterable<HandEdits.Touched> = {
       *[Symbol.iterator]() {
         for (const { path, row: { record: { id } }, tenant } of mirror.entries()) {
-          if (history.at(path)?.id !== id) yield [tenant, id]
+          if (history.at(path)?.id !== id) yield [tenant, id, reopened.get(`${tenant}/${id}`)]
         }
         for (const tenant of history.tenants()) {
           for (const { after, forgotten, id, path } of history.all(tenant)) {
             const entry = mirror.entry(tenant, id)
-            if (forgotten ? entry : entry?.path !== path || entry.hash !== after) yield [tenant, id]
+            const isKnown = forgotten ? entry === undefined : entry?.path === path && entry.hash === after
+            if (!isKnown) yield [tenant, id, reopened.get(`${tenant}/${id}`)]
           }
         }
       }
@@ -246,7 +243,7 @@ export const open = (
           isWritten = true
           if (Option.isNone(isAppended)) return yield* snapshot.remove
           viewed = Math.max(viewed, isAppended.value.number)
-          return yield* cleaned(isAppended.value)
+          return yield* cleaned(isAppended.value, Plan.isPurge(plans))
         }
         const batch = yield* append
         yield* view.pipe(
@@ -267,7 +264,7 @@ export const open = (
           for (const path of gone) mirror.set(path, undefined)
           if (entry) mirror.set(entry.path, entry)
         }
-        yield* cleaned(batch)
+        yield* cleaned(batch, Plan.isPurge(plans))
       }).pipe(Effect.uninterruptible)
 
     const shown = ({ gone, path }: History.Part, content: string | undefined) =>
@@ -278,25 +275,25 @@ export const open = (
         yield* Effect.forEach(gone, (old) => disk.remove(old, { force: false, isFenced: true }), { discard: true })
       })
 
-    /** Overwrites what a batch purged; what cannot be overwritten now is when the lock is next taken. */
-    const cleaned = (batch: History.Batch) =>
-      batch.litter.length === 0
+    /** Overwrites what a batch purged, `isPurge` a file; what cannot be overwritten now is when the lock is next taken. */
+    const cleaned = (batch: History.Batch, isPurge = false) =>
+      batch.litter.length === 0 && !isPurge
         ? Effect.void
-        : Effect.matchEffect(erased(batch), {
+        : Effect.matchEffect(erased(batch, isPurge), {
           onSuccess: () => Effect.sync(() => littered.delete(batch.number)),
           onFailure: (error) => {
-            littered.set(batch.number, batch)
+            littered.set(batch.number, [batch, isPurge])
             return Effect.logWarning("a purged text is still in the history", error)
           }
         })
     /** Overwrites the lines of what was purged; the snapshot may have the text, too. */
-    const erased = ({ litter }: History.Batch): Io<void> =>
+    const erased = ({ litter }: History.Batch, isPurge: boolean): Io<void> =>
       Effect.gen(function*() {
         const unlanded = new Set(history.unlanded().map(({ number }) => number))
         if (litter.some(({ batch, parts }) => parts > 1 && unlanded.has(batch))) yield* land
         yield* history.erase(litter)
-        if (litter.every(({ path }) => path === null || path.startsWith(`${Layout.internal}/`))) return
-        yield* snapshot.remove
+        const rows = new Set(litter.flatMap(({ id, path }) => path !== null && Layout.isInternal(path) ? [id] : []))
+        if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // which has none of the library's rows
       })
 
     const rowsAt = (places: ReadonlyArray<History.Place>): Io<ReadonlyArray<Stored>> =>
@@ -309,7 +306,13 @@ export const open = (
       row ? Option.some({ ...row, forgotten: true }) : Option.none() // no file: forgotten, be it by a hand
     const newestOf = (tenant: string, id: MemoryId) => history.places(tenant, id).slice(0, 1)
 
-    const snapshot = yield* SnapshotKeeper.load(disk, context, mirror, history)
+    const snapshot = yield* SnapshotKeeper.load(
+      disk,
+      context,
+      mirror,
+      history,
+      ({ path, row: { record: { id } }, tenant }) => isNote(context, path) && history.newest(tenant, id) === undefined
+    )
     if (!snapshot.isSigned) yield* Header.confirm(disk, header, kinds) // else the snapshot speaks for the key
     yield* history.news(false)
     if (history.unlanded().length > 0 || (yield* Legacy.isThere(disk))) {
@@ -321,7 +324,7 @@ export const open = (
         )
       ))
     }
-    yield* mirror.look
+    for (const [tenant, id, was] of HandEdits.touched(yield* mirror.look)) reopened.set(`${tenant}/${id}`, was)
     awaited.clear() // all of them were seen just now
     for (const place of history.tenants().flatMap((tenant) => Array.from(history.all(tenant)))) {
       const error = place.forgotten || place.path === null ? undefined : mirror.trouble(place.path)
@@ -333,6 +336,7 @@ export const open = (
       mirror.entries().some(({ isSealed, signed }) => isSealed && !signed)
     if (history.isThere()) yield* complete(unknown, false)
     else yield* exclusive(Effect.void)
+    reopened.clear()
 
     return {
       context,

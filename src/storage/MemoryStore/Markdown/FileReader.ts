@@ -1,0 +1,187 @@
+/** Reads a file of the vault as what it is: a record, with the revision that it counts as, or none. */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import { canonicalJson } from "../../../domain/Digest.ts"
+import type * as MemoryError from "../../../domain/MemoryError.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import type { Stored } from "../../MemoryStore.ts"
+import * as Damage from "./Damage.ts"
+import { type Disk, isSameStat, type Stat } from "./Disk.ts"
+import * as Document from "./Document.ts"
+import { type Bad, type Entry, nowhere, type Seen } from "./Entry.ts"
+import type { History, Place } from "./History.ts"
+import * as NoteIdentity from "./NoteIdentity.ts"
+import { isNote, maxBytes, type Text, textOf } from "./NoteText.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+/** What is known of the vault. */
+export interface Known {
+  readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
+  readonly file: (path: string) => Entry | Bad | undefined
+  readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
+}
+
+export interface FileReader {
+  /** Looks at a file; `undefined` where there is none. `walked`: come by from the root, with no link on the way. */
+  readonly examine: (path: string, walked: boolean) => Io<Entry | Bad | undefined>
+  /** Reads a text as the note that `known` is. Left: why it is no record. */
+  readonly entryOf: (
+    seen: Seen,
+    text: Text,
+    known: NoteIdentity.Known | undefined
+  ) => Io<Either.Either<Entry, string>>
+  /** The last revision that the history has of a file that cannot be read. */
+  readonly lastGood: (
+    path: string,
+    place: Place,
+    seen: Pick<Entry, "stat" | "settled" | "hash" | "damage">
+  ) => Io<Entry | undefined>
+  /** Whether the history has a later revision of a note, which its author's text need not show. */
+  readonly isBehind: (known: Entry | Bad) => boolean
+  /** Begins a look: the history may have grown since the last one. */
+  readonly begin: () => void
+}
+
+/** Milliseconds in which two changes of a file may share an mtime. */
+const racy = 2_000
+
+export const make = (disk: Disk, history: History, context: Document.Context, vault: Known): FileReader => {
+  const { entry, file, rowOf } = vault
+  const identity = NoteIdentity.make(context, history, vault)
+
+  const isBehind = (known: Entry | Bad): boolean =>
+    known._tag === "Entry" && known.frame !== undefined &&
+    (history.at(known.path)?.revision ?? 0) > known.row.record.revision
+
+  const lastGood: FileReader["lastGood"] = (path, place, seen) =>
+    Effect.map(history.read(place), (kept) =>
+      Option.match(kept, {
+        onNone: () => undefined,
+        onSome: ({ extra, frame, record }) => ({
+          _tag: "Entry" as const,
+          path,
+          tenant: place.tenant,
+          signed: true,
+          row: rowOf(place.tenant, record),
+          extra,
+          ...(frame && { frame }),
+          ...seen
+        })
+      }))
+
+  /**
+   * The revision that a text counts as. What the history has is what it has; what we wrote and it does not know counts as
+   * it says, if it is newer; anything else a hand wrote, or brought back: the next revision. `same`: the record of a note
+   * whose text is what it was, and whose file lies elsewhere now, or was away.
+   */
+  const counted = (
+    { record, signed, tenant }: Document.Parsed,
+    path: string,
+    mtime: number,
+    hash: string,
+    same: MemoryRecord | undefined
+  ) =>
+    Effect.gen(function*() {
+      const last = entry(tenant, record.id)?.row.record.revision ?? 0
+      const newest = history.newest(tenant, record.id)
+      if (newest && !newest.forgotten && newest.after === hash && (same === undefined || newest.path === path)) {
+        if (signed && record.revision === newest.revision) return { record, signed }
+        const kept = yield* history.read(newest)
+        if (Option.isSome(kept)) return { record: kept.value.record, signed: true }
+      }
+      const known = Math.max(last, newest?.revision ?? 0)
+      if (same !== undefined) {
+        const updatedAt = Math.max(Math.floor(mtime), same.createdAt, same.updatedAt ?? 0)
+        return { record: new MemoryRecord({ ...same, updatedAt, revision: known + 1 }, noValidation), signed: true }
+      }
+      if (signed && (record.revision > known || (newest === undefined && record.revision === last))) {
+        return { record, signed }
+      }
+      if (signed && newest?.revision === record.revision && !newest.forgotten && last <= record.revision) {
+        const kept = yield* history.read(newest)
+        // the same revision with keys of nobody's, or in other words of YAML
+        if (Option.exists(kept, (old) => canonicalJson(old.record) === canonicalJson(record))) return { record, signed }
+      }
+      if (!signed && known === 0) return { record, signed }
+      const updatedAt = Math.max(Math.floor(mtime), record.createdAt)
+      return { record: new MemoryRecord({ ...record, updatedAt, revision: known + 1 }, noValidation), signed: false }
+    })
+
+  const entryOf: FileReader["entryOf"] = (seen, { hash, loss, text }, known) =>
+    Effect.gen(function*() {
+      const { path, stat } = seen
+      const parsed = Document.parse(context, path, text, stat.mtime, known)
+      if (Either.isLeft(parsed)) return Either.left(parsed.left)
+      const { extra, frame, isPartial, isSealed, tenant } = parsed.right
+      const found = known ? parsed.right.record : identity.fresh(tenant, path, parsed.right.record)
+      const { record, signed } = yield* counted(
+        { ...parsed.right, record: found },
+        path,
+        stat.mtime,
+        hash,
+        known?.isSame === true ? known.record : undefined
+      )
+      const issues = [...(loss ?? []), ...(parsed.right.issues ?? [])]
+      return Either.right({
+        ...{ _tag: "Entry" as const, ...seen, hash, tenant, signed, isSealed, row: rowOf(tenant, record), extra },
+        ...(frame && loss === undefined && { frame }),
+        ...(issues.length > 0 && { issues }),
+        ...((isPartial === true || loss !== undefined) && { isPartial: true })
+      })
+    })
+
+  const examine: FileReader["examine"] = (path, walked) =>
+    Effect.gen(function*() {
+      if (!walked && Option.isSome(yield* disk.linkAbove(path))) return undefined
+      const found = yield* disk.stat(path)
+      const known = file(path)
+      /** A file that the history knows keeps its last good revision; any other is no record. */
+      const bad = (stat: Stat, settled: boolean, error: MemoryError.MemoryError, hash = "") =>
+        Effect.gen(function*() {
+          const damage = known?._tag === "Entry" && known.damage?.message === error.message ? known.damage : error
+          const place = history.at(path)
+          if (known?._tag === "Entry" && place && place.id === known.row.record.id) {
+            return { ...known, stat, settled, hash, damage }
+          }
+          const last = place ? yield* lastGood(path, place, { stat, settled, hash, damage }) : undefined
+          if (last) return last
+          return known?._tag === "Bad" && known.error.message === error.message
+            ? { ...known, stat, settled }
+            : { _tag: "Bad" as const, path, stat, settled, error }
+        })
+      if (Option.isNone(found) || found.value.type === "Directory") {
+        if (yield* disk.isLink(path)) return yield* bad(nowhere, false, Damage.corrupt(path, "a link"))
+        return Option.isSome(found) && path.endsWith(".md")
+          ? yield* bad(nowhere, false, Damage.corrupt(path, "a folder"))
+          : undefined
+      }
+      const { type, ...stat } = found.value
+      const settled = stat.mtime < (yield* Clock.currentTimeMillis) - racy
+      const no = (message: string, hash = "") => bad(stat, settled, Damage.corrupt(path, message), hash)
+      if (yield* disk.isLink(path)) return yield* no("a link")
+      if (type !== "File") return yield* no("no file")
+      if (stat.size > maxBytes && !isNote(context, path)) return yield* no("too large")
+      const read = yield* Effect.either(textOf(disk, context, path, stat.size))
+      if (Either.isLeft(read)) {
+        return yield* read.left.reason === "corrupt" ? bad(stat, settled, read.left) : read.left
+      }
+      if (Option.isNone(read.right)) return undefined
+      const { hash, text } = read.right.value
+      if (known?._tag === "Entry" && known.hash === hash && !isBehind(known)) {
+        return known.settled && isSameStat(known.stat, stat) ? known : { ...known, stat, settled }
+      }
+      const place = history.at(path)
+      const damage = place && place.after !== hash ? Damage.find(text) : undefined
+      if (damage !== undefined) return yield* no(damage, hash)
+      const made = yield* entryOf({ path, stat, settled }, read.right.value, yield* identity.of(path, hash))
+      return Either.isLeft(made) ? yield* no(made.left, hash) : made.right
+    })
+
+  return { examine, entryOf, lastGood, isBehind, begin: identity.reset }
+}
+
+const noValidation = { disableValidation: true }

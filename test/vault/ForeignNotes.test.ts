@@ -1,0 +1,612 @@
+/** A note that somebody else wrote stays its author's: bytes are compared exactly, and a note that moves stays the record it was. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import type * as Scope from "effect/Scope"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import type { Patch } from "../../src/domain/MemoryRecord.ts"
+import type { Service } from "../../src/storage/MemoryStore.ts"
+import * as Document from "../../src/storage/MemoryStore/Markdown/Document.ts"
+import { get, system, the } from "../../src/testing/Sample.ts"
+import { eventually, files, type Opened, opened, place } from "./Place.ts"
+import { times } from "./Program.ts"
+
+const idOf = (at: string) => MemoryId.foreign("file", at.normalize("NFC"))
+const tea =
+  "\uFEFF---\r\ntitle: \"Green: tea\" # its name\r\ntags: # mine\r\n  - garden # green\r\n  - hot\r\n\r\n# a remark\r\n" +
+  "mood: 'sunny'\r\n---\r\n\r\nSow.\r\nReap.\r\n"
+const alias = "---\ntags: [&one one, two]\nsame: *one\n---\nSow."
+const plain = "Sow. #garden\n\nReap in autumn, and dry the leaves in the shade."
+
+/** A folder with these notes, and nothing of ours. */
+const folder = (notes: Readonly<Record<string, string>>) =>
+  Effect.tap(place, (root) => Effect.sync(() => write(root, notes)))
+const write = (root: string, notes: Readonly<Record<string, string>>) => {
+  for (const [at, text] of Object.entries(notes)) {
+    fs.mkdirSync(path.dirname(path.join(root, at)), { recursive: true })
+    fs.writeFileSync(path.join(root, at), text)
+  }
+}
+const move = (root: string, from: string, to: string) => {
+  fs.mkdirSync(path.dirname(path.join(root, to)), { recursive: true })
+  fs.renameSync(path.join(root, from), path.join(root, to))
+}
+const session = <A, E>(root: string, use: (vault: Opened) => Effect.Effect<A, E, Scope.Scope>) =>
+  Effect.scoped(Effect.flatMap(opened(root), use))
+/** Forgets what only a snapshot knows. */
+const cool = (root: string) => fs.rmSync(path.join(root, ".effect-memory/snapshot"), { force: true })
+const ids = (store: Service) =>
+  Effect.map(
+    store.list(system, { limit: 1_000 }),
+    ({ items }) => Object.fromEntries(items.map(({ id, source }) => [source.reference ?? "", id]))
+  )
+const bodies = (store: Service, id: MemoryId.MemoryId) =>
+  Effect.map(store.history(system, id), (all) => all.map(({ body }) => body))
+
+describe("a change of a note that somebody else wrote", () => {
+  const law = (
+    title: string,
+    text: string,
+    patch: Patch,
+    after: string
+  ) =>
+    it.scopedLive(title, () =>
+      Effect.gen(function*() {
+        const root = yield* folder({ "Tea.md": text })
+        const before = yield* session(root, ({ store }) => the(store, system, idOf("Tea.md")))
+        const updated = yield* session(root, ({ store }) => store.update(system, idOf("Tea.md"), patch))
+        assert.deepEqual(files(root), { "Tea.md": after })
+        assert.containSubset(updated, patch)
+        for (const forget of [() => {}, cool]) {
+          forget(root)
+          yield* session(root, ({ store, vault }) =>
+            Effect.gen(function*() {
+              assert.deepEqual({ ...yield* the(store, system, idOf("Tea.md")) }, { ...updated })
+              assert.deepEqual((yield* store.history(system, idOf("Tea.md"))).map((record) => ({ ...record })), [
+                { ...updated },
+                { ...before }
+              ])
+              assert.lengthOf(yield* vault.issues, text.includes("a: b: c") ? 1 : 0)
+              assert.lengthOf(yield* vault.verify, text.includes("a: b: c") ? 1 : 0)
+            }))
+        }
+        assert.deepEqual(files(root), { "Tea.md": after })
+      }))
+
+  law(
+    "a tag in a note that has tags writes that tag and nothing else",
+    tea,
+    { tags: ["garden", "hot", "new"] },
+    tea.replace("  - hot\r\n", "  - hot\r\n  - new\r\n")
+  )
+  law(
+    "a tag taken away takes its line away and nothing else",
+    tea,
+    { tags: ["hot"] },
+    tea.replace("\r\n  - garden # green", "")
+  )
+  law("a property of its author's is written where it stands", tea, {
+    metadata: { title: "Green: tea", mood: "rainy" }
+  }, tea.replace("'sunny'", "'rainy'"))
+  law("a new body is written in the place of the body", tea, { body: "Sow.\r\nRest." }, tea.replace("Reap.", "Rest."))
+  const sidecar = {
+    ...{ kind: "reference", importance: 0.9, confidence: 0.3, summary: "Of tea", tags: ["garden", "hot"] },
+    ...{ metadata: { seen: 1 }, links: [{ to: idOf("x"), type: "knows", weight: 0.5 }], data: { a: 1 } }
+  }
+  const { kind: _, ...patch } = sidecar
+  law("whatever has no property leaves a note without frontmatter as it is, byte for byte", plain, patch, plain)
+  law("whatever has no property leaves a frontmatter that cannot be parsed as it is", "---\na: b: c\n---\nSow.\n", {
+    importance: 0.9
+  }, "---\na: b: c\n---\nSow.\n")
+  law("an empty note stays empty when its importance changes", "", { importance: 0.9 }, "")
+
+  it.scopedLive("that no text can say is invalid_draft, and changes neither the file nor the record", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Alias.md": alias, "Tea.md": tea })
+      const { store } = yield* opened(root)
+      const before = yield* the(store, system, idOf("Alias.md"))
+      const refused = yield* Effect.flip(
+        store.apply(system, [
+          { _tag: "Update", id: idOf("Tea.md"), patch: { tags: [] } },
+          { _tag: "Update", id: idOf("Alias.md"), patch: { tags: ["two"] } }
+        ])
+      )
+      assert.strictEqual(refused.reason, "invalid_draft")
+      assert.deepEqual(files(root), { "Alias.md": alias, "Tea.md": tea })
+      assert.deepEqual({ ...yield* the(store, system, idOf("Alias.md")) }, { ...before })
+      assert.lengthOf(yield* store.history(system, idOf("Tea.md")), 1)
+    }))
+
+  it.scopedLive("by its author keeps what the text has no property for, and takes away what the author took away", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
+      const check = ({ store }: Opened, revision: number) =>
+        Effect.gen(function*() {
+          const { importance, links, tags, ...record } = yield* the(store, system, idOf("Plain.md"))
+          assert.deepEqual({ importance, links, tags }, {
+            importance: 0.9,
+            links: sidecar.links,
+            tags: ["hot", "cold"]
+          })
+          assert.deepInclude({ ...record }, { summary: "Of tea", revision, metadata: { seen: 1 }, confidence: 0.3 })
+          assert.deepInclude(record.source, { origin: "file", trust: 2 })
+        })
+      yield* session(root, (vault) =>
+        Effect.gen(function*() {
+          yield* vault.store.update(system, idOf("Plain.md"), patch)
+          yield* vault.store.update(system, idOf("Tea.md"), { importance: 0.9, tags: ["hot"] })
+          write(root, { "Plain.md": plain.replace("#garden", "#cold") })
+          yield* vault.vault.refresh
+          yield* check(vault, 3)
+        }))
+      const edited = fs.readFileSync(path.join(root, "Plain.md"), "utf8")
+      cool(root)
+      write(root, { "Plain.md": `${edited} Well.`, "Tea.md": "Sow.\n" })
+      yield* session(root, (vault) =>
+        Effect.gen(function*() {
+          yield* check(vault, 4)
+          const record = yield* the(vault.store, system, idOf("Tea.md"))
+          assert.deepInclude({ ...record }, { importance: 0.9, tags: [], metadata: {}, body: "Sow.", revision: 3 })
+        }))
+      assert.deepEqual(files(root), { "Plain.md": `${edited} Well.`, "Tea.md": "Sow.\n" })
+    }))
+
+  it.scopedLive("in our form, as earlier releases wrote it, stays in our form, at its place and under a new name", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Tea.md": tea })
+      const record = yield* session(root, ({ store }) => the(store, system, idOf("Tea.md")))
+      const { key } = JSON.parse(fs.readFileSync(path.join(root, ".effect-memory/vault.json"), "utf8"))
+      const context: Document.Context = { key, kinds: new Map([["reference", MemoryKind.reference]]), notes: "whole" }
+      const ours = Either.getOrThrow(Document.print(context, "Tea.md", "default", record, record.metadata))
+      cool(root)
+      write(root, { "Tea.md": ours })
+      yield* session(root, ({ store }) => store.update(system, idOf("Tea.md"), { importance: 0.9 }))
+      const first = fs.readFileSync(path.join(root, "Tea.md"), "utf8")
+      assert.match(first, /\nimportance: 0.9\n[^]*\nhash: [0-9a-f]{64}\n/)
+      move(root, "Tea.md", "Drinks/Green tea.md")
+      yield* session(root, ({ store }) => store.update(system, idOf("Tea.md"), { importance: 0.8 }))
+      const [name, second] = Object.entries(files(root))[0]!
+      assert.strictEqual(name, "Drinks/Green tea.md")
+      assert.match(second, /\nimportance: 0.8\n[^]*\nhash: [0-9a-f]{64}\n/)
+      write(root, { [name]: second.replace("Reap.", "Rest.") })
+      cool(root)
+      yield* session(root, ({ store, vault }) =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual(yield* vault.issues, [])
+          assert.deepInclude({ ...yield* the(store, system, idOf("Tea.md")) }, {
+            importance: 0.8,
+            body: "Sow.\r\nRest."
+          })
+        }))
+    }))
+
+  it.scopedLive("that was acknowledged is in its author's file after a crash, wherever between the two it came", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
+      const copy = yield* place
+      const after = yield* session(root, ({ store }) =>
+        Effect.gen(function*() {
+          yield* store.update(system, idOf("Tea.md"), { tags: ["hot"], importance: 0.9 })
+          yield* store.update(system, idOf("Plain.md"), { body: "Rest.", importance: 0.9 })
+          fs.cpSync(root, copy, { recursive: true }) // the history has both, and nothing has landed
+          return files(root)
+        }))
+      const crashes: Readonly<Record<string, Readonly<Record<string, string | undefined>>>> = {
+        "before the files": { "Tea.md": tea, "Plain.md": plain },
+        "between the files": { "Tea.md": after["Tea.md"], "Plain.md": plain },
+        "with torn files": { "Tea.md": "", "Plain.md": "\0\0\0\0" },
+        "with files that got lost": { "Tea.md": undefined, "Plain.md": undefined },
+        "after the files": after
+      }
+      for (const [crash, texts] of Object.entries(crashes)) {
+        for (const [at, text] of Object.entries(texts)) {
+          if (text === undefined) fs.rmSync(path.join(copy, at))
+          else write(copy, { [at]: text })
+        }
+        const again = yield* place
+        fs.cpSync(copy, again, { recursive: true })
+        yield* session(again, ({ store, vault }) =>
+          Effect.gen(function*() {
+            assert.deepEqual(files(again), after, crash)
+            assert.deepInclude({ ...yield* the(store, system, idOf("Plain.md")) }, {
+              ...{ body: "Rest.", importance: 0.9, revision: 2 }
+            })
+            assert.deepStrictEqual(yield* vault.issues, [])
+          }))
+      }
+      // a text that the author wrote meanwhile stays, and is the next revision
+      write(copy, { "Tea.md": after["Tea.md"]!, "Plain.md": "Mine.\n" })
+      yield* session(copy, ({ store }) =>
+        Effect.gen(function*() {
+          assert.deepEqual(files(copy), { ...after, "Plain.md": "Mine.\n" })
+          assert.deepStrictEqual(yield* bodies(store, idOf("Plain.md")), ["Mine.", "Rest.", plain])
+          assert.strictEqual((yield* the(store, system, idOf("Plain.md"))).importance, 0.9)
+        }))
+    }))
+
+  it.scopedLive("back to an earlier revision gives the author's bytes back, also of a note that was forgotten or removed", () =>
+    Effect.gen(function*() {
+      const notes = { "Deep/Tea.md": tea, "Plain.md": plain }
+      const root = yield* folder(notes)
+      const id = idOf("Deep/Tea.md")
+      const back = (id: MemoryId.MemoryId, revision: number) => ({ _tag: "Restore" as const, id, revision })
+      yield* session(root, ({ store }) =>
+        Effect.gen(function*() {
+          yield* store.update(system, id, { tags: [], body: "Rest.", metadata: {} })
+          assert.notStrictEqual(files(root)["Deep/Tea.md"], tea)
+          yield* store.apply(system, [back(id, 1)])
+          assert.deepEqual(files(root), notes)
+          yield* store.forget(system, [id, idOf("Plain.md")])
+          assert.deepEqual(files(root), {})
+        }))
+      cool(root)
+      yield* session(root, ({ store, vault }) =>
+        Effect.gen(function*() {
+          yield* store.apply(system, [back(id, 3), back(idOf("Plain.md"), 1)])
+          assert.deepEqual(files(root), notes)
+          fs.rmSync(path.join(root, "Deep/Tea.md"))
+          yield* vault.refresh
+          assert.deepStrictEqual(yield* ids(store), { "Plain.md": idOf("Plain.md") })
+          const [tombstone] = (yield* store.list(system, { forgotten: true })).items
+          yield* store.apply(system, [back(id, tombstone!.revision - 1)])
+          assert.deepEqual(files(root), notes)
+          yield* vault.refresh
+          assert.deepEqual(yield* ids(store), { "Deep/Tea.md": id, "Plain.md": idOf("Plain.md") })
+          assert.deepStrictEqual(yield* vault.verify, [])
+        }))
+    }))
+
+  it.scopedLive("that damages its file is mended with the author's bytes", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Tea.md": tea })
+      yield* session(root, ({ store, vault }) =>
+        Effect.gen(function*() {
+          yield* store.update(system, idOf("Tea.md"), { importance: 0.9 })
+          write(root, { "Tea.md": "" })
+          assert.strictEqual((yield* Effect.flip(store.update(system, idOf("Tea.md"), { tags: [] }))).reason, "corrupt")
+          yield* vault.repair({ write: true })
+          assert.deepEqual(files(root), { "Tea.md": tea })
+          assert.strictEqual((yield* the(store, system, idOf("Tea.md"))).importance, 0.9)
+        }))
+    }))
+
+  it.scopedLive("is gone without a trace when the note is purged, from the snapshot too, be it written to or forgotten before", () =>
+    Effect.gen(function*() {
+      const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))
+      const before: ReadonlyArray<(store: Service, id: MemoryId.MemoryId) => Effect.Effect<unknown, unknown>> = [
+        () => Effect.void,
+        (store, id) => store.update(system, id, { importance: 0.9 }),
+        (store, id) => store.forget(system, [id])
+      ]
+      for (const act of before) {
+        const root = yield* folder({ ...others, "Tea.md": tea })
+        yield* session(root, () => Effect.void)
+        const hidden = path.join(root, ".effect-memory")
+        assert.isTrue(fs.existsSync(path.join(hidden, "snapshot")))
+        yield* session(root, ({ store }) =>
+          Effect.gen(function*() {
+            yield* act(store, idOf("Tea.md"))
+            yield* store.forget(system, [idOf("Tea.md")], { purge: true })
+            assert.isFalse(fs.existsSync(path.join(hidden, "snapshot")))
+          }))
+        assert.deepEqual(files(root), others)
+        assert.notInclude(fs.readFileSync(path.join(hidden, "history"), "utf8"), "a remark")
+      }
+    }))
+})
+
+/** What is done to a folder of notes, and whose record each file is then: that of the note at the path that is named. */
+interface Case {
+  readonly title: string
+  readonly notes: Readonly<Record<string, string>>
+  readonly act: (root: string) => void
+  readonly becomes: Readonly<Record<string, string>>
+}
+const long = (of: string) => Array.from({ length: 40 }, (_, n) => `${of} ${n}`).join(" ")
+const cases: ReadonlyArray<Case> = [
+  {
+    title: "a renamed note is the record it was",
+    notes: { "Tea.md": tea, "Plain.md": plain },
+    act: (root) => move(root, "Tea.md", "Green tea.md"),
+    becomes: { "Green tea.md": "Tea.md", "Plain.md": "Plain.md" }
+  },
+  {
+    title: "a note that is moved into another folder is the record it was",
+    notes: { "Inbox/Tea.md": tea, "Plain.md": plain },
+    act: (root) => move(root, "Inbox/Tea.md", "Garden/Drinks/Tea.md"),
+    becomes: { "Garden/Drinks/Tea.md": "Inbox/Tea.md", "Plain.md": "Plain.md" }
+  },
+  {
+    title: "a note that is edited and renamed at once is the record it was",
+    notes: { "Tea.md": long("tea"), "Plain.md": plain },
+    act: (root) => {
+      move(root, "Tea.md", "Cha.md")
+      write(root, { "Cha.md": `${long("tea")}\n\nMore of it.` })
+    },
+    becomes: { "Cha.md": "Tea.md", "Plain.md": "Plain.md" }
+  },
+  {
+    title: "a copy is a new note, and the original the record it was",
+    notes: { "Tea.md": tea },
+    act: (root) => write(root, { "Copy of tea.md": tea }),
+    becomes: { "Tea.md": "Tea.md", "Copy of tea.md": "Copy of tea.md" }
+  },
+  {
+    title: "two notes whose names are swapped keep their paths: neither path vanished",
+    notes: { "A.md": long("a"), "B.md": long("b") },
+    act: (root) => {
+      move(root, "A.md", "C.md")
+      move(root, "B.md", "A.md")
+      move(root, "C.md", "B.md")
+    },
+    becomes: { "A.md": "A.md", "B.md": "B.md" }
+  },
+  {
+    title: "of two notes with one text, and two new files with that text and other names, none is continued",
+    notes: { "A.md": long("a"), "B.md": long("a") },
+    act: (root) => {
+      move(root, "A.md", "C.md")
+      move(root, "B.md", "D.md")
+    },
+    becomes: { "C.md": "C.md", "D.md": "D.md" }
+  },
+  {
+    title: "of two new files that are as similar to a note that is gone, none continues it",
+    notes: { "A.md": long("a") },
+    act: (root) => {
+      fs.rmSync(path.join(root, "A.md"))
+      write(root, { "C.md": `${long("a")} one`, "D.md": `${long("a")} two` })
+    },
+    becomes: { "C.md": "C.md", "D.md": "D.md" }
+  },
+  {
+    title: "empty notes are continued by none",
+    notes: { "A.md": "" },
+    act: (root) => move(root, "A.md", "B.md"),
+    becomes: { "B.md": "B.md" }
+  },
+  {
+    title: "a new file that has little in common with a note that is gone is a new note",
+    notes: { "A.md": long("a") },
+    act: (root) => {
+      fs.rmSync(path.join(root, "A.md"))
+      write(root, { "B.md": long("b") })
+    },
+    becomes: { "B.md": "B.md" }
+  },
+  {
+    title: "a note that is moved to another scope is a new note, for its past belongs to those who saw it there",
+    notes: { "users/ada/Tea.md": tea },
+    act: (root) => move(root, "users/ada/Tea.md", "users/bob/Tea.md"),
+    becomes: { "users/bob/Tea.md": "users/bob/Tea.md" }
+  },
+  {
+    title: "the notes of two folders that are swapped by way of a third keep their paths, too",
+    notes: { "one/Tea.md": long("a"), "two/Tea.md": long("b") },
+    act: (root) => {
+      move(root, "one", "three")
+      move(root, "two", "one")
+      move(root, "three", "two")
+    },
+    becomes: { "one/Tea.md": "one/Tea.md", "two/Tea.md": "two/Tea.md" }
+  }
+]
+
+describe("a note that moves", () => {
+  const check = ({ store, vault }: Opened, { becomes }: Case, known: Readonly<Record<string, string>>) =>
+    Effect.gen(function*() {
+      const now = yield* ids(store)
+      const expected = Object.entries(becomes).map(([to, from]) => [to, known[from] ?? idOf(from)] as const)
+      assert.deepEqual(now, Object.fromEntries(expected))
+      assert.deepStrictEqual(yield* vault.issues, [])
+    })
+  for (const one of cases) {
+    it.scopedLive(`${one.title}, found by a look, by a poll, and by the next opening with and without a snapshot`, () =>
+      Effect.gen(function*() {
+        const texts = (root: string) => Effect.sync(() => files(root))
+        // within a session
+        for (const options of [{}, { poll: 20 }]) {
+          const root = yield* folder(one.notes)
+          const vault = yield* opened(root, options)
+          const known = yield* ids(vault.store)
+          one.act(root)
+          const after = yield* texts(root)
+          if (options.poll === undefined) yield* vault.vault.refresh
+          else {
+            yield* eventually(
+              one.title,
+              Effect.map(
+                vault.store.list(system, {}),
+                ({ items }) =>
+                  items.length === Object.keys(one.becomes).length &&
+                  items.every(({ source }) => one.becomes[source.reference ?? ""] !== undefined)
+              )
+            )
+            yield* vault.vault.refresh
+          }
+          yield* check(vault, one, known)
+          yield* session(root, (again) => check(again, one, known))
+          assert.deepStrictEqual(yield* texts(root), after)
+        }
+        // while nothing ran: known from the snapshot, and from the history
+        for (const isWritten of [false, true]) {
+          const root = yield* folder(one.notes)
+          const known = yield* session(root, ({ store }) =>
+            Effect.gen(function*() {
+              const known = yield* ids(store)
+              for (const id of isWritten ? Object.values(known) : []) {
+                yield* store.update(system, id, { importance: 0.9 })
+              }
+              return known
+            }))
+          if (isWritten) cool(root)
+          one.act(root)
+          const after = yield* texts(root)
+          yield* session(root, (vault) => check(vault, one, known))
+          cool(root)
+          yield* session(root, (vault) => check(vault, one, known))
+          assert.deepStrictEqual(yield* texts(root), after)
+        }
+      }))
+  }
+
+  it.scopedLive("keeps its past, what it has no property for, and those who link to it by id, by path or by its name", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({
+        "Garden/Tea.md": tea,
+        "By name.md": "[[Tea]]",
+        "By path.md": "[tea](Garden/Tea.md)",
+        "By id.md": `[[${idOf("Garden/Tea.md")}]]`
+      })
+      const id = idOf("Garden/Tea.md")
+      const check = ({ store }: Opened, name: string, past: number) =>
+        Effect.gen(function*() {
+          const { from } = yield* store.links(system, id)
+          assert.deepStrictEqual(
+            from.map(({ id, type }) => [id, type]).sort(),
+            [
+              ...["By id.md", "By name.md", "By path.md"].map((at) => [idOf(at), "wikilink"]),
+              [idOf("By id.md"), "knows"]
+            ].sort()
+          )
+          const record = yield* the(store, system, id)
+          assert.deepInclude({ ...record }, { summary: name, importance: 0.9, tags: ["garden", "hot"] })
+          assert.lengthOf(yield* store.history(system, id), past)
+        })
+      yield* session(root, (vault) =>
+        Effect.gen(function*() {
+          yield* vault.store.update(system, id, { importance: 0.9 })
+          yield* vault.store.update(system, idOf("By id.md"), { links: [{ to: id, type: "knows", weight: 1 }] })
+          yield* check(vault, "Tea", 2)
+          move(root, "Garden/Tea.md", "Drinks/Tea.md")
+          yield* vault.vault.refresh
+          yield* check(vault, "Tea", 3)
+        }))
+      move(root, "Drinks/Tea.md", "Drinks/Cha.md")
+      yield* session(root, (vault) =>
+        Effect.gen(function*() {
+          yield* check(vault, "Cha", 4)
+          // the name it had is free for another note, which is meant then
+          write(root, { "Drinks/Tea.md": "Another." })
+          yield* vault.vault.refresh
+          const { to } = yield* vault.store.links(system, idOf("By name.md"))
+          assert.deepStrictEqual(to.map(({ id }) => id), [(yield* ids(vault.store))["Drinks/Tea.md"]])
+        }))
+      assert.deepInclude(files(root), { "Drinks/Cha.md": tea })
+    }))
+
+  it.scopedLive("leaves its path to a new note with an id of its own, however often, through reopenings", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Tea.md": long("tea") })
+      yield* session(root, () => Effect.void)
+      let expected: Readonly<Record<string, MemoryId.MemoryId>> = { "Tea.md": idOf("Tea.md") }
+      for (const n of [1, 2, 3]) {
+        move(root, "Tea.md", `Tea ${n}.md`)
+        yield* session(root, ({ store, vault }) =>
+          Effect.gen(function*() {
+            write(root, { "Tea.md": long(`other ${n}`) })
+            yield* vault.refresh
+            const now = yield* ids(store)
+            const { "Tea.md": fresh, ...old } = now
+            const { "Tea.md": moved, ...others } = expected
+            assert.deepEqual(old, { ...others, [`Tea ${n}.md`]: moved! })
+            assert.notInclude(Object.values(old), fresh)
+            expected = now
+          }))
+        cool(root)
+        yield* session(root, ({ store }) => Effect.map(ids(store), (now) => assert.deepEqual(now, expected)))
+      }
+      // and back
+      fs.rmSync(path.join(root, "Tea.md"))
+      yield* session(root, () => Effect.void)
+      move(root, "Tea 1.md", "Tea.md")
+      const { "Tea.md": _, "Tea 1.md": first, ...rest } = expected
+      yield* session(
+        root,
+        ({ store }) => Effect.map(ids(store), (now) => assert.deepEqual(now, { ...rest, "Tea.md": first! }))
+      )
+    }))
+
+  it.scopedLive("that is taken away and brought back, as git does, is the record it was", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Tea.md": tea })
+      yield* session(root, ({ store, vault }) =>
+        Effect.gen(function*() {
+          yield* store.update(system, idOf("Tea.md"), { importance: 0.9 })
+          move(root, "Tea.md", "Cha.md")
+          yield* vault.refresh
+          fs.rmSync(path.join(root, "Cha.md"))
+          yield* vault.refresh
+          assert.deepEqual(yield* ids(store), {})
+        }))
+      write(root, { "Cha.md": tea })
+      yield* session(root, ({ store }) =>
+        Effect.gen(function*() {
+          assert.deepEqual(yield* ids(store), { "Cha.md": idOf("Tea.md") })
+          assert.deepInclude({ ...yield* the(store, system, idOf("Tea.md")) }, { importance: 0.9, revision: 5 })
+        }))
+    }))
+
+  it.scopedLive("is written to where it lies now, though nobody has looked since", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Tea.md": tea })
+      const { store } = yield* opened(root)
+      move(root, "Tea.md", "Drinks/Cha.md")
+      yield* store.update(system, idOf("Tea.md"), { tags: ["hot"] })
+      assert.deepEqual(files(root), { "Drinks/Cha.md": tea.replace("\r\n  - garden # green", "") })
+      yield* store.forget(system, [idOf("Tea.md")])
+      assert.deepEqual(files(root), {})
+    }))
+
+  it.scopedLive("is the same record to two processes, whichever looks first, and has one more revision", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Tea.md": tea, "Plain.md": plain })
+      const [one, two] = yield* Effect.all([opened(root), opened(root)])
+      move(root, "Tea.md", "Cha.md")
+      yield* Effect.all([one.vault.refresh, two.vault.refresh], { concurrency: 2 })
+      yield* one.store.update(system, idOf("Tea.md"), { importance: 0.9 })
+      move(root, "Cha.md", "Drinks/Cha.md")
+      yield* two.vault.refresh
+      yield* one.vault.refresh
+      for (const { store, vault } of [one, two, yield* opened(root)]) {
+        assert.deepEqual(yield* ids(store), { "Drinks/Cha.md": idOf("Tea.md"), "Plain.md": idOf("Plain.md") })
+        assert.deepInclude({ ...yield* the(store, system, idOf("Tea.md")) }, { importance: 0.9, revision: 4 })
+        assert.deepStrictEqual(yield* vault.issues, [])
+      }
+    }))
+
+  it.scopedLive("with its folder of many others is recognised, within a session and outside of one", () =>
+    Effect.gen(function*() {
+      const count = times(300, 3_000)
+      const notes = Array.from(
+        { length: count },
+        (_, n) => [`Old/${n}.md`, `# Note ${n}\n\n${long(`word${n}`)}`] as const
+      )
+      const root = yield* folder(Object.fromEntries(notes))
+      const expected = (folder: string) =>
+        Object.fromEntries(notes.map(([at]) => [at.replace("Old", folder), idOf(at)]))
+      const all = (store: Service) =>
+        Effect.gen(function*() {
+          const found = yield* Effect.forEach(notes, ([at]) => get(store, system, idOf(at)))
+          return Object.fromEntries(found.flatMap((record) => record ? [[record.source.reference, record.id]] : []))
+        })
+      yield* session(root, ({ store, vault }) =>
+        Effect.gen(function*() {
+          move(root, "Old", "New")
+          for (const [n, [at, text]] of notes.entries()) {
+            if (n % 10 === 0) write(root, { [at.replace("Old", "New")]: `${text}\n\nEdited ${n}.` })
+          }
+          yield* vault.refresh
+          assert.deepEqual(yield* all(store), expected("New"))
+        }))
+      move(root, "New", "Newest")
+      yield* session(root, ({ store }) =>
+        Effect.gen(function*() {
+          assert.deepEqual(yield* all(store), expected("Newest"))
+          assert.lengthOf(yield* store.history(system, idOf("Old/1.md")), 3)
+        }))
+    }))
+})
