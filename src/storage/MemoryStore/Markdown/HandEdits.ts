@@ -38,7 +38,9 @@ export const lacking = (
   about: Iterable<Touched>
 ): Io<ReadonlyArray<Part>> =>
   Effect.suspend(() => {
-    const open = Array.from(about).filter(([tenant, id]) => !isKnown(mirror.entry(tenant, id), history.newest(tenant, id)))
+    const open = Array.from(about).filter(([tenant, id]) =>
+      !isKnown(mirror.entry(tenant, id), history.newest(tenant, id))
+    )
     return Effect.map(Effect.forEach(open, (one) => lackingOf(mirror, history, one)), (all) => all.flat())
   })
 

@@ -52,6 +52,8 @@ export interface History {
   readonly read: (place: Line.Place) => Io<Option.Option<Line.Kept>>
   /** Files that batches of other processes touched. The vault takes out what it has seen as the history has it. */
   readonly awaited: Set<string>
+  /** Number of the last batch. */
+  readonly last: () => number
   /** Batches that are not known to have landed, oldest first. */
   readonly unlanded: () => ReadonlyArray<Batch>
   /**
@@ -188,6 +190,7 @@ export const make = (disk: Disk): History => {
           const isLanded = first.batch <= known
           if ((open.length === first.parts || isLanded) && !failed.has(first.offset)) {
             const batch = take(first.batch, open.filter(({ isBlank }) => !isBlank), isLanded)
+            dead += open.reduce((sum, { isBlank, length }) => isBlank ? sum + length : sum, 0)
             for (const { gone, path } of batch.places) {
               for (const file of path === null ? gone : [path, ...gone]) awaited.add(file)
             }
@@ -293,6 +296,7 @@ export const make = (disk: Disk): History => {
         disk.bytesFrom(file, place.offset, place.length),
         (bytes) => Line.read(bytes.subarray(0, place.length - 1))
       ),
+    last: () => batch,
     unlanded: () => pending,
     awaited,
     news: (locked) => one(news(locked)),

@@ -17,6 +17,7 @@ import type { Embeddings } from "../../../ranking/Embeddings.ts"
 import * as Catalog from "../../Catalog.ts"
 import type { Event } from "../../Changes.ts"
 import type { Stored } from "../../MemoryStore.ts"
+import type { Ahead } from "./Ahead.ts"
 import * as Damage from "./Damage.ts"
 import type { Disk, Stat } from "./Disk.ts"
 import * as Document from "./Document.ts"
@@ -55,6 +56,8 @@ interface Bad extends Seen {
   readonly _tag: "Bad"
   readonly error: MemoryError.MemoryError
 }
+/** What lies at a path; `undefined`: nothing that is or could be a record. */
+export type Found = Entry | Bad | undefined
 
 export interface News {
   readonly tenant: string
@@ -94,6 +97,8 @@ const concurrency = 32
 export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
+  /** Completes what a look found (`Ahead`). */
+  readonly complete: Ahead["complete"]
 }
 
 export const make = (disk: Disk, history: History, context: Options): Mirror => {
@@ -121,7 +126,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     ...(MemoryKind.find(context.kinds, record.kind).dedupe && { dedupeKey: dedupeKey(tenant, record) })
   })
 
-  const set = (path: string, next: Entry | Bad | undefined, at = ++epoch): ReadonlyArray<News> => {
+  const set = (path: string, next: Found, at = ++epoch): ReadonlyArray<News> => {
     touched.set(path, at)
     const last = files.get(path)
     if (next === last) return []
@@ -141,7 +146,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
   /** The best of those who claim the id of `one`, now that `path` is `next`. */
-  const reclaim = (one: Entry, path: string, next: Entry | Bad | undefined): Entry | undefined => {
+  const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
     const ids = claims.get(one.tenant) ?? new Map<MemoryId, ReadonlyArray<Entry>>()
     const others = ids.get(id)?.filter((other) => other.path !== path) ?? none
@@ -151,7 +156,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     else ids.delete(id)
     return all[0]
   }
-  const settle = (one: Entry, path: string, next: Entry | Bad | undefined): ReadonlyArray<News> => {
+  const settle = (one: Entry, path: string, next: Found): ReadonlyArray<News> => {
     const { tenant, row: { record: { id } } } = one
     const before = entry(tenant, id)
     const after = reclaim(one, path, next)
@@ -165,7 +170,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
    * `walked`: come by from the root, with no link on the way. What most files are at most looks is as they were; what
    * nobody walked by was named by one who knows better.
    */
-  const inspect = (path: string, { sampled, walked }: Look, found: Map<string, Entry | Bad | undefined>) => {
+  const inspect = (path: string, { sampled, walked }: Look, found: Map<string, Found>) => {
     const known = files.get(path)
     const wasWalked = walked.has(path)
     const anew = () => Effect.map(examine(path, wasWalked), (file) => void found.set(path, file))
@@ -292,28 +297,23 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       }
     })
 
-  const lookAt = (paths: ReadonlyArray<string>, look: Look = named) =>
-    Effect.suspend(() => {
+  const lookAt = (paths: ReadonlyArray<string>, look: Look = named): ReturnType<Mirror["lookAt"]> =>
+    Effect.gen(function*() {
       const at = ++epoch // of two looks at a file, the one that began later counts
-      const found = new Map<string, Entry | Bad | undefined>()
+      const found = new Map<string, Found>()
       // lanes: a fiber for every path would cost more than its stat
       const lanes = Array.from({ length: concurrency }, (_, lane) => paths.filter((_, i) => i % concurrency === lane))
-      return Effect.map(
-        Effect.forEach(
-          lanes,
-          (lane) => Effect.forEach(lane, (path) => inspect(path, look, found), { discard: true }),
-          { concurrency, discard: true }
-        ),
-        () => paths
-      ).pipe(Effect.flatMap((paths) => {
-        const settled = (path: string) => (touched.get(path) ?? 0) > at ? [] : set(path, found.get(path), at)
-        if (!look.isFirst) return Effect.sync(() => paths.flatMap(settled)) // readers see all of it at once
-        const pause = pacer(1_024)
-        return Effect.map(
-          Effect.forEach(paths, (path) => Effect.as(pause(1), settled(path))),
-          (news) => news.flat()
-        )
-      }))
+      yield* Effect.forEach(
+        lanes,
+        (lane) => Effect.forEach(lane, (path) => inspect(path, look, found), { discard: true }),
+        { concurrency, discard: true }
+      )
+      if (!(yield* context.complete(found, (path) => files.get(path)))) return yield* lookAt(paths, look)
+      const all = Array.from(new Set([...paths, ...found.keys()]))
+      const settled = (path: string) => (touched.get(path) ?? 0) > at ? [] : set(path, found.get(path), at)
+      if (!look.isFirst) return all.flatMap(settled) // readers see all of it at once
+      const pause = pacer(1_024)
+      return (yield* Effect.forEach(all, (path) => Effect.as(pause(1), settled(path)))).flat()
     })
 
   const walk = Walk.make(disk, (folder, error) => {

@@ -16,6 +16,7 @@ import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { hashOf, TenantEmbeddings } from "../../../ranking/Embeddings.ts"
 import * as Changes from "../../Changes.ts"
 import type { Sidecar, Stored, Write } from "../../MemoryStore.ts"
+import * as Ahead from "./Ahead.ts"
 import { type Disk, isFull } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as HandEdits from "./HandEdits.ts"
@@ -28,6 +29,7 @@ import * as Legacy from "./Legacy.ts"
 import * as Lock from "./Lock.ts"
 import * as Mirror from "./Mirror.ts"
 import * as Plan from "./Plan.ts"
+import * as Revisions from "./Revisions.ts"
 import * as RollForward from "./RollForward.ts"
 import * as SnapshotKeeper from "./SnapshotKeeper.ts"
 import * as VectorFile from "./VectorFile.ts"
@@ -39,10 +41,7 @@ export interface Vault {
   readonly mirror: Mirror.Mirror
   readonly history: History.History
   readonly changes: Changes.Changes
-  readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
-  /** Newest first, at most `limit`, the current one among them. */
-  readonly revisions: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
-  readonly tombstones: (tenant: string) => Io<ReadonlyArray<Stored>>
+  readonly revisions: Revisions.Revisions
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
@@ -88,7 +87,17 @@ export const open = (
     const mirror = Mirror.make(disk, history, {
       ...context,
       analyzer,
-      embeddings: (tenant) => embeddings.of(tenant)
+      embeddings: (tenant) => embeddings.of(tenant),
+      complete: (found, at) => ahead.complete(found, at)
+    })
+    /** Whether a look found that the history was replaced, and nobody followed it since. */
+    let isReplaced = false
+    const ahead = Ahead.make(history, {
+      viewed: () => viewed,
+      renewed: () => {
+        isReplaced = true
+      },
+      rowOf: mirror.rowOf
     })
     const changes = Changes.make()
     const { awaited } = history
@@ -136,24 +145,32 @@ export const open = (
     /** Reads what other processes appended, and looks at the files that they name. */
     const follow = (locked: boolean): Io<void> =>
       Effect.gen(function*() {
-        const { isRenewed } = yield* history.news(locked)
+        const news = yield* history.news(locked)
+        const isRenewed = news.isRenewed || isReplaced
+        isReplaced = false
         if (isRenewed) viewed = 0
         if (locked && !history.isThere()) yield* begin
         if (locked) yield* rollForward
         if (isRenewed) {
           awaited.clear()
-          return yield* heard(mirror.look, locked)
+          yield* heard(mirror.look, locked)
+          // it may have been replaced by an older one, which lacks what stands in files
+          return history.isThere() ? yield* complete(everything, locked) : undefined
         }
         const paths = Array.from(awaited).filter(Layout.isRecord)
-        if (paths.length === 0) return
-        yield* heard(mirror.lookAt(paths), locked)
+        if (paths.length > 0) yield* heard(mirror.lookAt(paths), locked)
         for (const path of paths) if (isAsTold(path)) awaited.delete(path)
+        const isSeen = ({ gone, path }: History.Place) =>
+          [...gone, path].every((one) => one === null || !awaited.has(one))
         for (const { number, places } of history.unlanded()) {
-          if (number === viewed + 1 && places.every(({ path }) => path === null || !awaited.has(path))) viewed = number
+          if (number <= viewed) continue
+          if (!places.every(isSeen)) break
+          viewed = number
         }
       })
-    /** Whether a file is as the history has it. */
+    /** Whether a file was found as the history has it. */
     const isAsTold = (path: string) => {
+      if (ahead.has(path)) return false
       const place = history.at(path)
       return place === undefined || mirror.entry(place.tenant, place.id)?.hash === place.after
     }
@@ -223,27 +240,22 @@ export const open = (
           (id) => Plan.make(circumstances, tenant, id, writes.filter((write) => write.id === id))
         )
         yield* guard
-        const append = history.append(plans.flatMap(({ parts }) => parts))
         const view = Effect.forEach(plans, ({ content, parts }) => shown(parts.at(-1)!, content), { discard: true }) // one part at least
         const texts = new Map(plans.flatMap(({ texts }) => texts))
-        if (writes.every(({ next }) => next === undefined)) {
-          // files first: without a line they are forgotten at worst, and a full disk has no room for one
-          const back = Effect.option(RollForward.takeBack(disk, [], texts))
-          yield* Effect.tapError(view, () => back)
-          const isAppended = yield* Effect.asSome(append).pipe(
-            Effect.catchIf(
-              isFull,
-              () => Effect.as(history.erase(ids.flatMap((id) => history.places(tenant, id))), Option.none())
-            ),
-            Effect.tapError(() => back)
+        const isPurge = writes.every(({ next }) => next === undefined)
+        const appended = yield* Effect.asSome(history.append(plans.flatMap(({ parts }) => parts))).pipe(
+          Effect.catchIf((error) => isPurge && isFull(error), () => Effect.succeedNone)
+        )
+        if (Option.isNone(appended)) {
+          // a full disk has no room for a line, and gives up the files and the lines that are there
+          yield* Effect.zipRight(view, history.erase(ids.flatMap((id) => history.places(tenant, id)))).pipe(
+            Effect.tapError(() => Effect.option(RollForward.takeBack(disk, [], texts)))
           )
           for (const { gone } of plans) for (const path of gone) mirror.set(path, undefined)
           isWritten = true
-          if (Option.isNone(isAppended)) return yield* snapshot.remove
-          viewed = Math.max(viewed, isAppended.value.number)
-          return yield* cleaned(isAppended.value)
+          return yield* snapshot.remove
         }
-        const batch = yield* append
+        const batch = appended.value
         yield* view.pipe(
           // whoever took the lock from us by mistake has ended our turn, too: it is ours again
           Effect.catchAll((error) =>
@@ -294,16 +306,7 @@ export const open = (
         yield* snapshot.remove
       })
 
-    const rowsAt = (places: ReadonlyArray<History.Place>): Io<ReadonlyArray<Stored>> =>
-      Effect.map(
-        Effect.forEach(places, (place) => Effect.map(history.read(place), (kept) => [place, kept] as const)),
-        (all) =>
-          all.flatMap(([{ forgotten }, kept]) => Option.isSome(kept) ? [{ record: kept.value.record, forgotten }] : [])
-      )
-    const gone = (row: Stored | undefined): Option.Option<Stored> =>
-      row ? Option.some({ ...row, forgotten: true }) : Option.none() // no file: forgotten, be it by a hand
-    const newestOf = (tenant: string, id: MemoryId) => history.places(tenant, id).slice(0, 1)
-
+    const revisions = Revisions.make(history, mirror)
     const snapshot = yield* SnapshotKeeper.load(disk, context, mirror)
     if (!snapshot.isSigned) yield* Header.confirm(disk, header, kinds) // else the snapshot speaks for the key
     yield* history.news(false)
@@ -317,7 +320,7 @@ export const open = (
       ))
     }
     yield* mirror.look
-    awaited.clear() // all of them were seen just now
+    for (const path of awaited) if (!ahead.has(path)) awaited.delete(path) // it was seen just now
     for (const place of history.tenants().flatMap((tenant) => Array.from(history.all(tenant)))) {
       if (place.forgotten || place.path === null || mirror.entry(place.tenant, place.id)) continue
       const error = mirror.trouble(place.path)
@@ -334,25 +337,7 @@ export const open = (
       mirror,
       history,
       changes,
-      read: (tenant, id) => {
-        const current = mirror.entry(tenant, id)
-        if (current) return Effect.succeedSome(current.row)
-        return Effect.map(rowsAt(newestOf(tenant, id)), ([row]) => gone(row))
-      },
-      revisions: (tenant, id, limit) => {
-        const current = mirror.entry(tenant, id)?.row
-        const places = history.places(tenant, id)
-        const earlier = current ? places.filter(({ revision }) => revision < current.record.revision) : places
-        return Effect.map(
-          rowsAt(earlier.slice(0, current ? limit - 1 : limit)),
-          (rows) => current ? [current, ...rows] : rows
-        )
-      },
-      tombstones: (tenant) =>
-        Effect.map(
-          rowsAt(Array.from(history.all(tenant)).filter(({ id }) => !mirror.entry(tenant, id))),
-          (rows) => rows.map((row) => ({ ...row, forgotten: true }))
-        ),
+      revisions,
       tenants: Effect.sync(() => Array.from(new Set([...mirror.tenants(), ...history.tenants()]))),
       exclusive,
       commit,
