@@ -32,6 +32,24 @@ const revisions = (store: Service) =>
 const law = (title: string, check: (root: string) => Effect.Effect<void, unknown, Scope.Scope>) =>
   it.scopedLive(title, () => Effect.flatMap(filled, check))
 
+/** The history of a folder, as a process has it that has just begun. */
+const historyOf = (root: string) =>
+  Effect.gen(function*() {
+    const disk = yield* Disk.make(root)
+    yield* disk.begin
+    return History.make(disk)
+  })
+const part = (revision: number, body = "x", name = "a"): History.Part => ({
+  ...{ tenant: "default", id: id(name), record: record(name, { revision, body }), forgotten: false, extra: {} },
+  ...{ path: `users/ada/${name}.md`, gone: [], before: null, after: "hash" }
+})
+/** Revisions of some records, as a process finds them that opens the vault now. */
+const found = (root: string, ...names: ReadonlyArray<string>) =>
+  Effect.map(
+    Effect.tap(historyOf(root), (history) => history.news(true)),
+    (history) => names.map((name) => history.places("default", id(name)).map(({ revision }) => revision))
+  )
+
 describe("the history", () => {
   law(
     "loses at most one revision to a bit that is turned in any of its lines, the head among them, and no record",
@@ -88,16 +106,7 @@ describe("the history", () => {
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
-      const open = Effect.gen(function*() {
-        const disk = yield* Disk.make(root)
-        yield* disk.begin
-        return History.make(disk)
-      })
-      const part = (revision: number, body = "x"): History.Part => ({
-        ...{ tenant: "default", id: id("a"), record: record("a", { revision, body }), forgotten: false, extra: {} },
-        ...{ path: "users/ada/a.md", gone: [], before: null, after: "hash" }
-      })
-      const [ours, late] = [yield* open, yield* open]
+      const [ours, late] = [yield* historyOf(root), yield* historyOf(root)]
       yield* ours.renew([])
       yield* ours.append([part(1)])
       yield* late.news(true)
@@ -113,12 +122,64 @@ describe("the history", () => {
       yield* ours.news(true)
       const { number } = yield* ours.append([part(50)])
       assert.isAbove(number, before)
-      const again = yield* open
+      const again = yield* historyOf(root)
       yield* again.news(true)
       assert.deepStrictEqual(
         again.places("default", id("a")).map(({ revision }) => revision),
         Array.from({ length: 20 }, (_, n) => 50 - n)
       )
       assert.deepStrictEqual(again.unlanded().map((batch) => batch.number), [number])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("has nothing of a batch that was taken back, after later batches landed too", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const ours = yield* historyOf(root)
+      yield* ours.renew([])
+      yield* ours.append([part(1)])
+      yield* ours.undo(yield* ours.append([part(2), part(1, "x", "b")]))
+      yield* ours.append([part(2, "y")])
+      yield* ours.land
+      assert.deepStrictEqual(yield* found(root, "a", "b"), [[2, 1], []])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("has nothing of a batch that a crash cut in two, after later batches landed too", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const dead = yield* historyOf(root)
+      yield* dead.renew([])
+      yield* dead.append([part(1)])
+      const whole = fs.statSync(file(root)).size
+      yield* dead.append([part(1, "x", "b"), part(2), part(1, "x", "c")])
+      const lines = fs.readFileSync(file(root), "utf8").slice(whole).split("\n")
+      for (const length of [lines[0]!.length + 1, lines[0]!.length + 100]) {
+        fs.truncateSync(file(root), whole + length)
+        const next = yield* historyOf(root)
+        yield* next.news(true)
+        yield* next.append([part(2, "y")])
+        yield* next.append([part(3, "y")])
+        yield* next.land
+        assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[3, 2, 1], [], []])
+        fs.truncateSync(file(root), whole)
+        fs.appendFileSync(file(root), lines.join("\n"))
+      }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("keeps another's batch where the one of a writer that woke late was to stand", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const [sleeper, other] = [yield* historyOf(root), yield* historyOf(root)]
+      yield* sleeper.renew([])
+      yield* other.news(true)
+      yield* other.append([part(1)])
+      const late = sleeper.append([part(1, "x", "b")]).pipe(Effect.withSpan("as a store calls it"))
+      assert.strictEqual((yield* Effect.flip(late)).reason, "conflict")
+      yield* sleeper.news(true)
+      yield* sleeper.append([part(1, "x", "c")])
+      assert.lengthOf(sleeper.places("default", id("a")), 1)
+      assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
     }).pipe(Effect.provide(NodeContext.layer)))
 })

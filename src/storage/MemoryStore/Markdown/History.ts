@@ -72,7 +72,7 @@ export interface History {
   /** Begins anew with these revisions, each with its file as it is; oldest of a record first. For the holder of the lock. */
   readonly renew: (parts: ReadonlyArray<Line.Part>) => Io<void>
   /** Rewrites the file without what is erased or no longer kept, where that is most of it. For the holder of the lock. */
-  readonly compact: Io<void>
+  readonly compact: Io<{ readonly isRenewed: boolean }>
 }
 
 const file = `${hidden}/history`
@@ -94,8 +94,11 @@ export const make = (disk: Disk): History => {
   /** One reader or writer of the file at a time: each goes on where the one before ended. */
   const one = Effect.unsafeMakeSemaphore(1).withPermits(1)
   let pending: Array<Batch> = []
-  /** Batches of ours that failed and could not be taken back yet: number by offset. */
-  const failed = new Map<number, number>()
+  /**
+   * Batches to be taken back, by offset: those of ours whose append failed, with the checksum of their first line, since
+   * another's may stand there; and those of which a dead writer wrote a part.
+   */
+  const failed = new Map<number, { readonly number: number; readonly checksum?: string }>()
 
   const places = (tenant: string, id: MemoryId) => records.get(tenant)?.get(id) ?? none
 
@@ -129,8 +132,10 @@ export const make = (disk: Disk): History => {
     if (!isLanded) pending.push(made)
     return made
   }
-  const drop = (number: number) => {
-    for (const { places: parts } of pending.filter((one) => one.number === number)) {
+  const drop = (number: number, offset?: number) => {
+    const isMeant = (one: Batch) =>
+      one.number === number && (offset === undefined || one.places.some((place) => place.offset === offset))
+    for (const { places: parts } of pending.filter(isMeant)) {
       for (const place of parts) {
         const rows = records.get(place.tenant)
         const left = (rows?.get(place.id) ?? none).filter((other) => other.offset !== place.offset)
@@ -141,7 +146,7 @@ export const make = (disk: Disk): History => {
         dead += place.length
       }
     }
-    pending = pending.filter((one) => one.number !== number)
+    pending = pending.filter((one) => !isMeant(one))
   }
   const land = (number: number) => {
     landed = Math.max(landed, number)
@@ -170,25 +175,28 @@ export const make = (disk: Disk): History => {
     Effect.gen(function*() {
       const start = end
       const paced = EventLoop.pacer()
-      const lines: Array<{ readonly meta: Line.Meta | undefined; readonly offset: number; readonly length: number }> =
+      const lines: Array<{ readonly meta: Line.Meta | undefined; readonly offset: number; readonly line: Uint8Array }> =
         []
       let at = 0
       for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
         const line = bytes.subarray(at, next)
         yield* paced(line.length >> 6) // a megabyte in ten milliseconds
-        lines.push({ meta: Line.metaOf(line), offset: start + at, length: line.length + 1 })
+        lines.push({ meta: Line.metaOf(line), offset: start + at, line })
         at = next + 1
       }
       torn = bytes.length - at
       end = start + at
       const known = lines.reduce((most, { meta }) => Math.max(most, meta?.landed ?? 0), landed)
+      const undone = new Set(lines.flatMap(({ meta, offset }) => meta?.offset === offset ? meta.at ?? [] : []))
       let open: Array<Line.Parsed> = []
       /** Ends the batch that is open: it counts if it is whole or has landed. */
       const close = () => {
         const [first] = open
         if (first !== undefined) {
           const isLanded = first.batch <= known
-          if ((open.length === first.parts || isLanded) && !failed.has(first.offset)) {
+          const isWhole = open.length === first.parts || isLanded
+          if (!isWhole && locked) failed.set(first.offset, { number: first.batch })
+          if (isWhole && !failed.has(first.offset) && !undone.has(first.offset)) {
             const batch = take(first.batch, open.filter(({ isBlank }) => !isBlank), isLanded)
             dead += open.reduce((sum, { isBlank, length }) => isBlank ? sum + length : sum, 0)
             for (const { gone, path } of batch.places) {
@@ -198,7 +206,10 @@ export const make = (disk: Disk): History => {
         }
         open = []
       }
-      for (const { length, meta, offset } of lines) {
+      for (const { line, meta, offset } of lines) {
+        const length = line.length + 1
+        const ours = failed.get(offset)?.checksum
+        if (ours !== undefined && Line.checksumOf(line) !== ours) failed.delete(offset)
         const stands = meta !== undefined && (meta.offset ?? offset) === offset
         if (stands && epoch === 0) epoch = meta.epoch
         const isPlaced = stands && meta.epoch === epoch
@@ -206,7 +217,8 @@ export const make = (disk: Disk): History => {
           if (isPlaced && meta.landed !== undefined) land(meta.landed)
           if (isPlaced && meta.undone !== undefined) {
             close()
-            drop(meta.undone)
+            drop(meta.undone, meta.at)
+            if (meta.at !== undefined) failed.delete(meta.at)
           }
           dead += length
           continue
@@ -258,17 +270,17 @@ export const make = (disk: Disk): History => {
       return start
     })
 
-  const undo = (number: number): Io<void> =>
+  const undo = (number: number, at: number): Io<void> =>
     Effect.zipRight(
-      Effect.sync(() => drop(number)),
-      appendAt((offset) => [Line.print({ epoch, offset, undone: number })], true).pipe(Effect.asVoid)
+      Effect.sync(() => drop(number, at)),
+      appendAt((offset) => [Line.print({ epoch, offset, undone: number, at })], true).pipe(Effect.asVoid)
     )
   /** Takes back the batches whose append failed, since their lines may be there all the same. */
   const undoFailed: Io<void> = Effect.suspend(() =>
     failed.size === 0 ? Effect.void : Effect.gen(function*() {
       yield* news(true)
-      for (const [offset, number] of failed) {
-        yield* undo(number)
+      for (const [offset, { number }] of failed) {
+        yield* undo(number, offset)
         failed.delete(offset)
       }
     })
@@ -304,23 +316,23 @@ export const make = (disk: Disk): History => {
       one(Effect.gen(function*() {
         yield* undoFailed
         const number = batch + 1
-        let placed: ReadonlyArray<Line.Parsed> = []
+        let made: ReturnType<typeof Line.batch> | undefined
         const appended = appendAt((offset) => {
-          const made = Line.batch(parts, epoch, number, offset)
-          placed = made.placed
+          made = Line.batch(parts, epoch, number, offset)
           return made.lines
         }, true)
         yield* Effect.tapError(appended, (error) =>
           Effect.suspend(() => {
-            const [first] = placed
-            if (error === late || first === undefined) return Effect.void
+            const [first] = made?.placed ?? []
+            const [line] = made?.lines ?? []
+            if (isLate(error) || first === undefined || line === undefined) return Effect.void
             batch = number // the line may be there, and then its number is used
-            failed.set(first.offset, number)
+            failed.set(first.offset, { number, checksum: Line.checksumOf(line) })
             return Effect.option(undoFailed)
           }))
-        return take(number, placed, false)
+        return take(number, made?.placed ?? [], false)
       })),
-    undo: ({ number }) => one(undo(number)),
+    undo: ({ number, places: [first] }) => one(first ? undo(number, first.offset) : Effect.void),
     land: one(Effect.suspend(() => {
       if (pending.length === 0) return Effect.void
       return Effect.map(appendAt((offset) => [Line.print({ epoch, offset, landed: batch })], false), () => land(batch))
@@ -329,7 +341,7 @@ export const make = (disk: Disk): History => {
       one(Effect.gen(function*() {
         for (const { batch, id, isKept, length, offset, part, parts, path, tenant } of erased) {
           const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }
-          yield* disk.overwrite(file, offset, Line.blank(meta, length))
+          if (!(yield* disk.overwrite(file, offset, Line.blank(meta, length), ino))) return yield* late
           const left = places(tenant, id).filter((place) => place.offset !== offset)
           if (left.length > 0) records.get(tenant)!.set(id, left) // there are rows where some are left
           else records.get(tenant)?.delete(id)
@@ -338,7 +350,7 @@ export const make = (disk: Disk): History => {
       })),
     renew: (parts) => one(rewrite((epoch) => Line.batch(parts, epoch, 0, undefined).lines)),
     compact: one(Effect.gen(function*() {
-      if (pending.length > 0 || dead < tolerated || dead < end - dead) return
+      if (pending.length > 0 || dead < tolerated || dead < end - dead) return { isRenewed: false }
       const bytes = yield* disk.bytesFrom(file, 0)
       const paced = EventLoop.pacer()
       const kept: Array<readonly [meta: Line.Meta, row: string]> = []
@@ -357,6 +369,7 @@ export const make = (disk: Disk): History => {
           Line.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
         )
       )
+      return { isRenewed: true }
     }))
   }
 }
@@ -369,3 +382,5 @@ const late = MemoryError.make("conflict", {
   message: "another writer was first",
   detail: { expected: 0, actual: 0 }
 })
+/** In a span, what is failed with is another object. */
+const isLate = ({ op, reason }: MemoryError.MemoryError): boolean => op === late.op && reason === late.reason

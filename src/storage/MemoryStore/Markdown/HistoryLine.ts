@@ -64,6 +64,8 @@ export interface Meta {
   readonly offset?: number
   readonly landed?: number
   readonly undone?: number
+  /** Where the batch that is undone begins; absent in lines of an earlier release. */
+  readonly at?: number
   readonly batch?: number
   readonly part?: number
   readonly parts?: number
@@ -113,6 +115,9 @@ const tab = 9
 const checksumLength = 64
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
+
+/** The first field of a line, which tells it from every other. */
+export const checksumOf = (line: Uint8Array): string => decoder.decode(line.subarray(0, checksumLength))
 
 /** What a line is about; `undefined` where it is not whole. */
 export const metaOf = (line: Uint8Array): Meta | undefined => {

@@ -142,13 +142,18 @@ export const open = (
         yield* record(news, locked)
       })
 
+    /** Forgets what is known of lines: the history was written anew, without those that were erased. */
+    const renewed = () => {
+      viewed = 0
+      littered.clear()
+    }
     /** Reads what other processes appended, and looks at the files that they name. */
     const follow = (locked: boolean): Io<void> =>
       Effect.gen(function*() {
         const news = yield* history.news(locked)
         const isRenewed = news.isRenewed || isReplaced
         isReplaced = false
-        if (isRenewed) viewed = 0
+        if (isRenewed) renewed()
         if (locked && !history.isThere()) yield* begin
         if (locked) yield* rollForward
         if (isRenewed) {
@@ -195,16 +200,17 @@ export const open = (
       return Effect.zipRight(disk.force(touched), history.land)
     })
 
+    /** What the holder of the lock does first. What fails since the lock was taken away is that it was taken away. */
+    const caughtUp: Io<void> = Effect.gen(function*() {
+      if (failed) yield* takeBack(failed)
+      yield* follow(true)
+      yield* Effect.forEach(littered.values(), cleaned, { discard: true })
+      yield* sweep(guard)
+      if (history.unlanded().reduce((sum, { places }) => sum + places.length, 0) > waiting) yield* land
+      if ((yield* history.compact).isRenewed) littered.clear()
+    }).pipe(Effect.tapError(() => guard))
     const exclusive = <A>(self: Io<A>): Io<A> =>
-      lock.withLock(Effect.gen(function*() {
-        if (failed) yield* takeBack(failed)
-        yield* follow(true)
-        yield* Effect.forEach(littered.values(), cleaned, { discard: true })
-        yield* sweep(guard)
-        if (history.unlanded().reduce((sum, { places }) => sum + places.length, 0) > waiting) yield* land
-        yield* history.compact
-        return yield* self
-      })).pipe(Effect.retry({ while: isLost })) // and again, from the start
+      lock.withLock(Effect.zipRight(caughtUp, self)).pipe(Effect.retry({ while: isLost })) // and again, from the start
 
     const takeBack = (attempt: NonNullable<typeof failed>): Io<void> =>
       Effect.gen(function*() {
@@ -292,6 +298,7 @@ export const open = (
         : Effect.matchEffect(erased(batch), {
           onSuccess: () => Effect.sync(() => littered.delete(batch.number)),
           onFailure: (error) => {
+            if (isLost(error)) return Effect.void // whoever has the lock overwrote it, and wrote the history anew
             littered.set(batch.number, batch)
             return Effect.logWarning("a purged text is still in the history", error)
           }
