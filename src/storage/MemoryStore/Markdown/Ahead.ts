@@ -15,12 +15,18 @@ type Io<A> = Effect.Effect<A, MemoryError>
 
 export interface Ahead {
   /**
-   * Brings what a look found up to the history: `found` gets what the files will be. `at` returns what was known of a file
-   * before. `false`: the history was replaced since, and the look has to be taken again.
+   * Begins a look. What it returns brings what was found up to the history: `found` gets what the files will be. `at` returns
+   * what was known of a file before. `false`: the history was replaced since, and the look has to be taken again.
    */
-  readonly complete: (found: Map<string, Found>, at: (path: string) => Found) => Io<boolean>
+  readonly begin: () => (found: Map<string, Found>, at: (path: string) => Found) => Io<boolean>
   /** Whether the last look found the file as it was before what the history has. */
   readonly has: (path: string) => boolean
+}
+
+/** What was known as a look began: the last batch found on disk, and the last one read. */
+interface Start {
+  readonly viewed: number
+  readonly last: number
 }
 
 /**
@@ -37,48 +43,56 @@ export const make = (
 ): Ahead => {
   const ahead = new Set<string>()
 
+  /** The last revision of what lies at a path, and of what does not lie there any more. */
+  const newest = ([path, file]: readonly [string, Found]): Place | undefined =>
+    history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
+
+  const complete = (start: Start, found: Map<string, Found>, at: (path: string) => Found): Io<boolean> =>
+    Effect.gen(function*() {
+      if ((yield* history.news(false)).isRenewed) {
+        renewed()
+        return false
+      }
+      for (const path of found.keys()) ahead.delete(path)
+      const pending = history.unlanded().filter(({ number }) => number > start.viewed).flatMap((batch) => batch.places)
+      const landed = Array.from(found).flatMap((one) => newest(one) ?? []).filter(({ batch }) => batch > start.last)
+      const places = new Set([...pending, ...landed])
+      for (const place of places) {
+        const { after, before, gone, id, path, tenant } = place
+        const known = new Set([before, ...history.places(tenant, id).map((old) => old.after)])
+        /** Whether a file is as it was before: absent, or with a text that the history has as an earlier one. */
+        const isBefore = (path: string, file: Found) =>
+          file === undefined ? before === null : file.path === path && file._tag === "Entry" && known.has(file.hash)
+        const stateOf = (path: string) => found.has(path) ? found.get(path) : at(path)
+        for (const old of gone) {
+          const file = stateOf(old)
+          if (file === undefined || history.at(old) || !isBefore(old, file)) continue
+          found.set(old, undefined)
+          ahead.add(old)
+        }
+        const isLast = history.newest(tenant, id)?.offset === place.offset
+        if (!isLast || path === null || after === null || before === after) continue // the last one is by hand
+        const file = stateOf(path)
+        if ((file?._tag === "Entry" && file.hash === after) || !isBefore(path, file)) continue
+        const kept = yield* history.read(place)
+        if (Option.isNone(kept)) continue
+        const { extra, record } = kept.value
+        const entry: Entry = {
+          ...{ _tag: "Entry", path, tenant, hash: after, extra, row: rowOf(tenant, record) },
+          ...{ signed: true, stat: nowhere, settled: false }
+        }
+        found.set(path, entry)
+        ahead.add(path)
+      }
+      return true
+    })
+
   return {
     has: (path) => ahead.has(path),
-    complete: (found, at) =>
-      Effect.gen(function*() {
-        const last = history.last()
-        if ((yield* history.news(false)).isRenewed) {
-          renewed()
-          return false
-        }
-        for (const path of found.keys()) ahead.delete(path)
-        const isNews = ({ batch }: Place) => batch > last
-        const pending = history.unlanded().filter(({ number }) => number > Math.min(viewed(), last))
-        const fresh = Array.from(history.awaited).flatMap((path) => history.at(path) ?? []).filter(isNews)
-        const places = new Set([...pending.flatMap((batch) => batch.places), ...fresh])
-        for (const place of places) {
-          const { after, before, gone, id, path, tenant } = place
-          const known = new Set([before, ...history.places(tenant, id).map((old) => old.after)])
-          /** Whether a file is as it was before: absent, or with a text that the history has as an earlier one. */
-          const isBefore = (path: string, file: Found) =>
-            file === undefined ? before === null : file.path === path && file._tag === "Entry" && known.has(file.hash)
-          const stateOf = (path: string) => found.has(path) ? found.get(path) : at(path)
-          for (const old of gone) {
-            const file = stateOf(old)
-            if (file === undefined || history.at(old) || !isBefore(old, file)) continue
-            found.set(old, undefined)
-            ahead.add(old)
-          }
-          const isLast = history.newest(tenant, id)?.offset === place.offset
-          if (!isLast || path === null || after === null || before === after) continue // the last one is by hand
-          const file = stateOf(path)
-          if ((file?._tag === "Entry" && file.hash === after) || !isBefore(path, file)) continue
-          const kept = yield* history.read(place)
-          if (Option.isNone(kept)) continue
-          const { extra, record } = kept.value
-          const entry: Entry = {
-            ...{ _tag: "Entry", path, tenant, hash: after, extra, row: rowOf(tenant, record) },
-            ...{ signed: true, stat: nowhere, settled: false }
-          }
-          found.set(path, entry)
-          ahead.add(path)
-        }
-        return true
-      })
+    begin: () => {
+      // a look may find files as they were when it began, whatever another look has found meanwhile
+      const start = { viewed: viewed(), last: history.last() }
+      return (found, at) => complete(start, found, at)
+    }
   }
 }

@@ -97,8 +97,8 @@ const concurrency = 32
 export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
-  /** Completes what a look found (`Ahead`). */
-  readonly complete: Ahead["complete"]
+  /** Begins a look, and completes what it found. */
+  readonly ahead: Ahead["begin"]
 }
 
 export const make = (disk: Disk, history: History, context: Options): Mirror => {
@@ -301,6 +301,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     Effect.gen(function*() {
       const at = ++epoch // of two looks at a file, the one that began later counts
       const found = new Map<string, Found>()
+      const complete = context.ahead()
       // lanes: a fiber for every path would cost more than its stat
       const lanes = Array.from({ length: concurrency }, (_, lane) => paths.filter((_, i) => i % concurrency === lane))
       yield* Effect.forEach(
@@ -308,7 +309,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
         (lane) => Effect.forEach(lane, (path) => inspect(path, look, found), { discard: true }),
         { concurrency, discard: true }
       )
-      if (!(yield* context.complete(found, (path) => files.get(path)))) return yield* lookAt(paths, look)
+      if (!(yield* complete(found, (path) => files.get(path)))) return yield* lookAt(paths, look)
       const all = Array.from(new Set([...paths, ...found.keys()]))
       const settled = (path: string) => (touched.get(path) ?? 0) > at ? [] : set(path, found.get(path), at)
       if (!look.isFirst) return all.flatMap(settled) // readers see all of it at once

@@ -88,7 +88,7 @@ export const open = (
       ...context,
       analyzer,
       embeddings: (tenant) => embeddings.of(tenant),
-      complete: (found, at) => ahead.complete(found, at)
+      ahead: () => ahead.begin()
     })
     /** Whether a look found that the history was replaced, and nobody followed it since. */
     let isReplaced = false
@@ -114,11 +114,14 @@ export const open = (
     const publish = (news: ReadonlyArray<Mirror.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changes.publish(tenant, [event]), { discard: true })
 
-    /** Appends the revisions that the history lacks of these records. */
+    /** Appends the revisions that the history lacks of these records, as their files are once nobody else writes. */
     const complete = (about: Iterable<HandEdits.Touched>, locked: boolean): Io<void> =>
       Effect.flatMap(HandEdits.lacking(mirror, history, about), (parts) => {
         if (parts.length === 0) return Effect.void
-        return locked ? Effect.asVoid(history.append(parts)) : exclusive(complete(about, true))
+        if (locked) return Effect.asVoid(history.append(parts))
+        const paths = parts.flatMap(({ id, path, tenant }) => path ?? history.newest(tenant, id)?.path ?? [])
+        const again = Effect.flatMap(mirror.lookAt(Array.from(new Set(paths))), publish)
+        return exclusive(Effect.zipRight(again, complete(about, true)))
       })
     /** Records what hands did. What has been read is read, whether or not that succeeds. */
     const record = (news: ReadonlyArray<Mirror.News>, locked: boolean) =>
