@@ -2,6 +2,7 @@
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -181,5 +182,22 @@ describe("the history", () => {
       yield* sleeper.append([part(1, "x", "c")])
       assert.lengthOf(sleeper.places("default", id("a")), 1)
       assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("never takes another record's line for the one that stood there before it was written anew", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const [ours, reader] = [yield* historyOf(root), yield* historyOf(root)]
+      const [a, b] = [part(1, "of a", "a"), part(1, "of b", "b")]
+      yield* ours.renew([a, b])
+      yield* reader.news(false)
+      const [stale] = reader.places("default", id("a"))
+      yield* ours.renew([b, a]) // lines of equal length
+      assert.isTrue(yield* reader.isReplaced)
+      assert.isTrue(Option.isNone(yield* reader.read(stale!)))
+      yield* reader.news(false)
+      const [now] = reader.places("default", id("a"))
+      assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
 })

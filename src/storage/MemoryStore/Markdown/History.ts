@@ -48,8 +48,10 @@ export interface History {
   /** The newest revision of every record of the tenant. */
   readonly all: (tenant: string) => Iterable<Line.Place>
   readonly tenants: () => ReadonlyArray<string>
-  /** `None` where the line was erased or damaged. Cost: one read of the line. */
+  /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
   readonly read: (place: Line.Place) => Io<Option.Option<Line.Kept>>
+  /** Whether the file was written anew since it was last read, so that places are of no use until `news`. */
+  readonly isReplaced: Io<boolean>
   /** Files that batches of other processes touched. The vault takes out what it has seen as the history has it. */
   readonly awaited: Set<string>
   /** Number of the last batch. */
@@ -306,8 +308,9 @@ export const make = (disk: Disk): History => {
     read: (place) =>
       Effect.map(
         disk.bytesFrom(file, place.offset, place.length),
-        (bytes) => Line.read(bytes.subarray(0, place.length - 1))
+        (bytes) => Line.read(bytes.subarray(0, place.length - 1), place)
       ),
+    isReplaced: Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino),
     last: () => batch,
     unlanded: () => pending,
     awaited,

@@ -105,11 +105,13 @@ export const encode = ({ extra, record }: Kept): string =>
 /** The third field of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
-/** The revision that a line holds; `None` where it was erased or damaged. */
-export const read = (line: Uint8Array): Option.Option<Kept> =>
-  metaOf(line) === undefined
+/** The revision of a place; `None` where its line was erased or damaged, or another stands there now. */
+export const read = (line: Uint8Array, { id, revision, tenant }: Place): Option.Option<Kept> => {
+  const meta = metaOf(line)
+  return meta === undefined || meta.id !== id || meta.revision !== revision || meta.tenant !== tenant
     ? Option.none()
     : Option.map(decodeRow(textOf(line)), ({ extra = {}, record }) => ({ record, extra }))
+}
 
 const tab = 9
 const checksumLength = 64

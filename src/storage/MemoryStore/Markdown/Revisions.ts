@@ -19,7 +19,18 @@ export interface Revisions {
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
 }
 
-export const make = (history: History, mirror: Mirror): Revisions => {
+/** `renewed`: told that the history was replaced, which whoever follows it has to know. */
+export const make = (history: History, mirror: Mirror, renewed: () => void): Revisions => {
+  /** Reads again where the history was compacted meanwhile, so that its lines stand elsewhere. */
+  const current = <A>(read: Io<A>): Io<A> =>
+    Effect.gen(function*() {
+      for (;;) {
+        const answer = yield* read
+        if (!(yield* history.isReplaced)) return answer
+        if ((yield* history.news(false)).isRenewed) renewed()
+      }
+    })
+
   /** A record without a file: forgotten, be it by a hand. Where its last line is damaged, the one before stands in. */
   const gone = (tenant: string, id: MemoryId): Io<Option.Option<Stored>> =>
     Effect.gen(function*() {
@@ -36,26 +47,24 @@ export const make = (history: History, mirror: Mirror): Revisions => {
 
   return {
     read: (tenant, id) => {
-      const current = mirror.entry(tenant, id)
-      return current ? Effect.succeedSome(current.row) : gone(tenant, id)
+      const entry = mirror.entry(tenant, id)
+      return entry ? Effect.succeedSome(entry.row) : current(gone(tenant, id))
     },
     all: (tenant, id, limit) =>
-      Effect.gen(function*() {
-        const current = mirror.entry(tenant, id)?.row
+      current(Effect.gen(function*() {
+        const row = mirror.entry(tenant, id)?.row
         const places = history.places(tenant, id)
-        const earlier = current ? places.filter(({ revision }) => revision < current.record.revision) : places
-        const rows = yield* Effect.forEach(earlier.slice(0, current ? limit - 1 : limit), (place) =>
+        const earlier = row ? places.filter(({ revision }) => revision < row.record.revision) : places
+        const rows = yield* Effect.forEach(earlier.slice(0, row ? limit - 1 : limit), (place) =>
           Effect.map(history.read(place), (kept): ReadonlyArray<Stored> =>
             Option.isSome(kept) ? [{ record: kept.value.record, forgotten: place.forgotten }] : []))
-        return current ? [current, ...rows.flat()] : rows.flat()
-      }),
+        return row ? [row, ...rows.flat()] : rows.flat()
+      })),
     forgotten: (tenant) =>
-      Effect.map(
-        Effect.forEach(
-          Array.from(history.all(tenant)).filter(({ id }) => !mirror.entry(tenant, id)),
-          ({ id }) => gone(tenant, id)
-        ),
-        (rows) => rows.flatMap(Option.toArray)
-      )
+      current(Effect.gen(function*() {
+        const places = Array.from(history.all(tenant)).filter(({ id }) => !mirror.entry(tenant, id))
+        const rows = yield* Effect.forEach(places, ({ id }) => gone(tenant, id))
+        return rows.flatMap(Option.toArray)
+      }))
   }
 }

@@ -92,13 +92,10 @@ export const open = (
     })
     /** Whether a look found that the history was replaced, and nobody followed it since. */
     let isReplaced = false
-    const ahead = Ahead.make(history, {
-      viewed: () => viewed,
-      renewed: () => {
-        isReplaced = true
-      },
-      rowOf: mirror.rowOf
-    })
+    const replaced = () => {
+      isReplaced = true
+    }
+    const ahead = Ahead.make(history, { viewed: () => viewed, renewed: replaced, rowOf: mirror.rowOf })
     const changes = Changes.make()
     const { awaited } = history
     /** A batch that failed, and the texts before it, until all of it could be taken back. */
@@ -316,7 +313,7 @@ export const open = (
         yield* snapshot.remove
       })
 
-    const revisions = Revisions.make(history, mirror)
+    const revisions = Revisions.make(history, mirror, replaced)
     const snapshot = yield* SnapshotKeeper.load(disk, context, mirror)
     if (!snapshot.isSigned) yield* Header.confirm(disk, header, kinds) // else the snapshot speaks for the key
     yield* history.news(false)
