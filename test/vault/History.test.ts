@@ -11,6 +11,7 @@ import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as History from "../../src/storage/MemoryStore/Markdown/History.ts"
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
 import { record } from "../ranking/world.ts"
+import { calling } from "./Calls.ts"
 import { opened, place } from "./Place.ts"
 
 const names = ["a", "b", "c"]
@@ -200,4 +201,38 @@ describe("the history", () => {
       const [now] = reader.places("default", id("a"))
       assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
     }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("is forced to disk before a file is replaced, and says that the files landed once they and their folder are", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const calls: Array<string> = []
+      const platform = calling((method, at) =>
+        Effect.sync(() => void calls.push(`${method} ${path.relative(root, at)}`))
+      )
+      const of = (start: number, ...wanted: ReadonlyArray<RegExp>) => {
+        const found = calls.slice(start).filter((call) => wanted.some((one) => one.test(call)))
+        return found.map((call) => call.replace(/turns\/.*/, "turns"))
+      }
+      const history = ".effect-memory/history"
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root, {}, platform)
+        for (const version of [1, 2]) {
+          const start = calls.length
+          yield* put(store, draft(`a ${version}`, { id: id("a") }))
+          assert.deepStrictEqual(of(start, /^write .*history$/, /^fsync .*history$/, /^rename .*turns/), [
+            `write ${history}`,
+            `fsync ${history}`,
+            "rename .effect-memory/turns"
+          ])
+        }
+        calls.length = 0
+      }))
+      const file = path.relative(root, path.join(root, "users/ada", `${id("a")}.md`))
+      const landing = of(0, /^write .*history$/, /^fsync /)
+      const says = landing.indexOf(`write ${history}`)
+      assert.isAbove(says, -1)
+      for (const one of [file, "users/ada"]) {
+        assert.include(landing.slice(0, says), `fsync ${one}`)
+      }
+    }))
 })
