@@ -3,7 +3,16 @@ import { defineConfig } from "vitest/config"
 import { BaseSequencer, type TestSpecification } from "vitest/node"
 
 /** Longest first, so that both workers end at about the same time. */
-const longest = ["vault/Outbox", "vault/Kill", "isolation/Isolation", "vault/Crowd", "vault/Faults", "vault/Pause"]
+const longest = [
+  "vault/Kill",
+  "vault/Outbox",
+  "isolation/Isolation",
+  "vault/Crowd",
+  "vault/Faults",
+  "vault/EveryStep",
+  "vault/EveryFile",
+  "vault/Pause"
+]
 const rank = ({ moduleId }: TestSpecification) => {
   const n = longest.findIndex((name) => moduleId.endsWith(`/test/${name}.test.ts`))
   return n < 0 ? longest.length : n
@@ -19,7 +28,7 @@ export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
     include: [
-      "test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap,Reopen}.test.ts",
+      "test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap,Reopen,EveryFile,EveryStep}.test.ts",
       "test/contract/{MemoryStore,Markdown,Federated,naughty}.test.ts",
       "test/{domain/JsonText,ranking/Tokenizer}.test.ts",
       "test/kinds/{AdaptiveMemory,BeliefMemory,CoreMemory,EpisodicMemory,GraphMemory,KeyValueMemory,Kinds,SemanticMemory,SessionMemory}.test.ts",

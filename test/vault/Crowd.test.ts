@@ -4,6 +4,8 @@ import * as Console from "effect/Console"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as fs from "node:fs"
+import * as path from "node:path"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { opened, place } from "./Place.ts"
 import { program, times } from "./Program.ts"
@@ -14,8 +16,9 @@ const Line = Schema.Union(
   Schema.Struct({ seen: Schema.Int, median: Schema.Number, worst: Schema.Number })
 )
 const viewer = Viewer.make({ agentId: "Bob" })
-const processes = 4
-const rounds = times(4, 250)
+const names = ["ann", "bob", "cy", "dee", "eve", "flo", "gus", "hal"].slice(0, times(4, 8))
+const processes = names.length
+const rounds = times(3, 40)
 
 describe("several processes, one vault", () => {
   it.scopedLive(
@@ -26,17 +29,16 @@ describe("several processes, one vault", () => {
         const { store, vault } = yield* opened(root)
         const [counter] = yield* store.put(viewer, [{ scope: { agentId: "Bob" }, kind: "reference", body: "0" }])
         const { id } = counter!.record
-        const crowd = yield* Effect.forEach(
-          ["ann", "bob", "cy", "dee"],
-          (name) => program("crowd.mjs", [root, name, String(rounds), String(processes), id], Line)
-        )
+        const [toggle] = yield* store.put(viewer, [{ scope: { agentId: "Bob" }, kind: "reference", body: "toggle" }])
+        const args = [String(rounds), String(processes), id, toggle!.record.id]
+        const crowd = yield* Effect.forEach(names, (name) => program("crowd.mjs", [root, name, ...args], Line))
         yield* Effect.forEach(crowd, ({ line }) => line, { concurrency: "unbounded" })
         yield* Effect.forEach(crowd, ({ tell }) => tell("go\n"))
         const done = yield* Effect.forEach(crowd, ({ line }) => line, { concurrency: "unbounded" })
         yield* Effect.forEach(crowd, ({ tell }) => tell("over\n"))
         const codes = yield* Effect.forEach(crowd, ({ end }) => end, { concurrency: "unbounded" })
         const said = (yield* Effect.forEach(crowd, ({ rest }) => rest)).flat()
-        assert.deepStrictEqual(codes, [0, 0, 0, 0], JSON.stringify(said))
+        assert.deepStrictEqual(codes, names.map(() => 0), JSON.stringify(said))
         for (const line of said) {
           if ("seen" in line) yield* Console.log(`seen after ${line.median} ms, ${line.worst} ms at worst`)
         }
@@ -55,6 +57,21 @@ describe("several processes, one vault", () => {
         const total = records.find((record) => record.id === id)!
         assert.strictEqual(total.body, String(processes * rounds))
         assert.strictEqual(total.revision, 1 + processes * rounds)
+        // forgotten and restored, forgotten, purged: each exactly as it was acknowledged
+        const all = names.flatMap((name) => Array.from({ length: rounds }, (_, n) => `${name} ${n}`)).sort()
+        assert.deepStrictEqual(of("back ").map(({ body }) => body.slice(5)).sort(), all)
+        assert.isTrue(of("back ").every(({ revision }) => revision === 3))
+        const trash = Chunk.toReadonlyArray(
+          yield* Stream.runCollect(store.stream(viewer, { forgotten: true, limit: 1_000 }))
+        )
+        const isOdd = processes * rounds % 2 === 1
+        assert.deepStrictEqual(
+          trash.map(({ body }) => body).sort(),
+          [...all.map((name) => `gone ${name}`), ...(isOdd ? ["toggle"] : [])].sort()
+        )
+        const turned = [...records, ...trash].find((record) => record.id === toggle!.record.id)
+        assert.strictEqual(turned?.revision, 1 + processes * rounds)
+        assert.notInclude(fs.readFileSync(path.join(root, ".effect-memory/history"), "utf8"), "\"body\":\"purged ")
       })
   )
 })

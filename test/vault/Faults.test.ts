@@ -1,11 +1,7 @@
-import { NodeContext, NodeFileSystem } from "@effect/platform-node"
 import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
-import * as FileSystem from "@effect/platform/FileSystem"
-import * as Path from "@effect/platform/Path"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
-import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as fs from "node:fs"
@@ -15,6 +11,7 @@ import * as MemoryId from "../../src/domain/MemoryId.ts"
 import { textHash } from "../../src/domain/MemoryRecord.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, get, id, put, system, the } from "../../src/testing/Sample.ts"
+import { calling } from "./Calls.ts"
 import { files, type Opened, opened, place } from "./Place.ts"
 import { times } from "./Program.ts"
 
@@ -48,53 +45,10 @@ interface Plan {
 }
 
 /** Node's file system, with a fault in it. */
-const faulty = (plan: Plan): Layer.Layer<FileSystem.FileSystem | Path.Path> => {
-  const due = (method: string, at: string) =>
+const faulty = (plan: Plan) =>
+  calling((method, at) =>
     Effect.suspend(() => ++plan.calls === plan.at ? Effect.fail(failure(plan.code, method, at)) : Effect.void)
-  const wrapped = Layer.effect(
-    FileSystem.FileSystem,
-    Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => {
-      const call = <Args extends ReadonlyArray<unknown>, A>(
-        method: string,
-        run: (at: string, ...args: Args) => Effect.Effect<A, PlatformError>
-      ) =>
-      (at: string, ...args: Args) => Effect.zipRight(due(method, at), run(at, ...args))
-      const file = (inner: FileSystem.File, at: string): FileSystem.File =>
-        new Proxy(inner, {
-          get(target, key) {
-            if (key === "sync") return Effect.zipRight(due("fsync", at), target.sync)
-            if (key === "stat") return Effect.zipRight(due("fstat", at), target.stat)
-            if (key === "writeAll") {
-              return (bytes: Uint8Array) =>
-                Effect.catchAll(due("write", at), (error) =>
-                  Effect.zipRight(target.writeAll(bytes.subarray(0, bytes.length >> 1)), Effect.fail(error))).pipe(
-                    Effect.zipRight(Effect.suspend(() =>
-                      target.writeAll(bytes)
-                    ))
-                  )
-            }
-            const value: unknown = Reflect.get(target, key)
-            return typeof value === "function" ? value.bind(target) : value
-          }
-        })
-      return {
-        ...real,
-        stat: call("stat", real.stat),
-        readFile: call("read", real.readFile),
-        readDirectory: call("scandir", real.readDirectory),
-        readLink: call("readlink", real.readLink),
-        makeDirectory: call("mkdir", real.makeDirectory),
-        rename: call("rename", real.rename),
-        remove: call("unlink", real.remove),
-        link: call("link", real.link),
-        open: (at, options) => Effect.zipRight(due("open", at), Effect.map(real.open(at, options), (f) => file(f, at)))
-      }
-    })
-  ).pipe(Layer.provide(NodeFileSystem.layer))
-  return Layer.merge(wrapped, Path.layer).pipe(Layer.provideMerge(NodeContext.layer)) as Layer.Layer<
-    FileSystem.FileSystem | Path.Path
-  > // the wrapped one is the later
-}
+  )
 
 const [a, b, c] = [id("a"), id("b"), id("c")]
 /** A note that somebody else wrote. */

@@ -2,6 +2,7 @@
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as fs from "node:fs"
 import * as path from "node:path"
@@ -10,6 +11,7 @@ import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as History from "../../src/storage/MemoryStore/Markdown/History.ts"
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
 import { record } from "../ranking/world.ts"
+import { calling } from "./Calls.ts"
 import { opened, place } from "./Place.ts"
 
 const names = ["a", "b", "c"]
@@ -31,6 +33,24 @@ const revisions = (store: Service) =>
   Effect.map(Effect.forEach(names, (name) => store.history(ada, id(name))), (all) => all.flat().length)
 const law = (title: string, check: (root: string) => Effect.Effect<void, unknown, Scope.Scope>) =>
   it.scopedLive(title, () => Effect.flatMap(filled, check))
+
+/** The history of a folder, as a process has it that has just begun. */
+const historyOf = (root: string) =>
+  Effect.gen(function*() {
+    const disk = yield* Disk.make(root)
+    yield* disk.begin
+    return History.make(disk)
+  })
+const part = (revision: number, body = "x", name = "a"): History.Part => ({
+  ...{ tenant: "default", id: id(name), record: record(name, { revision, body }), forgotten: false, extra: {} },
+  ...{ path: `users/ada/${name}.md`, gone: [], before: null, after: "hash" }
+})
+/** Revisions of some records, as a process finds them that opens the vault now. */
+const found = (root: string, ...names: ReadonlyArray<string>) =>
+  Effect.map(
+    Effect.tap(historyOf(root), (history) => history.news(true)),
+    (history) => names.map((name) => history.places("default", id(name)).map(({ revision }) => revision))
+  )
 
 describe("the history", () => {
   law(
@@ -88,16 +108,7 @@ describe("the history", () => {
     Effect.gen(function*() {
       const root = yield* place
       fs.mkdirSync(path.join(root, ".effect-memory"))
-      const open = Effect.gen(function*() {
-        const disk = yield* Disk.make(root)
-        yield* disk.begin
-        return History.make(disk)
-      })
-      const part = (revision: number, body = "x"): History.Part => ({
-        ...{ tenant: "default", id: id("a"), record: record("a", { revision, body }), forgotten: false, extra: {} },
-        ...{ path: "users/ada/a.md", gone: [], before: null, after: "hash" }
-      })
-      const [ours, late] = [yield* open, yield* open]
+      const [ours, late] = [yield* historyOf(root), yield* historyOf(root)]
       yield* ours.renew([])
       yield* ours.append([part(1)])
       yield* late.news(true)
@@ -113,7 +124,7 @@ describe("the history", () => {
       yield* ours.news(true)
       const { number } = yield* ours.append([part(50)])
       assert.isAbove(number, before)
-      const again = yield* open
+      const again = yield* historyOf(root)
       yield* again.news(true)
       assert.deepStrictEqual(
         again.places("default", id("a")).map(({ revision }) => revision),
@@ -169,4 +180,106 @@ describe("the history", () => {
         for (const id of ids("then")) assert.lengthOf(yield* store.history(ada, id), 2)
       })
   )
+  it.scoped("has nothing of a batch that was taken back, after later batches landed too", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const ours = yield* historyOf(root)
+      yield* ours.renew([])
+      yield* ours.append([part(1)])
+      yield* ours.undo(yield* ours.append([part(2), part(1, "x", "b")]))
+      yield* ours.append([part(2, "y")])
+      yield* ours.land
+      assert.deepStrictEqual(yield* found(root, "a", "b"), [[2, 1], []])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("has nothing of a batch that a crash cut in two, after later batches landed too", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const dead = yield* historyOf(root)
+      yield* dead.renew([])
+      yield* dead.append([part(1)])
+      const whole = fs.statSync(file(root)).size
+      yield* dead.append([part(1, "x", "b"), part(2), part(1, "x", "c")])
+      const lines = fs.readFileSync(file(root), "utf8").slice(whole).split("\n")
+      for (const length of [lines[0]!.length + 1, lines[0]!.length + 100]) {
+        fs.truncateSync(file(root), whole + length)
+        const next = yield* historyOf(root)
+        yield* next.news(true)
+        yield* next.append([part(2, "y")])
+        yield* next.append([part(3, "y")])
+        yield* next.land
+        assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[3, 2, 1], [], []])
+        fs.truncateSync(file(root), whole)
+        fs.appendFileSync(file(root), lines.join("\n"))
+      }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("keeps another's batch where the one of a writer that woke late was to stand", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const [sleeper, other] = [yield* historyOf(root), yield* historyOf(root)]
+      yield* sleeper.renew([])
+      yield* other.news(true)
+      yield* other.append([part(1)])
+      const late = sleeper.append([part(1, "x", "b")]).pipe(Effect.withSpan("as a store calls it"))
+      assert.strictEqual((yield* Effect.flip(late)).reason, "conflict")
+      yield* sleeper.news(true)
+      yield* sleeper.append([part(1, "x", "c")])
+      assert.lengthOf(sleeper.places("default", id("a")), 1)
+      assert.deepStrictEqual(yield* found(root, "a", "b", "c"), [[1], [], [1]])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("never takes another record's line for the one that stood there before it was written anew", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const [ours, reader] = [yield* historyOf(root), yield* historyOf(root)]
+      const [a, b] = [part(1, "of a", "a"), part(1, "of b", "b")]
+      yield* ours.renew([a, b])
+      yield* reader.news(false)
+      const [stale] = reader.places("default", id("a"))
+      yield* ours.renew([b, a]) // lines of equal length
+      assert.isTrue(yield* reader.isReplaced)
+      assert.isTrue(Option.isNone(yield* reader.read(stale!)))
+      yield* reader.news(false)
+      const [now] = reader.places("default", id("a"))
+      assert.strictEqual(Option.getOrThrow(yield* reader.read(now!)).record.body, "of a")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scopedLive("is forced to disk before a file is replaced, and says that the files landed once they and their folder are", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const calls: Array<string> = []
+      const platform = calling((method, at) =>
+        Effect.sync(() => void calls.push(`${method} ${path.relative(root, at)}`))
+      )
+      const of = (start: number, ...wanted: ReadonlyArray<RegExp>) => {
+        const found = calls.slice(start).filter((call) => wanted.some((one) => one.test(call)))
+        return found.map((call) => call.replace(/turns\/.*/, "turns"))
+      }
+      const history = ".effect-memory/history"
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { store } = yield* opened(root, {}, platform)
+        for (const version of [1, 2]) {
+          const start = calls.length
+          yield* put(store, draft(`a ${version}`, { id: id("a") }))
+          assert.deepStrictEqual(of(start, /^write .*history$/, /^fsync .*history$/, /^rename .*turns/), [
+            `write ${history}`,
+            `fsync ${history}`,
+            "rename .effect-memory/turns"
+          ])
+        }
+        calls.length = 0
+      }))
+      const file = path.relative(root, path.join(root, "users/ada", `${id("a")}.md`))
+      const landing = of(0, /^write .*history$/, /^fsync /)
+      const says = landing.indexOf(`write ${history}`)
+      assert.isAbove(says, -1)
+      for (const one of [file, "users/ada"]) {
+        assert.include(landing.slice(0, says), `fsync ${one}`)
+      }
+    }))
 })

@@ -8,28 +8,39 @@ import * as Stream from "effect/Stream"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import { id } from "../../src/testing/Sample.ts"
 import { files, opened, place } from "./Place.ts"
 import { eachVault, isLong, program, times } from "./Program.ts"
 
-/** Names and versions; 0 = forgotten. */
+/** Names and versions; 0 = forgotten, -1 = purged. */
 const Changes = Schema.Record({ key: Schema.String, value: Schema.Int })
 const Line = Schema.Union(
   Schema.Struct({ ready: Schema.Int }),
   Schema.Struct({ will: Changes }),
   Schema.Struct({ did: Changes })
 )
+const Seen = Schema.Union(
+  Schema.Struct({ ready: Schema.Int }),
+  Schema.Struct({ reads: Schema.Int, wrong: Schema.Array(Schema.String) })
+)
 const viewer = Viewer.make({ agentId: "Bob" })
+const history = (root: string) => path.join(root, ".effect-memory/history")
+/** The number of times that the history was written anew. */
+const epochOf = (root: string) => Number(/"epoch":(\d+)/.exec(fs.readFileSync(history(root), "latin1"))?.[1])
 
 describe("a writer killed at any moment", () => {
   it.scopedLive(
-    "every acknowledged write is there, every batch whole or absent, and nothing is half",
+    "every acknowledged write is there, every batch whole or absent, nothing purged comes back, and a reader sees no less",
     () =>
-      eachVault(times(3, isLong ? 2_000 : 200), (first, rounds) =>
+      eachVault(times(4, isLong ? 3_000 : 300), (first, rounds) =>
         Effect.gen(function*() {
           const root = yield* place
           const expected = new Map<string, number>()
+          const purged = new Set<string>()
           let acknowledged = 0
           let last: typeof Changes.Type = {}
+          const reader = yield* program("reader.mjs", [root], Seen)
+          yield* reader.line
           for (let round = first; round < first + rounds; round++) {
             last = {}
             const pending = yield* Effect.scoped(Effect.gen(function*() {
@@ -50,31 +61,53 @@ describe("a writer killed at any moment", () => {
                 const [name, version] = body.split(" ")
                 return [name!, Number(version)]
               }))
-              const done = Object.entries(pending).map(([name, version]) => (found.get(name) ?? 0) === version)
+              const done = yield* Effect.forEach(Object.entries(pending), ([name, version]) =>
+                version < 0
+                  ? Effect.map(store.history(Viewer.system(), id(name)), (past) => past.length === 0)
+                  : Effect.succeed((found.get(name) ?? 0) === version))
               assert.isTrue(done.every((yes) => yes === done[0]), `half of ${JSON.stringify(pending)}`)
               if (done[0]) take(pending)
               assert.deepStrictEqual(sorted(found), sorted(expected), `round ${round}`)
               assert.strictEqual(records.length, found.size)
               assert.lengthOf(Object.keys(files(root)), found.size)
-              // a history without a gap, the current revision first
-              for (const { id, revision } of records.slice(0, 20)) {
-                const revisions = (yield* store.history(viewer, id)).map((old) => old.revision)
+              // a history without a gap, the current revision first, back to the first or as far as it is kept
+              for (const { body, id, revision } of records) {
+                const past = yield* store.history(viewer, id)
                 assert.deepStrictEqual(
-                  revisions,
-                  revisions.map((_, i) => revision - i)
+                  past.map((old) => old.revision),
+                  Array.from({ length: Math.min(revision, 20) }, (_, i) => revision - i)
                 )
+                const [name, version] = body.split(" ")
+                assert.deepStrictEqual(
+                  past.map((old) => old.body.split(" ").slice(0, 2).join(" ")),
+                  past.map((_, i) => `${name} ${Number(version) - i}`)
+                )
+              }
+              // of what was purged no file has a word
+              for (const [, name] of fs.readFileSync(history(root), "latin1").matchAll(/"summary":"([^"]+)"/g)) {
+                assert.isFalse(purged.has(name!), `${name} was purged, round ${round}`)
+              }
+              for (const name of purged) {
+                assert.deepStrictEqual(yield* store.history(Viewer.system(), id(name)), [], name)
               }
               // the next writer takes a dead one's lock away
               const [probe] = yield* store.put(viewer, [{
                 scope: { agentId: "Bob" },
                 kind: "reference",
-                body: "probe"
+                body: "probe 1"
               }])
               assert.deepStrictEqual(yield* store.forget(viewer, [probe!.record.id], { purge: true }), [true])
             }))
-            assert.notInclude(fs.readdirSync(path.join(root, ".effect-memory")), "lock")
           }
+          yield* reader.tell("over\n")
+          const seen = yield* reader.line
+          assert.strictEqual(yield* reader.end, 0)
+          assert.notInclude(fs.readdirSync(path.join(root, ".effect-memory")), "lock")
+          if (!("wrong" in seen)) return assert.fail("the reader said nothing")
+          assert.deepStrictEqual(seen.wrong, [])
+          assert.isAbove(seen.reads, rounds)
           assert.isAbove(acknowledged, rounds * 3)
+          assert.isAbove(epochOf(root), 1, "the history was compacted")
 
           /** Reads a line: keeps the announced changes, and takes them once they are acknowledged. */
           function heard(line: typeof Line.Type) {
@@ -87,8 +120,9 @@ describe("a writer killed at any moment", () => {
           }
           function take(changes: typeof Changes.Type) {
             for (const [name, version] of Object.entries(changes)) {
-              if (version === 0) expected.delete(name)
+              if (version < 1) expected.delete(name)
               else expected.set(name, version)
+              if (version < 0) purged.add(name)
             }
           }
         })).pipe(Effect.withRandom(Random.make("kill")))

@@ -115,17 +115,17 @@ export const layer = (
 
 const primitives = (vault: Folder.Vault): Primitives => ({
   capabilities: { durable: true, shared: true },
-  read: (tenant, ids) => Effect.forEach(ids, (id) => vault.read(tenant, id)),
+  read: (tenant, ids) => Effect.forEach(ids, (id) => vault.revisions.read(tenant, id)),
   tenants: vault.tenants,
   scan: (tenant) =>
-    Stream.unwrap(Effect.map(vault.tombstones(tenant), (tombstones) =>
+    Stream.unwrap(Effect.map(vault.revisions.forgotten(tenant), (tombstones) =>
       Stream.fromIterable([
         // not every entry of every tenant: a compaction asks for one tenant after the other
         ...vault.mirror.catalog(tenant).records().flatMap(({ id }) => vault.mirror.entry(tenant, id)?.row ?? []),
         ...tombstones
       ]))),
-  tombstones: (tenant) => Stream.fromIterableEffect(vault.tombstones(tenant)),
-  revisions: vault.revisions,
+  tombstones: (tenant) => Stream.fromIterableEffect(vault.revisions.forgotten(tenant)),
+  revisions: vault.revisions.all,
   commit: vault.commit,
   exclusive: vault.exclusive,
   secret: vault.secret,

@@ -5,7 +5,7 @@ import * as Stream from "effect/Stream"
 import { once } from "node:events"
 import { run, say, scope, viewer } from "./vault.mjs"
 
-const [root, name, rounds, processes, counter] = process.argv.slice(2)
+const [root, name, rounds, processes, counter, toggle] = process.argv.slice(2)
 
 await run(root, (store) =>
   Effect.gen(function*() {
@@ -26,6 +26,18 @@ await run(root, (store) =>
       yield* store.update(viewer, counter, { body: String(Number(body) + 1) }, { ifRevision: revision })
     }).pipe(Effect.retry({ while: (error) => error.reason === "conflict" }))
 
+    // forgets a shared record where it is there, and restores it where it is forgotten
+    const turn = Effect.gen(function*() {
+      const [found] = yield* store.get(viewer, [toggle])
+      if (found._tag === "Some") {
+        const ifRevision = found.value.revision
+        return yield* store.apply(viewer, [{ _tag: "Forget", id: toggle, ifRevision }])
+      }
+      const { items: [gone] } = yield* store.list(viewer, { ids: [toggle], forgotten: true })
+      const revision = gone?.revision ?? 1 // another restored it meanwhile: a conflict
+      yield* store.apply(viewer, [{ _tag: "Restore", id: toggle, revision, ifRevision: revision }])
+    }).pipe(Effect.retry({ while: (error) => error.reason === "conflict" }))
+
     let created = 0
     for (let n = 0; n < Number(rounds); n++) {
       const [own] = yield* store.put(viewer, [{ scope, kind: "reference", summary: `${name} ${n}`, body: `own ${name} ${n}` }])
@@ -33,6 +45,14 @@ await run(root, (store) =>
       if (fact.outcome === "created") created++
       yield* add
       yield* store.update(viewer, own.record.id, { tags: ["seen"] }, { ifRevision: 1 })
+      const drafts = ["back", "gone", "purged"].map((word) => ({ scope, kind: "reference", summary: word, body: `${word} ${name} ${n}` }))
+      const [back, gone, purged] = (yield* store.put(viewer, drafts)).map(({ record }) => record.id)
+      yield* store.forget(viewer, [back, gone])
+      yield* store.apply(viewer, [
+        { _tag: "Restore", id: back, revision: 1, ifRevision: 2 },
+        { _tag: "Forget", id: purged, purge: true, ifRevision: 1 }
+      ])
+      yield* turn
     }
     const over = once(process.stdin, "data")
     yield* say({ done: name, created })

@@ -1,44 +1,56 @@
-// Puts, updates, forgets and batches of three, until it is killed. Says what it is about to do, and what was acknowledged.
+// Puts, updates, forgets, purges and batches, until it is killed. Says what it is about to do, and what was acknowledged: names
+// and versions, 0 = forgotten, -1 = purged. Two records, left and right, are only ever written together, at one version.
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
+import { MemoryId } from "../../../dist/index.js"
 import { dice, run, say, scope, viewer } from "./vault.mjs"
 
 const [root, seed] = process.argv.slice(2)
 const random = dice(Number(seed))
 const pick = (items) => items[Math.floor(random() * items.length)]
+const twins = ["left", "right"]
 
 await run(root, (store) =>
   Effect.gen(function*() {
-    const known = new Map() // name → id and version
-    yield* Stream.runForEach(store.stream(viewer, {}), ({ body, id }) =>
+    const known = new Map() // name → version
+    yield* Stream.runForEach(store.stream(viewer, {}), ({ body }) =>
       Effect.sync(() => {
         const [name, version] = body.split(" ")
-        known.set(name, { id, version: Number(version) })
+        known.set(name, Number(version))
       }))
     yield* say({ ready: known.size })
 
-    const filler = () => "x".repeat(Math.floor(random() * 3000))
-    const put = (name) => [name, 1, { _tag: "Put", draft: { scope, kind: "reference", summary: name, body: `${name} 1 ${filler()}` } }]
+    const filler = () => "x".repeat(Math.floor(random() * 3_000))
+    const put = (name, long = filler()) => [name, 1, { _tag: "Put", draft: { id: MemoryId.stableId(name), scope, kind: "reference", summary: name, body: `${name} 1 ${long}` } }]
     const update = (name) => {
-      const { id, version } = known.get(name)
-      return [name, version + 1, { _tag: "Update", id, patch: { body: `${name} ${version + 1} ${filler()}` } }]
+      const version = known.get(name) + 1
+      return [name, version, { _tag: "Update", id: MemoryId.stableId(name), patch: { body: `${name} ${version} ${filler()}` } }]
     }
-    const forget = (name) => [name, 0, { _tag: "Forget", id: known.get(name).id }]
+    const forget = (name) => [name, 0, { _tag: "Forget", id: MemoryId.stableId(name) }]
+    const purge = (name) => [name, -1, { _tag: "Forget", id: MemoryId.stableId(name), purge: true }]
+    // long ones, purged at once: what they leave behind in the history is compacted away by the next writer but one
+    const bulk = Array.from({ length: 10 }, (_, n) => `${seed}-bulk-${n}`)
     for (let n = 0;; n++) {
-      const names = Array.from(known.keys())
+      const names = Array.from(known.keys()).filter((name) => !twins.includes(name))
       const other = pick(names)
       const third = pick(names.filter((name) => name !== other))
-      const one = () => (names.length < 4 || random() < 0.4 ? put(`${seed}-${n}`) : random() < 0.7 ? update(other) : forget(other))
-      const steps = random() < 0.4 && third !== undefined
-        ? [put(`${seed}-${n}`), update(third), random() < 0.5 ? update(other) : forget(other)]
-        : [one()]
+      const change = (name) => pick([update, update, forget, purge])(name)
+      const steps = n === 0
+        ? bulk.map((name) => put(name, "x".repeat(60_000)))
+        : n === 1
+        ? bulk.map(purge)
+        : names.length < 4 || random() < 0.3
+        ? [put(`${seed}-${n}`)]
+        : random() < 0.4
+        ? [change(other)]
+        : [put(`${seed}-${n}`), update(third), ...twins.map((name) => known.has(name) ? update(name) : put(name)), change(other)]
       const changes = Object.fromEntries(steps.map(([name, version]) => [name, version]))
       yield* say({ will: changes })
-      const applied = yield* store.apply(viewer, steps.map(([, , mutation]) => mutation))
-      steps.forEach(([name, version], i) => {
-        if (version === 0) known.delete(name)
-        else known.set(name, { id: applied[i].id, version })
-      })
+      yield* store.apply(viewer, steps.map(([, , mutation]) => mutation))
+      for (const [name, version] of steps) {
+        if (version < 1) known.delete(name)
+        else known.set(name, version)
+      }
       yield* say({ did: changes })
     }
   }))

@@ -66,8 +66,8 @@ export interface Disk {
     options?: { readonly force?: boolean; readonly guard?: Io<void>; readonly isFenced?: boolean }
   ) => Io<void>
   readonly append: (path: string, content: string | Uint8Array, options?: { readonly force?: boolean }) => Io<void>
-  /** Writes bytes over those that stand there. */
-  readonly overwrite: (path: string, offset: number, content: Uint8Array) => Io<void>
+  /** Writes bytes over those that stand there; `false` where the file has another inode, so that other bytes stand there. */
+  readonly overwrite: (path: string, offset: number, content: Uint8Array, ino: number | undefined) => Io<boolean>
   /** Forces files and folders to disk, each once. What is not there any more needs no forcing. */
   readonly force: (paths: Iterable<string>) => Io<void>
   /** Name of this process among the writers. */
@@ -246,9 +246,15 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             Effect.zipRight(file.writeAll(bytesOf(content)), force ? file.sync : Effect.void)),
           relative
         ),
-      overwrite: (relative, offset, content) =>
+      overwrite: (relative, offset, content, ino) =>
         io(
-          opened(relative, "r+", (file) => Effect.zipRight(file.seek(BigInt(offset), "start"), file.writeAll(content))),
+          opened(relative, "r+", (file) =>
+            Effect.gen(function*() {
+              if (Option.getOrElse((yield* file.stat).ino, () => 0) !== ino) return false
+              yield* file.seek(BigInt(offset), "start")
+              yield* file.writeAll(content)
+              return true
+            })),
           relative
         ),
       force: (paths) =>

@@ -36,6 +36,8 @@ export interface Bad extends Seen {
   readonly _tag: "Bad"
   readonly error: MemoryError.MemoryError
 }
+/** What lies at a path; `undefined`: nothing that is or could be a record. */
+export type Found = Entry | Bad | undefined
 
 /** Of a file that nobody has looked at. */
 export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }

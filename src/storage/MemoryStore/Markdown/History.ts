@@ -14,12 +14,12 @@ import * as Option from "effect/Option"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import { revisionsKept } from "../../MemoryStore.ts"
 import { equal, joined } from "./Bytes.ts"
 import type { Disk } from "./Disk.ts"
 import * as HistoryIndex from "./HistoryIndex.ts"
 import * as Line from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
+import * as Places from "./Places.ts"
 
 export type { Batch, Kept, Part, Place, View } from "./HistoryLine.ts"
 
@@ -36,10 +36,14 @@ export interface History {
   /** The newest revision of every record of the tenant. */
   readonly all: (tenant: string) => Iterable<Line.Place>
   readonly tenants: () => ReadonlyArray<string>
-  /** `None` where the line was erased or damaged; `news` then reads the file anew. Cost: one read of the line. */
+  /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
   readonly read: (place: Line.Place) => Io<Option.Option<Line.Kept>>
+  /** Whether the file was written anew since it was last read, so that places are of no use until `news`. */
+  readonly isReplaced: Io<boolean>
   /** Files that batches of other processes touched. The vault takes out what it has seen as the history has it. */
   readonly awaited: Set<string>
+  /** Number of the last batch. */
+  readonly last: () => number
   /** Batches that are not known to have landed, oldest first. */
   readonly unlanded: () => ReadonlyArray<Line.Batch>
   /** What was read so far; `None` while a batch has not landed. Cost: a read of 8 KiB, and one pass over the places. */
@@ -64,7 +68,7 @@ export interface History {
   /** Begins anew with these revisions, each with its file as it is; oldest of a record first. For the holder of the lock. */
   readonly renew: (parts: ReadonlyArray<Line.Part>) => Io<void>
   /** Rewrites the file without what is erased or no longer kept, where that is most of it. For the holder of the lock. */
-  readonly compact: Io<void>
+  readonly compact: Io<{ readonly isRenewed: boolean }>
 }
 
 const file = `${hidden}/history`
@@ -80,66 +84,33 @@ export const make = (disk: Disk): History => {
   let batch = 0
   let landed = 0
   let dead = 0
-  /** Whether a line could not be read that should be there: the file has to be read anew. */
-  let isDoubted = false
-  const records = new Map<string, Map<MemoryId, ReadonlyArray<Line.Place>>>()
-  const paths = new Map<string, Line.Place>()
+  let places = Places.make()
   const awaited = new Set<string>()
   /** One reader or writer of the file at a time: each goes on where the one before ended. */
   const one = Effect.unsafeMakeSemaphore(1).withPermits(1)
   let pending: Array<Line.Batch> = []
-  /** Batches of ours that failed and could not be taken back yet: number by offset. */
-  const failed = new Map<number, number>()
-
-  const places = (tenant: string, id: MemoryId) => records.get(tenant)?.get(id) ?? none
+  /**
+   * Batches to be taken back, by offset: those of ours whose append failed, with the checksum of their first line, since
+   * another's may stand there; and those of which a dead writer wrote a part.
+   */
+  const failed = new Map<number, { readonly number: number; readonly checksum?: string }>()
 
   /** The parts of a batch take effect together. */
   const take = (number: number, parts: ReadonlyArray<Line.Parsed>, isLanded: boolean): Line.Batch => {
-    const litter: Array<Line.Place> = []
-    for (const part of parts) {
-      const { isBlank: _, isErased, ...place } = part
-      const rows = records.get(place.tenant) ?? new Map<MemoryId, ReadonlyArray<Line.Place>>()
-      const all = rows.get(place.id) ?? none
-      const earlier = isErased ? all : all.filter(({ revision }) => revision !== place.revision) // the last word on it stands
-      const old = all[0]
-      if (old?.path && paths.get(old.path) === old) paths.delete(old.path)
-      if (isErased) {
-        litter.push(...earlier)
-        dead += earlier.reduce((sum, { length }) => sum + length, place.length)
-        rows.delete(place.id)
-      } else {
-        const next = [place, ...earlier]
-        for (const { length } of [...all.filter((old) => !earlier.includes(old)), ...next.slice(revisionsKept)]) {
-          dead += length
-        }
-        rows.set(place.id, next.slice(0, revisionsKept))
-        if (place.path !== null) paths.set(place.path, place)
-      }
-      if (rows.size > 0) records.set(place.tenant, rows)
-      else records.delete(place.tenant)
-    }
+    const litter = places.take(parts)
     const made = { number, places: parts, litter }
     batch = Math.max(batch, number)
     if (!isLanded) pending.push(made)
     return made
   }
-  /** Takes a place out, and returns those that are left of its record. */
-  const leave = ({ id, offset, path, tenant }: Line.Place) => {
-    const left = places(tenant, id).filter((place) => place.offset !== offset)
-    if (left.length > 0) records.get(tenant)!.set(id, left) // there are rows where some are left
-    else records.get(tenant)?.delete(id)
-    if (path !== null && paths.get(path)?.offset === offset) paths.delete(path)
-    return left
-  }
-  const drop = (number: number) => {
-    for (const { places } of pending.filter((one) => one.number === number)) {
-      for (const place of places) {
-        const [last] = leave(place)
-        if (last?.path) paths.set(last.path, last)
-        dead += place.length
-      }
+  const drop = (number: number, offset?: number) => {
+    const isMeant = (one: Line.Batch) =>
+      one.number === number && (offset === undefined || one.places.some((place) => place.offset === offset))
+    for (const place of pending.filter(isMeant).flatMap((one) => one.places)) {
+      places.remove(place)
+      dead += place.length
     }
-    pending = pending.filter((one) => one.number !== number)
+    pending = pending.filter((one) => !isMeant(one))
   }
   const land = (number: number) => {
     landed = Math.max(landed, number)
@@ -148,7 +119,6 @@ export const make = (disk: Disk): History => {
   }
   const clear = () => {
     ino = undefined
-    isDoubted = false
     epoch =
       end =
       torn =
@@ -157,8 +127,7 @@ export const make = (disk: Disk): History => {
       dead =
         0
     failed.clear()
-    records.clear()
-    paths.clear()
+    places = Places.make()
     pending = []
   }
 
@@ -170,26 +139,30 @@ export const make = (disk: Disk): History => {
     Effect.gen(function*() {
       const start = end
       const paced = EventLoop.pacer()
-      const lines: Array<{ readonly meta: Line.Meta | undefined; readonly offset: number; readonly length: number }> =
+      const lines: Array<{ readonly meta: Line.Meta | undefined; readonly offset: number; readonly line: Uint8Array }> =
         []
       let at = 0
       for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
         const line = bytes.subarray(at, next)
         yield* paced(line.length >> 6) // a megabyte in ten milliseconds
-        lines.push({ meta: Line.metaOf(line), offset: start + at, length: line.length + 1 })
+        lines.push({ meta: Line.metaOf(line), offset: start + at, line })
         at = next + 1
       }
       torn = bytes.length - at
       end = start + at
       const known = lines.reduce((most, { meta }) => Math.max(most, meta?.landed ?? 0), landed)
+      const undone = new Set(lines.flatMap(({ meta, offset }) => meta?.offset === offset ? meta.at ?? [] : []))
       let open: Array<Line.Parsed> = []
       /** Ends the batch that is open: it counts if it is whole or has landed. */
       const close = () => {
         const [first] = open
         if (first !== undefined) {
           const isLanded = first.batch <= known
-          if ((open.length === first.parts || isLanded) && !failed.has(first.offset)) {
+          const isWhole = open.length === first.parts || isLanded
+          if (!isWhole && locked) failed.set(first.offset, { number: first.batch })
+          if (isWhole && !failed.has(first.offset) && !undone.has(first.offset)) {
             const batch = take(first.batch, open.filter(({ isBlank }) => !isBlank), isLanded)
+            dead += open.reduce((sum, { isBlank, length }) => isBlank ? sum + length : sum, 0)
             for (const { gone, path } of batch.places) {
               for (const file of path === null ? gone : [path, ...gone]) awaited.add(file)
             }
@@ -197,7 +170,10 @@ export const make = (disk: Disk): History => {
         }
         open = []
       }
-      for (const { length, meta, offset } of lines) {
+      for (const { line, meta, offset } of lines) {
+        const length = line.length + 1
+        const ours = failed.get(offset)?.checksum
+        if (ours !== undefined && Line.checksumOf(line) !== ours) failed.delete(offset)
         const stands = meta !== undefined && (meta.offset ?? offset) === offset
         if (stands && epoch === 0) epoch = meta.epoch
         const isPlaced = stands && meta.epoch === epoch
@@ -205,7 +181,8 @@ export const make = (disk: Disk): History => {
           if (isPlaced && meta.landed !== undefined) land(meta.landed)
           if (isPlaced && meta.undone !== undefined) {
             close()
-            drop(meta.undone)
+            drop(meta.undone, meta.at)
+            if (meta.at !== undefined) failed.delete(meta.at)
           }
           dead += length
           continue
@@ -229,7 +206,7 @@ export const make = (disk: Disk): History => {
         clear()
         return { isRenewed }
       }
-      const isRenewed = ino !== stat.value.ino || stat.value.size < end || isDoubted
+      const isRenewed = ino !== stat.value.ino || stat.value.size < end
       if (isRenewed) {
         clear()
         ino = stat.value.ino
@@ -257,17 +234,17 @@ export const make = (disk: Disk): History => {
       return start
     })
 
-  const undo = (number: number): Io<void> =>
+  const undo = (number: number, at: number): Io<void> =>
     Effect.zipRight(
-      Effect.sync(() => drop(number)),
-      appendAt((offset) => [Line.print({ epoch, offset, undone: number })], true).pipe(Effect.asVoid)
+      Effect.sync(() => drop(number, at)),
+      appendAt((offset) => [Line.print({ epoch, offset, undone: number, at })], true).pipe(Effect.asVoid)
     )
   /** Takes back the batches whose append failed, since their lines may be there all the same. */
   const undoFailed: Io<void> = Effect.suspend(() =>
     failed.size === 0 ? Effect.void : Effect.gen(function*() {
       yield* news(true)
-      for (const [offset, number] of failed) {
-        yield* undo(number)
+      for (const [offset, { number }] of failed) {
+        yield* undo(number, offset)
         failed.delete(offset)
       }
     })
@@ -285,25 +262,22 @@ export const make = (disk: Disk): History => {
 
   return {
     isThere: () => ino !== undefined && epoch > 0,
-    places,
-    newest: (tenant, id) => places(tenant, id)[0],
-    at: (path) => paths.get(path),
-    all: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // never empty
-    tenants: () => Array.from(records.keys()),
+    places: (tenant, id) => places.of(tenant, id),
+    newest: (tenant, id) => places.of(tenant, id)[0],
+    at: (path) => places.at(path),
+    all: (tenant) => places.newest(tenant),
+    tenants: () => places.tenants(),
     read: (place) =>
       Effect.map(
         disk.bytesFrom(file, place.offset, place.length),
-        (bytes) => {
-          const row = Line.read(bytes.subarray(0, place.length - 1))
-          if (Option.isNone(row) && places(place.tenant, place.id).includes(place)) isDoubted = true
-          return row
-        }
+        (bytes) => Line.read(bytes.subarray(0, place.length - 1), place)
       ),
+    isReplaced: Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino),
+    last: () => batch,
     size: () => end,
     index: one(Effect.gen(function*() {
       if (pending.length > 0 || torn > 0 || failed.size > 0 || epoch === 0) return Option.none()
-      const places = Array.from(records.values(), (rows) => Array.from(rows.values())).flat(2)
-      const index = { epoch, end, batch, dead, places }
+      const index = { epoch, end, batch, dead: dead + places.dead(), places: places.all() }
       const hash = yield* HistoryIndex.hashOf(disk, file, end)
       // a file that was replaced meanwhile is not the one that was read
       return Option.map(
@@ -319,12 +293,7 @@ export const make = (disk: Disk): History => {
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
         landed = batch
-        yield* EventLoop.forEach(index.places, 4_096, (place) => {
-          const rows = records.get(place.tenant) ?? new Map<MemoryId, ReadonlyArray<Line.Place>>()
-          const all = rows.get(place.id)
-          if (all === undefined && place.path !== null) paths.set(place.path, place) // the newest
-          records.set(place.tenant, rows.set(place.id, all ? [...all, place] : [place]))
-        })
+        yield* EventLoop.forEach(index.places, 4_096, places.addEarlier)
       })),
     unlanded: () => pending,
     awaited,
@@ -333,23 +302,23 @@ export const make = (disk: Disk): History => {
       one(Effect.gen(function*() {
         yield* undoFailed
         const number = batch + 1
-        let placed: ReadonlyArray<Line.Parsed> = []
+        let made: ReturnType<typeof Line.batch> | undefined
         const appended = appendAt((offset) => {
-          const made = Line.batch(parts, epoch, number, offset)
-          placed = made.placed
+          made = Line.batch(parts, epoch, number, offset)
           return made.lines
         }, true)
         yield* Effect.tapError(appended, (error) =>
           Effect.suspend(() => {
-            const [first] = placed
-            if (error === late || first === undefined) return Effect.void
+            const [first] = made?.placed ?? []
+            const [line] = made?.lines ?? []
+            if (isLate(error) || first === undefined || line === undefined) return Effect.void
             batch = number // the line may be there, and then its number is used
-            failed.set(first.offset, number)
+            failed.set(first.offset, { number, checksum: Line.checksumOf(line) })
             return Effect.option(undoFailed)
           }))
-        return take(number, placed, false)
+        return take(number, made?.placed ?? [], false)
       })),
-    undo: ({ number }) => one(undo(number)),
+    undo: ({ number, places: [first] }) => one(first ? undo(number, first.offset) : Effect.void),
     land: one(Effect.suspend(() => {
       if (pending.length === 0) return Effect.void
       return Effect.map(appendAt((offset) => [Line.print({ epoch, offset, landed: batch })], false), () => land(batch))
@@ -359,36 +328,34 @@ export const make = (disk: Disk): History => {
         for (const place of erased) {
           const { batch, isKept, length, offset, part, parts } = place
           const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }
-          yield* disk.overwrite(file, offset, Line.blank(meta, length))
-          leave(place)
+          if (!(yield* disk.overwrite(file, offset, Line.blank(meta, length), ino))) return yield* late
+          places.remove(place)
         }
       })),
     renew: (parts) => one(rewrite((epoch) => Line.batch(parts, epoch, 0, undefined).lines)),
     compact: one(Effect.gen(function*() {
-      if (pending.length > 0 || dead < tolerated || dead < end - dead) return
+      const waste = dead + places.dead()
+      if (pending.length > 0 || waste < tolerated || waste < end - waste) return { isRenewed: false }
       const bytes = yield* disk.bytesFrom(file, 0)
       const paced = EventLoop.pacer()
       const kept: Array<readonly [meta: Line.Meta, row: string]> = []
-      for (const rows of records.values()) {
-        for (const all of rows.values()) {
-          for (const { length, offset } of all.toReversed()) {
-            const line = bytes.subarray(offset, offset + length - 1)
-            const meta = Line.metaOf(line)
-            yield* paced(length >> 4)
-            if (meta) kept.push([meta, Line.textOf(line)])
-          }
-        }
+      // a history is rewritten as it came, the oldest revision first
+      for (const { length, offset } of places.all().toReversed()) {
+        const line = bytes.subarray(offset, offset + length - 1)
+        const meta = Line.metaOf(line)
+        yield* paced(length >> 4)
+        if (meta) kept.push([meta, Line.textOf(line)])
       }
       yield* rewrite((next) =>
         kept.map(([{ offset: _, ...meta }, row]) =>
           Line.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
         )
       )
+      return { isRenewed: true }
     }))
   }
 }
 
-const none: ReadonlyArray<Line.Place> = []
 const lineBreak = 10
 const newLine = new Uint8Array([lineBreak])
 const late = MemoryError.make("conflict", {
@@ -396,3 +363,5 @@ const late = MemoryError.make("conflict", {
   message: "another writer was first",
   detail: { expected: 0, actual: 0 }
 })
+/** In a span, what is failed with is another object. */
+const isLate = ({ op, reason }: MemoryError.MemoryError): boolean => op === late.op && reason === late.reason

@@ -78,6 +78,8 @@ export interface Meta {
   readonly offset?: number
   readonly landed?: number
   readonly undone?: number
+  /** Where the batch that is undone begins; absent in lines of an earlier release. */
+  readonly at?: number
   readonly batch?: number
   readonly part?: number
   readonly parts?: number
@@ -118,16 +120,21 @@ export const encode = ({ extra, frame, record }: Kept): string =>
 /** The third field of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
-/** The revision that a line holds; `None` where it was erased or damaged. */
-export const read = (line: Uint8Array): Option.Option<Kept> =>
-  metaOf(line) === undefined
+/** The revision of a place; `None` where its line was erased or damaged, or another stands there now. */
+export const read = (line: Uint8Array, { id, revision, tenant }: Place): Option.Option<Kept> => {
+  const meta = metaOf(line)
+  return meta === undefined || meta.id !== id || meta.revision !== revision || meta.tenant !== tenant
     ? Option.none()
     : Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
+}
 
 const tab = 9
 const checksumLength = 64
 const encoder = new TextEncoder()
 const decoder = new TextDecoder()
+
+/** The first field of a line, which tells it from every other. */
+export const checksumOf = (line: Uint8Array): string => decoder.decode(line.subarray(0, checksumLength))
 
 /** What a line is about; `undefined` where it is not whole. */
 export const metaOf = (line: Uint8Array): Meta | undefined => {

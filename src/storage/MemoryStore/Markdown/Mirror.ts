@@ -14,10 +14,11 @@ import type { Embeddings } from "../../../ranking/Embeddings.ts"
 import * as Catalog from "../../Catalog.ts"
 import type { Event } from "../../Changes.ts"
 import type { Stored } from "../../MemoryStore.ts"
+import type { Ahead } from "./Ahead.ts"
 import * as Damage from "./Damage.ts"
 import type { Disk } from "./Disk.ts"
 import type * as Document from "./Document.ts"
-import { type Bad, type Entry, nowhere } from "./Entry.ts"
+import { type Bad, type Entry, type Found, nowhere } from "./Entry.ts"
 import * as FileReader from "./FileReader.ts"
 import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
@@ -66,6 +67,8 @@ const concurrency = 32
 export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
+  /** Begins a look, and completes what it found. */
+  readonly ahead: Ahead["begin"]
 }
 
 export const make = (disk: Disk, history: History, context: Options): Mirror => {
@@ -97,7 +100,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     ...(MemoryKind.find(context.kinds, record.kind).dedupe && { dedupeKey: dedupeKey(tenant, record) })
   })
 
-  const set = (path: string, next: Entry | Bad | undefined, at = ++epoch): ReadonlyArray<News> => {
+  const set = (path: string, next: Found, at = ++epoch): ReadonlyArray<News> => {
     touched.set(path, at)
     const last = files.get(path)
     if (next === last) return []
@@ -117,7 +120,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     return next?._tag === "Bad" ? [...news, { tenant: tenantOf(path), event: { issue: next.error } }] : news
   }
   /** The best of those who claim the id of `one`, now that `path` is `next`. */
-  const reclaim = (one: Entry, path: string, next: Entry | Bad | undefined): Entry | undefined => {
+  const reclaim = (one: Entry, path: string, next: Found): Entry | undefined => {
     const { id } = one.row.record
     const ids = claims.get(one.tenant) ?? new Map<MemoryId, ReadonlyArray<Entry>>()
     const others = ids.get(id)?.filter((other) => other.path !== path) ?? none
@@ -127,7 +130,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     else ids.delete(id)
     return all[0]
   }
-  const settle = (one: Entry, path: string, next: Entry | Bad | undefined): ReadonlyArray<News> => {
+  const settle = (one: Entry, path: string, next: Found): ReadonlyArray<News> => {
     const { tenant, row: { record: { id } } } = one
     const before = entry(tenant, id)
     const after = reclaim(one, path, next)
@@ -138,7 +141,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   }
 
   /** Puts into `found` what lies at the path, unless it is as it was: what most files are at most looks. */
-  const inspect = (path: string, { sampled, walked }: Look, found: Map<string, Entry | Bad | undefined>) => {
+  const inspect = (path: string, { sampled, walked }: Look, found: Map<string, Found>) => {
     const known = files.get(path)
     const wasWalked = walked.has(path)
     const anew = () => Effect.map(examined(path, wasWalked), (file) => void found.set(path, file))
@@ -148,7 +151,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   }
   const reader = FileReader.make(disk, history, context, { entry, file: (path) => files.get(path), rowOf })
   /** A file that cannot be read now is not a file that is gone: it is as it was last. */
-  const examined = (path: string, walked: boolean): Effect.Effect<Entry | Bad | undefined> =>
+  const examined = (path: string, walked: boolean): Effect.Effect<Found> =>
     reader.examine(path, walked).pipe(
       Effect.tap(() => Effect.sync(() => troubles.delete(path))),
       Effect.catchAll((error) => {
@@ -161,7 +164,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     troubles.set(folder, error)
     return Array.from(files.keys()).filter((known) => known.startsWith(`${folder}/`))
   })
-  const inspectAll = (paths: ReadonlyArray<string>, look: Look, found: Map<string, Entry | Bad | undefined>) =>
+  const inspectAll = (paths: ReadonlyArray<string>, look: Look, found: Map<string, Found>) =>
     Effect.suspend(() => {
       let next = 0
       const lane = Effect.whileLoop({
@@ -175,7 +178,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
    * Finds the notes that moved: where one is gone, looks for files that nobody knows yet, anywhere and once more, since a
    * file may have moved to where this look had been already.
    */
-  const followMoves = (found: Map<string, Entry | Bad | undefined>, { isFirst }: Look) =>
+  const followMoves = (found: Map<string, Found>, { isFirst }: Look) =>
     Effect.gen(function*() {
       const absent = Array.from(found).flatMap(([path, file]) => {
         const known = file === undefined ? files.get(path) : undefined
@@ -191,14 +194,19 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       return moved
     })
 
-  const lookAt = (paths: ReadonlyArray<string>, look: Look = named) =>
+  const lookAt = (paths: ReadonlyArray<string>, look: Look = named): ReturnType<Mirror["lookAt"]> =>
     Effect.gen(function*() {
       const at = ++epoch // of two looks at a file, the one that began later counts
-      const found = new Map<string, Entry | Bad | undefined>()
+      const found = new Map<string, Found>()
+      const complete = context.ahead()
+      const isComplete = complete(found, (path) => files.get(path))
       reader.begin()
       yield* inspectAll(paths, look, found)
       const count = found.size
+      if (!(yield* isComplete)) return yield* lookAt(paths, look)
+      const completed = found.size
       const moved = yield* followMoves(found, look)
+      if (found.size > completed && !(yield* isComplete)) return yield* lookAt(paths, look)
       const news: Array<News> = []
       const settle = (path: string) => {
         if ((touched.get(path) ?? 0) > at) return

@@ -10,12 +10,12 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { hashOf, TenantEmbeddings } from "../../../ranking/Embeddings.ts"
 import * as Changes from "../../Changes.ts"
-import type { Sidecar, Stored, Write } from "../../MemoryStore.ts"
+import type { Sidecar, Write } from "../../MemoryStore.ts"
+import * as Ahead from "./Ahead.ts"
 import { type Disk, isFull } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as HandEdits from "./HandEdits.ts"
@@ -29,6 +29,7 @@ import * as Lock from "./Lock.ts"
 import * as Mirror from "./Mirror.ts"
 import { isNote } from "./NoteText.ts"
 import * as Plan from "./Plan.ts"
+import * as Revisions from "./Revisions.ts"
 import * as RollForward from "./RollForward.ts"
 import * as SnapshotKeeper from "./SnapshotKeeper.ts"
 import * as VectorFile from "./VectorFile.ts"
@@ -40,10 +41,7 @@ export interface Vault {
   readonly mirror: Mirror.Mirror
   readonly history: History.History
   readonly changes: Changes.Changes
-  readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
-  /** Newest first, at most `limit`, the current one among them. */
-  readonly revisions: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
-  readonly tombstones: (tenant: string) => Io<ReadonlyArray<Stored>>
+  readonly revisions: Revisions.Revisions
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
@@ -89,8 +87,15 @@ export const open = (
     const mirror = Mirror.make(disk, history, {
       ...context,
       analyzer,
-      embeddings: (tenant) => embeddings.of(tenant)
+      embeddings: (tenant) => embeddings.of(tenant),
+      ahead: () => ahead.begin()
     })
+    /** Whether a look found that the history was replaced, and nobody followed it since. */
+    let isReplaced = false
+    const replaced = () => {
+      isReplaced = true
+    }
+    const ahead = Ahead.make(history, { viewed: () => viewed, renewed: replaced, rowOf: mirror.rowOf })
     const changes = Changes.make()
     const { awaited } = history
     /** A batch that failed, and the texts before it, until all of it could be taken back. */
@@ -106,11 +111,14 @@ export const open = (
     const publish = (news: ReadonlyArray<Mirror.News>) =>
       Effect.forEach(news, ({ event, tenant }) => changes.publish(tenant, [event]), { discard: true })
 
-    /** Appends the revisions that the history lacks of these records. */
+    /** Appends the revisions that the history lacks of these records, as their files are once nobody else writes. */
     const complete = (about: Iterable<HandEdits.Touched>, locked: boolean): Io<void> =>
       Effect.flatMap(HandEdits.lacking(mirror, history, about), (parts) => {
         if (parts.length === 0) return Effect.void
-        return locked ? Effect.asVoid(history.append(parts)) : exclusive(complete(about, true))
+        if (locked) return Effect.asVoid(history.append(parts))
+        const paths = parts.flatMap(({ id, path, tenant }) => path ?? history.newest(tenant, id)?.path ?? [])
+        const again = Effect.flatMap(mirror.lookAt(Array.from(new Set(paths))), publish)
+        return exclusive(Effect.zipRight(again, complete(about, true)))
       })
     /** Records what hands did. What has been read is read, whether or not that succeeds. */
     const record = (news: ReadonlyArray<Mirror.News>, locked: boolean) =>
@@ -127,27 +135,40 @@ export const open = (
         yield* record(news, locked)
       })
 
+    /** Forgets what is known of lines: the history was written anew, without those that were erased. */
+    const renewed = () => {
+      viewed = 0
+      littered.clear()
+    }
     /** Reads what other processes appended, and looks at the files that they name. */
     const follow = (locked: boolean): Io<void> =>
       Effect.gen(function*() {
-        const { isRenewed } = yield* history.news(locked)
-        if (isRenewed) viewed = 0
+        const news = yield* history.news(locked)
+        const isRenewed = news.isRenewed || isReplaced
+        isReplaced = false
+        if (isRenewed) renewed()
         if (locked && !history.isThere()) yield* begin
         if (locked) yield* rollForward
         if (isRenewed) {
           awaited.clear()
-          return yield* heard(mirror.look, locked)
+          yield* heard(mirror.look, locked)
+          // it may have been replaced by an older one, which lacks what stands in files
+          return history.isThere() ? yield* complete(unknown, locked) : undefined
         }
         const paths = Array.from(awaited).filter(Layout.isRecord)
-        if (paths.length === 0) return
-        yield* heard(mirror.lookAt(paths), locked)
+        if (paths.length > 0) yield* heard(mirror.lookAt(paths), locked)
         for (const path of paths) if (isAsTold(path)) awaited.delete(path)
+        const isSeen = ({ gone, path }: History.Place) =>
+          [...gone, path].every((one) => one === null || !awaited.has(one))
         for (const { number, places } of history.unlanded()) {
-          if (number === viewed + 1 && places.every(({ path }) => path === null || !awaited.has(path))) viewed = number
+          if (number <= viewed) continue
+          if (!places.every(isSeen)) break
+          viewed = number
         }
       })
-    /** Whether a file is as the history has it. */
+    /** Whether a file was found as the history has it. */
     const isAsTold = (path: string) => {
+      if (ahead.has(path)) return false
       const place = history.at(path)
       return place === undefined || mirror.entry(place.tenant, place.id)?.hash === place.after
     }
@@ -172,16 +193,17 @@ export const open = (
       return Effect.zipRight(disk.force(touched), history.land)
     })
 
+    /** What the holder of the lock does first. What fails since the lock was taken away is that it was taken away. */
+    const caughtUp: Io<void> = Effect.gen(function*() {
+      if (failed) yield* takeBack(failed)
+      yield* follow(true)
+      yield* Effect.forEach(littered.values(), ([batch, isPurge]) => cleaned(batch, isPurge), { discard: true })
+      yield* sweep(guard)
+      if (history.unlanded().reduce((sum, { places }) => sum + places.length, 0) > waiting) yield* land
+      if ((yield* history.compact).isRenewed) littered.clear()
+    }).pipe(Effect.tapError(() => guard))
     const exclusive = <A>(self: Io<A>): Io<A> =>
-      lock.withLock(Effect.gen(function*() {
-        if (failed) yield* takeBack(failed)
-        yield* follow(true)
-        yield* Effect.forEach(littered.values(), ([batch, isPurge]) => cleaned(batch, isPurge), { discard: true })
-        yield* sweep(guard)
-        if (history.unlanded().reduce((sum, { places }) => sum + places.length, 0) > waiting) yield* land
-        yield* history.compact
-        return yield* self
-      })).pipe(Effect.retry({ while: isLost })) // and again, from the start
+      lock.withLock(Effect.zipRight(caughtUp, self)).pipe(Effect.retry({ while: isLost })) // and again, from the start
 
     const takeBack = (attempt: NonNullable<typeof failed>): Io<void> =>
       Effect.gen(function*() {
@@ -225,27 +247,22 @@ export const open = (
           (id) => Plan.make(circumstances, tenant, id, writes.filter((write) => write.id === id))
         )
         yield* guard
-        const append = history.append(plans.flatMap(({ parts }) => parts))
         const view = Effect.forEach(plans, ({ content, parts }) => shown(parts.at(-1)!, content), { discard: true }) // one part at least
         const texts = new Map(plans.flatMap(({ texts }) => texts))
-        if (writes.every(({ next }) => next === undefined)) {
-          // files first: without a line they are forgotten at worst, and a full disk has no room for one
-          const back = Effect.option(RollForward.takeBack(disk, [], texts))
-          yield* Effect.tapError(view, () => back)
-          const isAppended = yield* Effect.asSome(append).pipe(
-            Effect.catchIf(
-              isFull,
-              () => Effect.as(history.erase(ids.flatMap((id) => history.places(tenant, id))), Option.none())
-            ),
-            Effect.tapError(() => back)
+        const isPurge = writes.every(({ next }) => next === undefined)
+        const appended = yield* Effect.asSome(history.append(plans.flatMap(({ parts }) => parts))).pipe(
+          Effect.catchIf((error) => isPurge && isFull(error), () => Effect.succeedNone)
+        )
+        if (Option.isNone(appended)) {
+          // a full disk has no room for a line, and gives up the files and the lines that are there
+          yield* Effect.zipRight(view, history.erase(ids.flatMap((id) => history.places(tenant, id)))).pipe(
+            Effect.tapError(() => Effect.option(RollForward.takeBack(disk, [], texts)))
           )
           for (const { gone } of plans) for (const path of gone) mirror.set(path, undefined)
           isWritten = true
-          if (Option.isNone(isAppended)) return yield* snapshot.remove
-          viewed = Math.max(viewed, isAppended.value.number)
-          return yield* cleaned(isAppended.value, Plan.isPurge(plans))
+          return yield* snapshot.remove
         }
-        const batch = yield* append
+        const batch = appended.value
         yield* view.pipe(
           // whoever took the lock from us by mistake has ended our turn, too: it is ours again
           Effect.catchAll((error) =>
@@ -282,6 +299,7 @@ export const open = (
         : Effect.matchEffect(erased(batch, isPurge), {
           onSuccess: () => Effect.sync(() => littered.delete(batch.number)),
           onFailure: (error) => {
+            if (isLost(error)) return Effect.void // whoever has the lock overwrote it, and wrote the history anew
             littered.set(batch.number, [batch, isPurge])
             return Effect.logWarning("a purged text is still in the history", error)
           }
@@ -296,16 +314,7 @@ export const open = (
         if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // which has none of the library's rows
       })
 
-    const rowsAt = (places: ReadonlyArray<History.Place>): Io<ReadonlyArray<Stored>> =>
-      Effect.map(
-        Effect.forEach(places, (place) => Effect.map(history.read(place), (kept) => [place, kept] as const)),
-        (all) =>
-          all.flatMap(([{ forgotten }, kept]) => Option.isSome(kept) ? [{ record: kept.value.record, forgotten }] : [])
-      )
-    const gone = (row: Stored | undefined): Option.Option<Stored> =>
-      row ? Option.some({ ...row, forgotten: true }) : Option.none() // no file: forgotten, be it by a hand
-    const newestOf = (tenant: string, id: MemoryId) => history.places(tenant, id).slice(0, 1)
-
+    const revisions = Revisions.make(history, mirror, replaced)
     const snapshot = yield* SnapshotKeeper.load(
       disk,
       context,
@@ -325,7 +334,7 @@ export const open = (
       ))
     }
     for (const [tenant, id, was] of HandEdits.touched(yield* mirror.look)) reopened.set(`${tenant}/${id}`, was)
-    awaited.clear() // all of them were seen just now
+    for (const path of awaited) if (!ahead.has(path)) awaited.delete(path) // it was seen just now
     for (const place of history.tenants().flatMap((tenant) => Array.from(history.all(tenant)))) {
       const error = place.forgotten || place.path === null ? undefined : mirror.trouble(place.path)
       if (error === undefined || mirror.entry(place.tenant, place.id)) continue
@@ -343,25 +352,7 @@ export const open = (
       mirror,
       history,
       changes,
-      read: (tenant, id) => {
-        const current = mirror.entry(tenant, id)
-        if (current) return Effect.succeedSome(current.row)
-        return Effect.map(rowsAt(newestOf(tenant, id)), ([row]) => gone(row))
-      },
-      revisions: (tenant, id, limit) => {
-        const current = mirror.entry(tenant, id)?.row
-        const places = history.places(tenant, id)
-        const earlier = current ? places.filter(({ revision }) => revision < current.record.revision) : places
-        return Effect.map(
-          rowsAt(earlier.slice(0, current ? limit - 1 : limit)),
-          (rows) => current ? [current, ...rows] : rows
-        )
-      },
-      tombstones: (tenant) =>
-        Effect.map(
-          rowsAt(Array.from(history.all(tenant)).filter(({ id }) => !mirror.entry(tenant, id))),
-          (rows) => rows.map((row) => ({ ...row, forgotten: true }))
-        ),
+      revisions,
       tenants: Effect.sync(() => Array.from(new Set([...mirror.tenants(), ...history.tenants()]))),
       exclusive,
       commit,

@@ -1,0 +1,301 @@
+/**
+ * Damage of every file of a vault, hidden ones too, one at a time: no record is lost whose text stands in any file, and no
+ * revision whose line the history still has whole.
+ */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { Internal } from "../../src/domain/MemoryScope.ts"
+import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
+import { ada, draft, id, put, system } from "../../src/testing/Sample.ts"
+import { type Opened, opened, place } from "./Place.ts"
+import { times } from "./Program.ts"
+
+const hash = (digit: number) => digit.toString(16).repeat(64)
+const vector = (digit: number) => Float32Array.of(digit, 1, 0)
+const text = (name: string, version: number, length = 300) => `${name} ${version} `.padEnd(length, `${name} `).trim()
+const vectorsOf = ({ store }: Opened) => Option.getOrThrow(store.vectors)
+const history = ".effect-memory/history"
+
+/** Every revision of the records that are there in the end, and of the forgotten one. */
+const written: Readonly<Record<string, ReadonlyArray<string>>> = {
+  a: [1, 2, 3].map((version) => text("a", version)),
+  b: [1, 2].map((version) => text("b", version)),
+  late: [text("late", 1)],
+  row: [1, 2].map((version) => text("row", version)),
+  gone: [1, 2].map((version) => text("gone", version))
+}
+const alive = ["a", "b", "late", "row"]
+
+interface Vault {
+  /** The folder in the end, and earlier. */
+  readonly root: string
+  readonly earlier: string
+  /** Whether it was closed in the end. */
+  readonly isClosed: boolean
+}
+
+/**
+ * A vault as it was, and as it is. `isClosed`: else its writer died before the last files were forced to disk. The history
+ * has so many dead bytes that the next write compacts it.
+ */
+const made = (isClosed: boolean) =>
+  Effect.gen(function*() {
+    const [root, earlier, died] = [yield* place, yield* place, yield* place]
+    yield* Effect.scoped(Effect.gen(function*() {
+      const vault = yield* opened(root)
+      const { store } = vault
+      for (const name of ["a", "b", "gone"]) yield* put(store, draft(text(name, 1), { id: id(name) }))
+      yield* store.put(system, [draft(text("row", 1), { id: id("row"), scope: Internal })])
+      fs.writeFileSync(path.join(root, "Note.md"), "# A note\n\nby a hand\n")
+      yield* vectorsOf(vault).attach("default", "m", [[hash(1), vector(1)]])
+      yield* store.search(ada, { text: "a" })
+    }))
+    fs.cpSync(root, earlier, { recursive: true, preserveTimestamps: true })
+    yield* Effect.scoped(Effect.gen(function*() {
+      const vault = yield* opened(root)
+      const { store } = vault
+      for (let n = 0; n < 19; n++) yield* put(store, draft(text("purged", n, 60_000), { id: id("purged") }))
+      for (const version of [2, 3]) yield* store.update(ada, id("a"), { body: text("a", version) })
+      for (const name of ["b", "gone"]) yield* store.update(ada, id(name), { body: text(name, 2) })
+      yield* store.update(system, id("row"), { body: text("row", 2) })
+      yield* put(store, draft(text("late", 1), { id: id("late") }))
+      yield* store.forget(ada, [id("gone")])
+      yield* store.forget(ada, [id("purged")], { purge: true })
+      // after the purge, which erases vectors of texts that no record has
+      yield* vectorsOf(vault).attach("default", "m", [[hash(1), vector(1)], [hash(2), vector(2)]])
+      yield* store.search(ada, { text: "a" })
+      if (!isClosed) fs.cpSync(root, died, { recursive: true, preserveTimestamps: true })
+    }))
+    if (!isClosed) {
+      fs.rmSync(root, { recursive: true })
+      fs.renameSync(died, root)
+    }
+    // looked at long ago, so that an open vault goes by the times of files
+    const then = Date.now() / 1_000 - 3_600
+    for (const name of filesOf(root)) fs.utimesSync(path.join(root, name), then, then)
+    return { root, earlier, isClosed }
+  })
+
+/** Every file, by its path. */
+const filesOf = (root: string): ReadonlyArray<string> =>
+  fs.readdirSync(root, { recursive: true, encoding: "utf8" }).filter((name) =>
+    fs.statSync(path.join(root, name)).isFile()
+  ).sort()
+
+const linesOf = (bytes: Buffer) => bytes.toString("latin1").split("\n").slice(0, -1)
+
+interface Damage {
+  readonly name: string
+  /** `undefined`: the file is deleted. */
+  readonly of: (bytes: Buffer) => Buffer | undefined
+}
+
+const turned = (at: number, bit: number): Damage => ({
+  name: `bit ${bit} of byte ${at} turned`,
+  of: (bytes) => {
+    const copy = Buffer.from(bytes)
+    copy[at]! ^= 1 << bit
+    return copy
+  }
+})
+
+/** Bits of a file: some of each line of the history, and some of every other file, spread over it. */
+const bits = (file: string, bytes: Buffer): ReadonlyArray<Damage> => {
+  if (file !== history) {
+    const count = Math.min(bytes.length, times(4, 12))
+    return Array.from({ length: count }, (_, n) => turned(Math.floor(bytes.length * n / count), n % 8))
+  }
+  let start = 0
+  return linesOf(bytes).flatMap((line) => {
+    const at = start
+    start += line.length + 1
+    // its checksum, its head, its text and its end
+    return line.length > 10_000 ? [] : [5, 80, line.length >> 1, line.length].map((offset, n) => turned(at + offset, n))
+  })
+}
+
+const damages = ({ earlier, root }: Vault, file: string): ReadonlyArray<Damage> => {
+  const bytes = fs.readFileSync(path.join(root, file))
+  const old = path.join(earlier, file)
+  return [
+    { name: "cut to nothing", of: () => Buffer.alloc(0) },
+    { name: "cut in half", of: (bytes) => bytes.subarray(0, bytes.length >> 1) },
+    { name: "cut by a byte", of: (bytes) => bytes.subarray(0, -1) },
+    { name: "zeroed", of: (bytes) => Buffer.alloc(bytes.length) },
+    { name: "deleted", of: () => undefined },
+    ...(fs.existsSync(old) ? [{ name: "as it was earlier", of: () => fs.readFileSync(old) }] : []),
+    ...bits(file, bytes)
+  ]
+}
+
+/** What the history still has whole, or had earlier: the lines of the damaged file that are lines of either. */
+const intact = ({ earlier, root }: Vault, damaged: Buffer | undefined): string => {
+  if (damaged === undefined) return ""
+  const whole = new Set([root, earlier].flatMap((at) => linesOf(fs.readFileSync(path.join(at, history)))))
+  return linesOf(damaged).filter((line) => whole.has(line)).join("\n")
+}
+
+/** Breaks the file of a copy, runs the vault on it, and holds what it answers against what still stood in a file. */
+const check = (vault: Vault, file: string, damage: Damage, isRunning: boolean) =>
+  Effect.gen(function*() {
+    const root = yield* place
+    fs.cpSync(vault.root, root, { recursive: true, preserveTimestamps: true })
+    const at = path.join(root, file)
+    const broken = damage.of(fs.readFileSync(at))
+    const hurt = () => broken === undefined ? fs.rmSync(at) : fs.writeFileSync(at, broken)
+    const lines = intact(vault, file === history ? broken : fs.readFileSync(path.join(vault.root, history)))
+    /** Records whose own file is as it was. */
+    const isSound = (name: string) =>
+      file !== pathOf("default", name === "row" ? Internal : { userId: "ada" }, id(name))
+    const about = (what: string) => `${file} ${damage.name} ${isRunning ? "while open" : "while closed"}: ${what}`
+
+    // what a dead writer forgot, and only the damaged line said so, is written once more
+    const isForgotten = vault.isClosed || isRunning || lines.includes("\"state\":\"forgotten\"")
+    /** A hand that takes a file away forgets the record, but where a dead writer may not have written it yet. */
+    const isRemoved = (name: string) => !isSound(name) && broken === undefined && (vault.isClosed || isRunning)
+
+    /** What was written since, by name. */
+    const since = new Map<string, string>()
+    const isWhole = ({ store }: Opened) =>
+      Effect.gen(function*() {
+        const trash = yield* store.list(system, { forgotten: true })
+        for (const name of alive) {
+          const viewer = name === "row" ? system : ada
+          const { items: [now] } = yield* store.list(viewer, {
+            ids: [id(name)],
+            ...(name === "row" && { scope: Internal })
+          })
+          if (isRemoved(name)) {
+            assert.isUndefined(now, about(`${name} stays`))
+            if (name !== "row") {
+              assert.include(trash.items.map((record) => record.id), id(name), about(`${name} is lost`))
+            }
+          } else assert.isDefined(now, about(`${name} is lost`))
+          const past = yield* store.history(system, id(name))
+          const bodies = past.map(({ body }) => body)
+          const last = written[name]!.at(-1)!
+          if (isSound(name)) assert.strictEqual(now?.body, since.get(name) ?? last, about(`${name} has another text`))
+          for (const body of written[name]!) {
+            const stands = lines.includes(body) || (body === last && isSound(name))
+            if (stands) assert.include(bodies, body, about(`${name} lost a revision`))
+          }
+          const revisions = past.map(({ revision }) => revision)
+          assert.deepStrictEqual(revisions, [...new Set(revisions)].sort((a, b) => b - a), about(`${name} counts`))
+        }
+        const back = yield* store.list(system, { ids: [id("gone"), id("purged")] })
+        if (isForgotten) assert.deepStrictEqual(back.items.map(({ body }) => body.slice(0, 10)), [], about("is back"))
+        const bodies = (yield* store.history(system, id("gone"))).map(({ body }) => body)
+        for (const body of written["gone"]!) {
+          if (lines.includes(body)) assert.include(bodies, body, about("the forgotten one lost a revision"))
+        }
+        if (isForgotten && bodies.length > 0) {
+          assert.include(trash.items.map((record) => record.id), id("gone"), about("cannot be restored"))
+        }
+      })
+    const hasVectors = (open: Opened) =>
+      Effect.gen(function*() {
+        const read = yield* vectorsOf(open).read("default", "m", [hash(1), hash(2)])
+        for (const [n, one] of read.entries()) {
+          if (Option.isSome(one)) assert.deepStrictEqual(one.value, vector(n + 1), about("a wrong vector"))
+          else assert.include(file, "vectors", about("a vector is lost"))
+        }
+        yield* vectorsOf(open).attach("default", "m", [[hash(1), vector(1)], [hash(2), vector(2)]])
+        const again = yield* vectorsOf(open).read("default", "m", [hash(1), hash(2)])
+        assert.isTrue(again.every(Option.isSome), about("vectors cannot be attached"))
+      })
+    /** Updates, forgets and restores go on, or are refused where the record's own file is damaged, and lose nothing. */
+    const goesOn = (open: Opened) =>
+      Effect.gen(function*() {
+        for (const name of ["a", "b"]) {
+          const body = text(name, 10 + since.size)
+          const changed = yield* Effect.either(open.store.update(ada, id(name), { body }))
+          if (Either.isRight(changed)) since.set(name, body)
+          if (Either.isLeft(changed)) {
+            assert.isFalse(isSound(name), about(changed.left.message))
+            assert.strictEqual(
+              changed.left.reason,
+              isRemoved(name) ? "not_found" : "corrupt",
+              about(changed.left.message)
+            )
+          }
+        }
+        yield* put(open.store, draft("new"))
+      })
+
+    if (isRunning) {
+      yield* Effect.scoped(Effect.gen(function*() {
+        const open = yield* opened(root, { lockTimeout: 30 })
+        yield* vectorsOf(open).read("default", "m", [hash(1)])
+        hurt()
+        yield* open.vault.refresh
+        yield* isWhole(open)
+        yield* hasVectors(open)
+        yield* goesOn(open)
+        yield* isWhole(open)
+      }))
+    } else hurt()
+    yield* Effect.scoped(Effect.gen(function*() {
+      const open = yield* opened(root, { lockTimeout: 30 })
+      yield* isWhole(open)
+      yield* hasVectors(open)
+      yield* goesOn(open)
+      yield* isWhole(open)
+    }))
+    yield* Effect.scoped(Effect.gen(function*() {
+      const open = yield* opened(root, { lockTimeout: 30 })
+      yield* goesOn(open) // compacts the history
+      yield* isWhole(open)
+    }))
+    const { size } = fs.statSync(path.join(root, history))
+    if (file !== history) assert.isBelow(size, 200_000, about("the history was not compacted"))
+  }).pipe(Effect.scoped)
+
+/** Distance between the damages that are tried. The soak tries all, and each turned bit in two of four states of the vault. */
+const step = (name: string) => times(37, name.startsWith("bit") ? 2 : 1)
+
+describe("a vault of which one file is damaged", () => {
+  for (const isClosed of [true, false]) {
+    for (const isRunning of [true, false]) {
+      const when = isRunning ? "beneath an open vault" : "while it is closed"
+      const state = isClosed ? "that was closed" : "whose writer died"
+      it.scopedLive(`${state} loses no record and no revision that a file still has: ${when}`, () =>
+        Effect.gen(function*() {
+          const vault = yield* made(isClosed)
+          const all = filesOf(vault.root).filter((file) => !/\/lock$|\/turns\//.test(file)).flatMap((file) =>
+            damages(vault, file).map((damage) => [file, damage] as const)
+          )
+          assert.isAbove(all.length, 100)
+          const tried = all.filter(([, { name }], n) =>
+            (n + Number(isClosed) * 7 + Number(isRunning) * 13) % step(name) === 0
+          )
+          for (const [file, damage] of tried) yield* check(vault, file, damage, isRunning)
+        }))
+    }
+  }
+
+  it.scopedLive("opens or is refused untouched where both files with the key are damaged", () =>
+    Effect.gen(function*() {
+      const vault = yield* made(true)
+      const headers = [".effect-memory/vault.json", ".effect-memory/vault.copy.json"]
+      const all = damages(vault, headers[0]!).filter(({ name }) => name !== "as it was earlier")
+      for (const damage of all.filter((_, n) => n % times(5, 1) === 0)) {
+        const root = yield* place
+        fs.cpSync(vault.root, root, { recursive: true, preserveTimestamps: true })
+        for (const file of headers) {
+          const broken = damage.of(fs.readFileSync(path.join(root, file)))
+          if (broken === undefined) fs.rmSync(path.join(root, file))
+          else fs.writeFileSync(path.join(root, file), broken)
+        }
+        const bytes = () => filesOf(root).map((file) => [file, fs.readFileSync(path.join(root, file), "latin1")])
+        const before = bytes()
+        const refused = yield* Effect.either(Effect.scoped(opened(root)))
+        if (Either.isRight(refused)) continue // a white space became another: it says the same
+        assert.include(["corrupt", "unsupported"], refused.left.reason, damage.name)
+        assert.deepStrictEqual(bytes(), before, damage.name)
+      }
+    }))
+})
