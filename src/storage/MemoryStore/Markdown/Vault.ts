@@ -93,8 +93,8 @@ export const open = (
     })
     const changes = Changes.make()
     const { awaited } = history
-    /** A batch that failed, and the texts before it, until all of it could be taken back. */
-    let failed: { readonly batch: History.Batch; readonly texts: ReadonlyMap<string, string | null> } | undefined
+    /** A batch that failed, and the files before it, until all of it could be taken back. */
+    let failed: { readonly batch: History.Batch; readonly before: ReadonlyMap<string, Uint8Array | null> } | undefined
     /** Whether this process wrote files that may not have landed. */
     let isWritten = false
     /** Last batch whose files this process has seen or written. */
@@ -186,7 +186,7 @@ export const open = (
     const takeBack = (attempt: NonNullable<typeof failed>): Io<void> =>
       Effect.gen(function*() {
         failed = attempt
-        yield* RollForward.takeBack(disk, attempt.batch.places, attempt.texts)
+        yield* RollForward.takeBack(disk, attempt.batch.places, attempt.before)
         yield* history.undo(attempt.batch)
         failed = undefined
       })
@@ -223,10 +223,10 @@ export const open = (
         yield* guard
         const append = history.append(plans.flatMap(({ parts }) => parts))
         const view = Effect.forEach(plans, ({ content, parts }) => shown(parts.at(-1)!, content), { discard: true }) // one part at least
-        const texts = new Map(plans.flatMap(({ texts }) => texts))
+        const before = new Map(plans.flatMap(({ before }) => before))
         if (writes.every(({ next }) => next === undefined)) {
           // files first: without a line they are forgotten at worst, and a full disk has no room for one
-          const back = Effect.option(RollForward.takeBack(disk, [], texts))
+          const back = Effect.option(RollForward.takeBack(disk, [], before))
           yield* Effect.tapError(view, () => back)
           const isAppended = yield* Effect.asSome(append).pipe(
             Effect.catchIf(
@@ -250,7 +250,7 @@ export const open = (
           Effect.catchAll((error) =>
             Effect.flatMap(lock.isOurs, (ours) =>
               ours
-                ? Effect.zipRight(Effect.option(takeBack({ batch, texts })), error)
+                ? Effect.zipRight(Effect.option(takeBack({ batch, before })), error)
                 : Effect.void) // the history has it: whoever has the lock writes the files
           )
         )
