@@ -28,7 +28,7 @@ export default defineConfig({
   test: {
     sequence: { sequencer: LongestFirst },
     include: [
-      "test/vault/{Kill,Crowd,Pause,Faults,Outbox,OutboxHeap,Reopen,EveryFile,EveryStep}.test.ts",
+      "test/vault/{Kill,Crowd,Pause,Faults,ForeignNotes,Outbox,OutboxHeap,Reopen,EveryFile,EveryStep}.test.ts",
       "test/contract/{MemoryStore,Markdown,Federated,naughty}.test.ts",
       "test/{domain/JsonText,ranking/Tokenizer}.test.ts",
       "test/kinds/{AdaptiveMemory,BeliefMemory,CoreMemory,EpisodicMemory,GraphMemory,KeyValueMemory,Kinds,SemanticMemory,SessionMemory}.test.ts",

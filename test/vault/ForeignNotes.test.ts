@@ -273,6 +273,24 @@ describe("a change of a note that somebody else wrote", () => {
         }))
     }))
 
+  it.scopedLive("in a batch that the disk refuses leaves every byte, also of a note that is no UTF-8", () =>
+    Effect.gen(function*() {
+      const root = yield* folder({ "Tea.md": tea })
+      const latin = Buffer.from("Caf\xe9 au lait", "latin1")
+      fs.writeFileSync(path.join(root, "Latin.md"), latin)
+      fs.writeFileSync(path.join(root, "agents"), "a file where a folder would be")
+      const { store } = yield* opened(root)
+      const refused = yield* Effect.flip(store.apply(system, [
+        { _tag: "Forget", id: idOf("Latin.md") },
+        { _tag: "Forget", id: idOf("Tea.md") },
+        { _tag: "Put", draft: { scope: { agentId: "a" }, kind: "reference", body: "x" } }
+      ]))
+      assert.strictEqual(refused.reason, "io")
+      assert.deepStrictEqual(fs.readFileSync(path.join(root, "Latin.md")), latin)
+      assert.strictEqual(fs.readFileSync(path.join(root, "Tea.md"), "utf8"), tea)
+      assert.deepEqual(yield* ids(store), { "Latin.md": idOf("Latin.md"), "Tea.md": idOf("Tea.md") })
+    }))
+
   it.scopedLive("is gone without a trace when the note is purged, from the snapshot too, be it written to or forgotten before", () =>
     Effect.gen(function*() {
       const others = Object.fromEntries(Array.from({ length: 30 }, (_, n) => [`${n}.md`, `Note ${n}.`]))

@@ -48,6 +48,8 @@ export interface Disk {
   readonly readHashed: (path: string) => Io<Option.Option<{ readonly text: string; readonly hash: string }>>
   /** A sidecar's: what is no UTF-8 is replaced, and whoever asked finds no sense in it. */
   readonly readLoose: (path: string) => Io<Option.Option<string>>
+  /** All bytes of a file, whatever they are. `None` where there is no file. */
+  readonly readBytes: (path: string) => Io<Option.Option<Uint8Array>>
   /** The first bytes of a file, at most `length`; bytes that are no UTF-8 are replaced. `None` where there is no file. */
   readonly readHead: (path: string, length: number) => Io<Option.Option<string>>
   /** From a byte on, and how far it goes. */
@@ -195,6 +197,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         ),
       readLoose: (relative) =>
         Effect.map(found(fs.readFile(at(relative)), relative), Option.map((bytes) => decoder.decode(bytes))),
+      readBytes: (relative) => found(fs.readFile(at(relative)), relative),
       readHead: (relative, length) =>
         Effect.map(
           found(opened(relative, "r", (file) => file.readAlloc(BigInt(length))), relative),

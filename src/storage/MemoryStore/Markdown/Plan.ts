@@ -41,8 +41,8 @@ export interface Plan {
   readonly gone: ReadonlyArray<string>
   /** The text to write; `undefined` where no file is written. */
   readonly content: string | undefined
-  /** The texts of all these files before; `null`: no file. */
-  readonly texts: ReadonlyArray<readonly [path: string, text: string | null]>
+  /** The bytes of all these files before; `null`: no file. */
+  readonly before: ReadonlyArray<readonly [path: string, bytes: Uint8Array | null]>
 }
 
 /** Plans the writes of one record, at least one. `conflict` where the file or the record moved on; `corrupt` where it is damaged. */
@@ -115,11 +115,11 @@ export const make = (
       ? Frame.make(path, content, last.record.body)
       : undefined
     const gone = paths.filter((old) => old !== path)
-    const texts = yield* Effect.forEach(
+    const before = yield* Effect.forEach(
       path === undefined ? paths : [path, ...gone],
-      (at) => Effect.map(disk.readLoose(at), (text) => [at, Option.getOrNull(text)] as const)
+      (at) => Effect.map(disk.readBytes(at), (bytes) => [at, Option.getOrNull(bytes)] as const)
     )
-    const hashes = new Map(texts.map(([at, text]) => [at, text === null ? null : sha256(text)]))
+    const hashes = new Map(before.map(([at, bytes]) => [at, bytes === null ? null : sha256(bytes)]))
     // a note that was only found so far has no history: what it was comes first
     const first = current && history.newest(tenant, id) === undefined && last
       ? [earlierOf(current)]
@@ -157,8 +157,8 @@ export const make = (
         ...(frame && frame.tail.length > 2 && { isPartial: true }) // more than a line break after the body
       }
       : undefined
-    const isWritten = content !== undefined && texts[0]?.[1] !== content // an author's file that says it already stays
-    return { parts: [...first, ...parts], entry, gone, content: isWritten ? content : undefined, texts }
+    const isWritten = entry !== undefined && hashes.get(entry.path) !== entry.hash // an author's file that says it already stays
+    return { parts: [...first, ...parts], entry, gone, content: isWritten ? content : undefined, before }
   })
 
 /** Whether files are purged that a snapshot may have, be it of notes without a history. */

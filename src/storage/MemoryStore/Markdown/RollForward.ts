@@ -33,8 +33,8 @@ export const bring = (
         if (!Layout.isRecord(at) || Option.isSome(yield* disk.linkAbove(at))) return undefined // not ours to write
         const stat = yield* disk.stat(at)
         if (Option.exists(stat, ({ type }) => type !== "File")) return undefined
-        const text = yield* disk.readLoose(at)
-        return { hash: Option.map(text, sha256).pipe(Option.getOrNull), isTorn: Option.exists(text, isTorn) }
+        const bytes = yield* disk.readBytes(at)
+        return { hash: Option.map(bytes, sha256).pipe(Option.getOrNull), isTorn: Option.exists(bytes, isTorn) }
       })
     for (const old of gone) {
       if (history.at(old)) continue
@@ -55,22 +55,22 @@ export const bring = (
 const isErasure = (history: History, { id, path, tenant }: Place): boolean =>
   path === null && history.newest(tenant, id) === undefined
 
-/** Whether a text is what power loss leaves of a file that was never forced to disk. */
-const isTorn = (text: string): boolean => text === "" || text.includes("\0")
+/** Whether a file is what power loss leaves of one that was never forced to disk. */
+const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.includes(0)
 
 /**
- * Puts back the texts before a batch, but for files that were not written yet, or were changed since. `places`: what the
+ * Puts back the files before a batch, but for files that were not written yet, or were changed since. `places`: what the
  * batch wrote; it removed the files that have none.
  */
 export const takeBack = (
   disk: Disk,
   places: ReadonlyArray<Place>,
-  texts: ReadonlyMap<string, string | null>
+  before: ReadonlyMap<string, Uint8Array | null>
 ): Io<void> =>
-  Effect.forEach(texts, ([path, text]) =>
+  Effect.forEach(before, ([path, bytes]) =>
     Effect.gen(function*() {
-      const now = yield* disk.readLoose(path)
+      const now = yield* disk.readBytes(path)
       const after = places.find((place) => place.path === path)?.after ?? null
       if (Option.map(now, sha256).pipe(Option.getOrNull) !== after) return
-      yield* text === null ? disk.remove(path, { isFenced: true }) : disk.write(path, text, { isFenced: true })
+      yield* bytes === null ? disk.remove(path, { isFenced: true }) : disk.write(path, bytes, { isFenced: true })
     }), { discard: true })

@@ -98,8 +98,8 @@ export const open = (
     const ahead = Ahead.make(history, { viewed: () => viewed, renewed: replaced, rowOf: mirror.rowOf })
     const changes = Changes.make()
     const { awaited } = history
-    /** A batch that failed, and the texts before it, until all of it could be taken back. */
-    let failed: { readonly batch: History.Batch; readonly texts: ReadonlyMap<string, string | null> } | undefined
+    /** A batch that failed, and the files before it, until all of it could be taken back. */
+    let failed: { readonly batch: History.Batch; readonly before: ReadonlyMap<string, Uint8Array | null> } | undefined
     /** Whether this process wrote files that may not have landed. */
     let isWritten = false
     /** Last batch whose files this process has seen or written. */
@@ -208,7 +208,7 @@ export const open = (
     const takeBack = (attempt: NonNullable<typeof failed>): Io<void> =>
       Effect.gen(function*() {
         failed = attempt
-        yield* RollForward.takeBack(disk, attempt.batch.places, attempt.texts)
+        yield* RollForward.takeBack(disk, attempt.batch.places, attempt.before)
         yield* history.undo(attempt.batch)
         failed = undefined
       })
@@ -248,7 +248,7 @@ export const open = (
         )
         yield* guard
         const view = Effect.forEach(plans, ({ content, parts }) => shown(parts.at(-1)!, content), { discard: true }) // one part at least
-        const texts = new Map(plans.flatMap(({ texts }) => texts))
+        const before = new Map(plans.flatMap(({ before }) => before))
         const isPurge = writes.every(({ next }) => next === undefined)
         const appended = yield* Effect.asSome(history.append(plans.flatMap(({ parts }) => parts))).pipe(
           Effect.catchIf((error) => isPurge && isFull(error), () => Effect.succeedNone)
@@ -256,7 +256,7 @@ export const open = (
         if (Option.isNone(appended)) {
           // a full disk has no room for a line, and gives up the files and the lines that are there
           yield* Effect.zipRight(view, history.erase(ids.flatMap((id) => history.places(tenant, id)))).pipe(
-            Effect.tapError(() => Effect.option(RollForward.takeBack(disk, [], texts)))
+            Effect.tapError(() => Effect.option(RollForward.takeBack(disk, [], before)))
           )
           for (const { gone } of plans) for (const path of gone) mirror.set(path, undefined)
           isWritten = true
@@ -271,7 +271,7 @@ export const open = (
           Effect.catchAll((error) =>
             Effect.flatMap(lock.isOurs, (ours) =>
               ours
-                ? Effect.zipRight(Effect.option(takeBack({ batch, texts })), error)
+                ? Effect.zipRight(Effect.option(takeBack({ batch, before })), error)
                 : Effect.void) // the history has it: whoever has the lock writes the files
           )
         )
