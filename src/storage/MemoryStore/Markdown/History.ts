@@ -310,7 +310,7 @@ export const make = (disk: Disk): History => {
         disk.bytesFrom(file, place.offset, place.length),
         (bytes) => Line.read(bytes.subarray(0, place.length - 1), place)
       ),
-    isReplaced: Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino),
+    isReplaced: Effect.suspend(() => Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
     last: () => batch,
     unlanded: () => pending,
     awaited,

@@ -103,8 +103,10 @@ export const make = (
       (at) => Effect.map(disk.readLoose(at), (text) => [at, Option.getOrNull(text)] as const)
     )
     const hashes = new Map(texts.map(([at, text]) => [at, text === null ? null : sha256(text)]))
-    // a note that was only found so far has no history: what it was comes first
-    const first = current && history.newest(tenant, id) === undefined && last
+    // a note that was only found so far has no history, and a line may be damaged: what the file has comes first
+    const newest = history.newest(tenant, id)
+    const isKept = newest !== undefined && Option.isSome(yield* history.read(newest))
+    const first = current && !isKept && last
       ? [{ ...partOf(current), path: null, before: null, after: null }]
       : []
     // of many revisions in one batch the last are kept, and an erasure among them erases what was before
