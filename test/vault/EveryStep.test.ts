@@ -124,6 +124,8 @@ describe("a writer that stops before a call to the disk until its lock was taken
                 })
               )
             )
+            const other = yield* opened(root, { lockTimeout: 30 })
+            yield* put(other.store, draft("early")) // it has tidied up already, and relies on the theft of the lock
             calls = 0
             const asleep = yield* Effect.fork(Effect.either(operation.run(sleeper.store)))
             yield* Effect.race(Deferred.await(stops), Fiber.await(asleep))
@@ -133,7 +135,7 @@ describe("a writer that stops before a call to the disk until its lock was taken
             const acknowledged: Array<string> = []
             for (const n of [1, 2]) {
               yield* Effect.scoped(Effect.gen(function*() {
-                const { store } = yield* opened(root, { lockTimeout: 30 })
+                const { store } = n === 1 ? other : yield* opened(root, { lockTimeout: 30 })
                 const record = yield* store.update(ada, a, { body: `a other ${n}` })
                 acknowledged.push(`${record.revision} ${record.body}`)
                 yield* put(store, draft(`other ${n}`))

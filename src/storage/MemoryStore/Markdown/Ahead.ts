@@ -24,12 +24,6 @@ export interface Ahead {
   readonly has: (path: string) => boolean
 }
 
-/** What was known as a look began: the last batch found on disk, and the last one read. */
-interface Start {
-  readonly viewed: number
-  readonly last: number
-}
-
 /**
  * `viewed`: the last batch whose files this process wrote or found on disk. `renewed`: told that the history was replaced,
  * which whoever follows it has to know.
@@ -48,20 +42,21 @@ export const make = (
   const newest = ([path, file]: readonly [string, Found]): Place | undefined =>
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
-  const complete = (start: Start, found: Map<string, Found>, at: (path: string) => Found): Io<boolean> =>
+  const complete = (since: number, found: Map<string, Found>, at: (path: string) => Found): Io<boolean> =>
     Effect.gen(function*() {
       if ((yield* history.news(false)).isRenewed) {
         renewed()
         return false
       }
       for (const path of found.keys()) ahead.delete(path)
-      const pending = history.unlanded().filter(({ number }) => number > start.viewed).flatMap((batch) => batch.places)
       const stateOf = (path: string) => found.has(path) ? found.get(path) : at(path)
-      const touched = Array.from(new Set([...found.keys(), ...history.awaited]))
-      const landed = touched.flatMap((path) => newest([path, stateOf(path)]) ?? []).filter(({ batch }) =>
-        batch > start.last
-      )
-      const places = new Set([...pending, ...landed])
+      const pending = history.unlanded().flatMap((batch) => batch.places)
+      const landed = [...Array.from(found).map(newest), ...Array.from(history.awaited).map(history.at)]
+      const places = new Set([...pending, ...landed].flatMap((place) => place && place.batch > since ? place : []))
+      for (const path of history.awaited) {
+        const file = stateOf(path)
+        if (file?._tag === "Entry" && newest([path, file]) === undefined) found.set(path, undefined) // purged since
+      }
       for (const place of places) {
         const { after, before, gone, id, path, tenant } = place
         const known = new Set([before, ...history.places(tenant, id).map((old) => old.after)])
@@ -94,9 +89,9 @@ export const make = (
   return {
     has: (path) => ahead.has(path),
     begin: () => {
-      // a look may find files as they were when it began, whatever another look has found meanwhile
-      const start = { viewed: viewed(), last: history.last() }
-      return (found, at) => complete(start, found, at)
+      // a look may find files as they were when it began, whatever has landed or another look has found meanwhile
+      const since = Math.max(viewed(), (history.unlanded()[0]?.number ?? history.last() + 1) - 1)
+      return (found, at) => complete(since, found, at)
     }
   }
 }

@@ -120,8 +120,10 @@ export const make = (
       (at) => Effect.map(disk.readBytes(at), (bytes) => [at, Option.getOrNull(bytes)] as const)
     )
     const hashes = new Map(before.map(([at, bytes]) => [at, bytes === null ? null : sha256(bytes)]))
-    // a note that was only found so far has no history: what it was comes first
-    const first = current && history.newest(tenant, id) === undefined && last
+    // a note that was only found so far has no history, and a line may be damaged: what the file has comes first
+    const newest = history.newest(tenant, id)
+    const isKept = newest !== undefined && Option.isSome(yield* history.read(newest))
+    const first = current && !isKept && last
       ? [earlierOf(current)]
       : []
     // of many revisions in one batch the last are kept, and an erasure among them erases what was before
