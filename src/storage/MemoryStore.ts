@@ -194,7 +194,7 @@ export interface Primitives {
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * All or nothing. `make` calls it from one fiber at a time, with revisions just read; a `shared` store without
+   * All or nothing. `make` calls it from one fiber of a tenant at a time, with revisions just read; a `shared` store without
    * `exclusive`, which is not alone, answers `conflict` where a revision has moved on or what is `unique` is not, and `make` reads again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Effect.Effect<void, MemoryError>

@@ -1,6 +1,6 @@
 /**
- * The rows behind a store: read, decided about and committed, one batch at a time, and the index kept beside them. A batch
- * and the sweep after it hold the same lock and see the same catalogs.
+ * The rows behind a store: read, decided about and committed, one batch of a tenant at a time, and the index kept beside
+ * them. A batch and the sweep after it hold the lock of their tenant and see the same catalogs.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -26,6 +26,7 @@ import { check } from "./Check.ts"
 import type { Links } from "./Links.ts"
 import type { Capabilities, Primitives, Provenance, Stored, Write } from "./MemoryStore.ts"
 import * as Minting from "./Minting.ts"
+import * as TenantLocks from "./TenantLocks.ts"
 import * as Trash from "./Trash.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -85,7 +86,7 @@ export const make = (options: {
   readonly publish: Changes.Changes["publish"]
 }): Effect.Effect<Rows> =>
   Effect.gen(function*() {
-    const writing = yield* Effect.makeSemaphore(1)
+    const locks = TenantLocks.make()
     const minting = (yield* Minting.Shared) ?? (yield* Minting.make)
     const { analyzer, capabilities, kinds, name, primitives, publish } = options
     const trash = Duration.toMillis(primitives.trash ?? Trash.defaultTrash)
@@ -116,7 +117,7 @@ export const make = (options: {
       Effect.suspend(() =>
         catalogs.has(tenant) || primitives.catalog || capabilities.shared
           ? catalogOf(tenant)
-          : writing.withPermits(1)(Effect.suspend(() => catalogOf(tenant)))
+          : locks.withLock(tenant)(Effect.suspend(() => catalogOf(tenant)))
       )
     const index = (viewer: Viewer.Any) =>
       Effect.flatMap(catalogBeside(Viewer.tenantOf(viewer)), (catalog) => Effect.map(catalog.prepared, catalog.index))
@@ -182,11 +183,17 @@ export const make = (options: {
       return Effect.map(Stream.runCollect(all(tenant)), Chunk.toReadonlyArray)
     }
 
-    const mint = (tenant: string): Effect.Effect<MemoryId.MemoryId, MemoryError.MemoryError> =>
+    /** Mints an id for each that is not named, and reads the rows of all of them at once. */
+    const identified = (
+      tenant: string,
+      named: ReadonlyArray<MemoryId.MemoryId | undefined>
+    ): Io<readonly [ids: ReadonlyArray<MemoryId.MemoryId>, rows: ReadonlyMap<MemoryId.MemoryId, Stored>]> =>
       Effect.gen(function*() {
-        const id = yield* minting.next(tenant)
-        const [taken] = yield* primitives.read(tenant, [id])
-        return taken && Option.isSome(taken) ? yield* mint(tenant) : id
+        const ids = yield* Effect.forEach(named, (id) => id === undefined ? minting.next(tenant) : Effect.succeed(id))
+        const rows = yield* read(tenant, Array.from(new Set(ids)))
+        const isTaken = ids.some((id, n) => named[n] === undefined && rows.has(id))
+        if (!isTaken) return [ids, rows]
+        return yield* identified(tenant, ids.map((id, n) => named[n] === undefined && rows.has(id) ? undefined : id))
       })
 
     const commit = (
@@ -205,8 +212,8 @@ export const make = (options: {
         yield* publish(tenant, events)
       }).pipe(Effect.uninterruptible)
 
-    const exclusive = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) =>
-      writing.withPermits(1)(primitives.exclusive ? primitives.exclusive(self) : self)
+    const exclusive = <A>(tenant: string, self: Effect.Effect<A, MemoryError.MemoryError>) =>
+      locks.withLock(tenant)(primitives.exclusive ? primitives.exclusive(self) : self)
 
     /** `None` where another process was first. */
     const attempt = (
@@ -219,11 +226,11 @@ export const make = (options: {
         const tenant = Viewer.tenantOf(viewer)
         const now = yield* Clock.currentTimeMillis
         const catalog = yield* catalogOf(tenant)
-        const about = yield* Effect.forEach(mutations, (mutation) => {
-          const named = mutation._tag === "Put" ? mutation.draft.id : mutation.id
-          return Effect.map(named === undefined ? mint(tenant) : Effect.succeed(named), (id) => [id, mutation] as const)
-        })
-        const rows = yield* read(tenant, Array.from(new Set(about.map(([id]) => id))))
+        const [ids, rows] = yield* identified(
+          tenant,
+          mutations.map((mutation) => mutation._tag === "Put" ? mutation.draft.id : mutation.id)
+        )
+        const about = mutations.map((mutation, n) => [ids[n]!, mutation] as const) // an id each
         const kept = new Map(
           yield* Effect.forEach(
             about.filter(([, mutation]) => mutation._tag === "Restore"),
@@ -265,7 +272,7 @@ export const make = (options: {
         }
         const checked = yield* check(op, Mutations, { mutations, ...provenance })
         const decide = attempt(op, viewer, checked.mutations, provenance)
-        const once = exclusive(decide)
+        const once = exclusive(Viewer.tenantOf(viewer), decide)
         for (let left = attempts; left > 0; left--) {
           const applied = yield* once
           if (Option.isSome(applied)) {
@@ -320,7 +327,7 @@ export const make = (options: {
         const { next, writes } = yield* due(tenant)
         soonest = Math.min(soonest, next)
         if (writes.length > 0) {
-          count += yield* exclusive(erase(tenant))
+          count += yield* exclusive(tenant, erase(tenant))
         }
         if (yield* isLittered(tenant)) {
           unswept.add(tenant)
@@ -328,7 +335,7 @@ export const make = (options: {
       }
       nextExpiry = soonest
       for (const tenant of Array.from(unswept)) {
-        yield* exclusive(sweep(tenant))
+        yield* exclusive(tenant, sweep(tenant))
       }
       return count
     })

@@ -9,6 +9,7 @@ import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Changes from "../../src/storage/Changes.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { refuses } from "../../src/testing/Law.ts"
@@ -269,4 +270,39 @@ it.effect("a listener that falls too far behind ends with a typed error: nothing
     const ended = yield* Fiber.join(listening)
     assert.isAtLeast(heard, 65_536)
     assert.isTrue(ended._tag === "Left" && ended.left.reason === "unavailable")
+  }))
+
+it.effect("a put of 500 drafts reads the backend once, and again only for ids that are taken", () =>
+  Effect.gen(function*() {
+    const { primitives } = rows()
+    const reads: Array<number> = []
+    const store = yield* MemoryStore.make("counted", {
+      ...primitives,
+      read: (tenant, ids) => Effect.zipRight(Effect.sync(() => reads.push(ids.length)), primitives.read(tenant, ids))
+    })
+    yield* store.put(ada, Array.from({ length: 500 }, (_, n) => draft(`fact ${n}`)))
+    assert.deepStrictEqual(reads, [500])
+  }))
+
+it.effect("a backend that takes ten milliseconds a commit takes as long for 100 puts over 50 tenants as for two over one", () =>
+  Effect.gen(function*() {
+    const { primitives } = rows()
+    const store = yield* MemoryStore.make("slow", {
+      ...primitives,
+      commit: (tenant, writes) => Effect.delay(primitives.commit(tenant, writes), "10 millis")
+    })
+    const puts = (tenants: number, each: number) =>
+      Effect.fork(Effect.forEach(
+        Array.from({ length: tenants * each }, (_, n) => n),
+        (n) => store.put(Viewer.system(`tenant-${n % tenants}`), [draft(`fact ${n}`)]),
+        { concurrency: "unbounded" }
+      ))
+    const one = yield* puts(1, 2)
+    yield* TestClock.adjust("19 millis")
+    assert.isNull(yield* Fiber.poll(one).pipe(Effect.map(Option.getOrNull)))
+    yield* TestClock.adjust("1 millis")
+    yield* Fiber.join(one)
+    const many = yield* puts(50, 2)
+    yield* TestClock.adjust("20 millis")
+    assert.lengthOf(yield* Fiber.join(many), 100)
   }))
