@@ -232,7 +232,8 @@ const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole:
 /** Bodies are most of it, and many times as fast to write and to read as one text than as JSON. */
 const bytesOf = (entries: ReadonlyArray<Placed>): Uint8Array => {
   const kept = entries.map(([entry, beside]) => {
-    const { body, ...record } = entry.row.record
+    const { body } = entry.row.record
+    const record = { ...entry.row.record, body: "" } // fields keep their order
     const kept = { ...entry, row: { ...entry.row, record } }
     return beside ? [kept, body.length, beside] : [kept, body.length]
   })
