@@ -21,6 +21,7 @@ const damages: Readonly<Record<string, (text: string) => string | Uint8Array>> =
   "filled with zeros": (text) => new Uint8Array(text.length),
   "no YAML any more": (text) => text.replace("kind: reference", "kind: [reference"),
   "in conflict": conflict,
+  "in conflict in its body alone": (text) => `${text}${conflict("second\n")}`,
   "no UTF-8 any more": (text) => Buffer.concat([Buffer.from(text), Buffer.from([0xff, 0xfe])])
 }
 
