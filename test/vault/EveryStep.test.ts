@@ -101,7 +101,7 @@ const state = ({ store }: Opened) => Effect.all([past(store), listed(store)])
 
 describe("a writer that stops before a call to the disk until its lock was taken and others wrote", () => {
   // those that write the most, or all
-  for (const [name, operation] of Object.entries(operations).slice(0, times(3, Infinity))) {
+  for (const [name, operation] of Object.entries(operations).slice(0, times(2, Infinity))) {
     it.scopedLive(`overwrites nothing that they acknowledged, and has its own write in order or none of it: ${name}`, () =>
       Effect.gen(function*() {
         const template = yield* filled(operation.long)

@@ -32,7 +32,7 @@ describe("a writer killed at any moment", () => {
   it.scopedLive(
     "every acknowledged write is there, every batch whole or absent, nothing purged comes back, and a reader sees no less",
     () =>
-      eachVault(times(4, isLong ? 3_000 : 300), (first, rounds) =>
+      eachVault(times(2, isLong ? 3_000 : 300), (first, rounds) =>
         Effect.gen(function*() {
           const root = yield* place
           const expected = new Map<string, number>()
