@@ -18,7 +18,7 @@ const Line = Schema.Union(
 const viewer = Viewer.make({ agentId: "Bob" })
 const names = ["ann", "bob", "cy", "dee", "eve", "flo", "gus", "hal"].slice(0, times(4, 8))
 const processes = names.length
-const rounds = times(3, 40)
+const rounds = times(3, 25)
 
 describe("several processes, one vault", () => {
   it.scopedLive(
