@@ -120,9 +120,11 @@ export const make = (
       (at) => Effect.map(disk.readBytes(at), (bytes) => [at, Option.getOrNull(bytes)] as const)
     )
     const hashes = new Map(before.map(([at, bytes]) => [at, bytes === null ? null : sha256(bytes)]))
-    // a note that was only found so far has no history, and a line may be damaged: what the file has comes first
+    // a note that was only found so far has no history, and a line may be damaged, or lost to a compaction since: what the
+    // file has comes first
     const newest = history.newest(tenant, id)
-    const isKept = newest !== undefined && Option.isSome(yield* history.read(newest))
+    const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
+      Option.isSome(yield* history.read(newest))
     const first = current && !isKept && last
       ? [earlierOf(current)]
       : []
