@@ -44,7 +44,7 @@ describe("an outbox killed at any moment", () => {
   it.scopedLive(
     "every acknowledged message is extracted, none twice, of every tenant, and nothing waits",
     () =>
-      eachVault(times(2, isLong ? 1_000 : 100), (first, rounds) =>
+      eachVault(times(2, isLong ? 1_000 : 50), (first, rounds) =>
         Effect.gen(function*() {
           const root = yield* place
           const acknowledged: Array<string> = []
