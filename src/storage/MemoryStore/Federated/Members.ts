@@ -31,7 +31,7 @@ export const ranked = (members: Members): Members => [
 export interface Held {
   /** The first that has it, a tombstone or what nobody sees included; what others have of it is a copy. */
   readonly by: Member | undefined
-  /** What it has of it, for the library's own eyes. */
+  /** The record as that store has it, for the library's own eyes. */
   readonly record: MemoryRecord | undefined
   /** One before it, or any where there is none, that gave no answer: it may be there. */
   readonly unsure: { readonly by: Member; readonly error: MemoryError.MemoryError } | undefined

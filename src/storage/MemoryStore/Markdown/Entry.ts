@@ -14,7 +14,7 @@ export interface Seen {
 /** A file that is a record. */
 export interface Entry extends Seen {
   readonly _tag: "Entry"
-  /** Of the text. */
+  /** Hash of the text; SHA-256, hex. */
   readonly hash: string
   readonly tenant: string
   readonly signed: boolean
@@ -36,8 +36,8 @@ export interface Bad extends Seen {
   readonly _tag: "Bad"
   readonly error: MemoryError.MemoryError
 }
-/** What lies at a path; `undefined`: nothing that is or could be a record. */
+/** A thing that lies at a path; `undefined`: nothing that is or could be a record. */
 export type Found = Entry | Bad | undefined
 
-/** Of a file that nobody has looked at. */
+/** Stands for the times and size of a file that nobody has looked at. */
 export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }

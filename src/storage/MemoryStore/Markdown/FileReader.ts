@@ -18,7 +18,7 @@ import { isNote, maxBytes, type Text, textOf } from "./NoteText.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** What is known of the vault. */
+/** The vault as the mirror knows it. */
 export interface Known {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   readonly file: (path: string) => Entry | Bad | undefined

@@ -218,7 +218,7 @@ const named = (
     : { summary: derived, summaryDerived: true }
 }
 
-/** What a note is called whose text says nothing else. */
+/** Name of a note whose text says no other. */
 export const fileNameOf = (path = ""): string => deriveSummary(Layout.placeOf(path).name) || "Untitled"
 
 /** Those of the property `tags`, else `base`; then those in the text. Leaves the property in `rest` where it does not fit. */

@@ -46,7 +46,7 @@ export interface History {
   readonly last: () => number
   /** Batches that are not known to have landed, oldest first. */
   readonly unlanded: () => ReadonlyArray<Line.Batch>
-  /** What was read so far; `None` while a batch has not landed. Cost: a read of 8 KiB, and one pass over the places. */
+  /** Index of all that was read; `None` while a batch has not landed. Cost: a read of 8 KiB, and one pass over the places. */
   readonly index: Io<Option.Option<HistoryIndex.HistoryIndex>>
   /** Bytes read so far. */
   readonly size: () => number

@@ -18,9 +18,9 @@ export interface HistoryIndex {
   readonly batch: number
   /** Bytes of lines that count no more. */
   readonly dead: number
-  /** Of the first and the last bytes that were read. */
+  /** Hash of the first and the last bytes that were read. */
   readonly hash: string
-  /** Of each record the newest first. */
+  /** Revisions of all records, of each the newest first. */
   readonly places: ReadonlyArray<Place>
 }
 
@@ -47,7 +47,7 @@ export type Tuple = readonly [
   gone: ReadonlyArray<string> | 0,
   at: At
 ]
-/** Where a line stands. */
+/** Position of a line in the file and in its batch. */
 type At = readonly [offset: number, length: number, batch: number, part: number, parts: number, isKept: boolean]
 
 const none: ReadonlyArray<string> = []
@@ -80,7 +80,7 @@ export const fromTuple = ([tenant, id, revision, forgotten, path, after, before,
   }
 }
 
-/** What a record and its file do not say of its newest revision. */
+/** Rest of a place, beside what a record and its file say of their newest revision. */
 export type Beside = readonly [before: string | null, at: At]
 
 /** The rest of a place that stands beside the record that it is of; `undefined` where they differ. */

@@ -15,7 +15,7 @@ import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import type { Extra } from "./Document.ts"
 import type { Frame } from "./Frame.ts"
 
-/** What a revision does to the files: the view of a record after it. */
+/** View of a record after a revision: which file has it, and which files go. */
 export interface View {
   /** The file of the record; `null`: it has none from now on. */
   readonly path: string | null

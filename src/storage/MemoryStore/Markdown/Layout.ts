@@ -59,7 +59,7 @@ export const stands = (segment: string, id: string): boolean =>
 
 export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
 
-/** Of a file whose name its owner chose; the `n`-th id of that name, where notes that moved away have those before. */
+/** Id of a file whose name its owner chose; the `n`-th of that name, where notes that moved away have those before. */
 export const noteId = (path: string, n = 1): MemoryId =>
   foreign("file", n === 1 ? path.normalize("NFC") : `${path.normalize("NFC")}\0${n}`)
 

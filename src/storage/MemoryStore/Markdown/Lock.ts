@@ -20,7 +20,7 @@ export interface Lock {
 const file = `${hidden}/lock`
 /** Between two looks at a lock that somebody else holds. */
 const wait = Duration.millis(5)
-/** In lock timeouts: a holder that lives this long and does not let go is given up on. Many who hold it in turn are not. */
+/** Lock timeouts after which a waiter gives up on a holder that lives and does not let go. Many who hold it in turn are waited for. */
 const patience = 20
 
 /** Milliseconds of a clock that nobody sets back: a lock can be stolen after a change of the system's time, too. */

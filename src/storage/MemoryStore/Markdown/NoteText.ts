@@ -12,7 +12,7 @@ export const maxBytes = 4_194_304
 
 export interface Text {
   readonly text: string
-  /** Of the text; SHA-256, hex. */
+  /** Hash of the text; SHA-256, hex. */
   readonly hash: string
   /** Why the text is not all that the file has. */
   readonly loss?: ReadonlyArray<string>

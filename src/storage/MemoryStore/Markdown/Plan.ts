@@ -21,7 +21,7 @@ import { textOf } from "./NoteText.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** What a write needs to know of its vault. */
+/** Parts of a vault that a write works with. */
 export interface Circumstances {
   readonly disk: Disk
   readonly mirror: Mirror

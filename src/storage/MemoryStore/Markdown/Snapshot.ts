@@ -80,7 +80,7 @@ const Early = Schema.parseJson(Schema.Struct({
 const decodeEarly = Schema.decodeOption(Early)
 const encodeHead = Schema.encodeSync(Head)
 
-/** What of the kinds goes into an entry, and how notes were read. */
+/** Fingerprint of what entries depend on: the kinds, and the way notes are read. */
 const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   (notes ?? "") +
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())

@@ -26,7 +26,7 @@ export interface SnapshotKeeper {
   readonly remove: Effect.Effect<void, MemoryError>
 }
 
-/** What has to have changed for a snapshot to be saved anew: more than so many files, and than this share of all. */
+/** Changes after which a snapshot is saved anew: more than so many files, and more than this share of all. */
 const least = 20
 const share = 1 / 50
 

@@ -193,7 +193,7 @@ export const open = (
       return Effect.zipRight(disk.force(touched), history.land)
     })
 
-    /** What the holder of the lock does first. What fails since the lock was taken away is that it was taken away. */
+    /** Brings the holder of the lock up to date. A step that fails because the lock was taken away fails with that. */
     const caughtUp: Io<void> = Effect.gen(function*() {
       if (failed) yield* takeBack(failed)
       yield* follow(true)
