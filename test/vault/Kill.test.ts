@@ -104,9 +104,7 @@ describe("a writer killed at any moment", () => {
           assert.strictEqual(yield* reader.end, 0)
           assert.notInclude(fs.readdirSync(path.join(root, ".effect-memory")), "lock")
           if (!("wrong" in seen)) return assert.fail("the reader said nothing")
-          // a known defect: in hundreds of kills a reader has seen what it must not, so at that size only the long run asserts it
-          if (rounds < 50 || isLong) assert.deepStrictEqual(seen.wrong, [])
-          else if (seen.wrong.length > 0) yield* Effect.logWarning("a reader saw", seen.wrong)
+          assert.deepStrictEqual(seen.wrong, [])
           assert.isAbove(seen.reads, rounds)
           assert.isAbove(acknowledged, rounds)
           assert.isTrue(rounds < 8 || epochOf(root) > 1, "the history was compacted")

@@ -5,8 +5,11 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as fs from "node:fs"
+import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import type { Service } from "../../src/storage/MemoryStore.ts"
 import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
-import { ada, draft, fact, put } from "../../src/testing/Sample.ts"
+import { ada, draft, fact, id, put } from "../../src/testing/Sample.ts"
 import { opened, place } from "./Place.ts"
 
 /** The real one, but for what is said. */
@@ -19,7 +22,106 @@ const platform = (change: (fs: FileSystem.FileSystem) => Partial<FileSystem.File
     ).pipe(Layer.provide(NodeFileSystem.layer))
   )
 
+/** Holds one call back: the next one that `isMeant`. */
+const gate = Effect.gen(function*() {
+  const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
+  let isMeant: ((path: string) => boolean) | undefined
+  return {
+    arm: (meant: (path: string) => boolean) => {
+      isMeant = meant
+    },
+    reached: Deferred.await(reached),
+    release: Deferred.succeed(go, undefined),
+    hold: <A, E, R>(path: string, call: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+      Effect.suspend(() => {
+        if (!isMeant?.(path)) return call
+        isMeant = undefined
+        return Deferred.succeed(reached, undefined).pipe(
+          Effect.zipRight(Deferred.await(go)),
+          Effect.zipRight(call)
+        )
+      })
+  }
+})
+
+/** A vault with two records that are only ever written together, and a store whose looks can be held back. */
+const twins = Effect.gen(function*() {
+  const root = yield* place
+  const [file, folder, read] = [yield* gate, yield* gate, yield* gate]
+  const reader = yield* opened(
+    root,
+    {},
+    platform((fs) => ({
+      stat: (path) => file.hold(path, fs.stat(path)),
+      open: (path, options) => read.hold(path, fs.open(path, options)),
+      readDirectory: (path) => folder.hold(path, fs.readDirectory(path))
+    }))
+  )
+  /** Another process: what it wrote has landed when it ends. */
+  const other = <A, E>(write: (store: Service) => Effect.Effect<A, E>) =>
+    Effect.scoped(Effect.flatMap(opened(root), ({ store }) => write(store)))
+  const [left, right] = yield* other((store) =>
+    Effect.forEach(["left", "right"], (name) => put(store, draft(name, { id: id(name) })))
+  )
+  const both = (word: string) => (store: Service) =>
+    store.apply(ada, [left!, right!].map(({ id }) => ({ _tag: "Update", id, patch: { body: word } })))
+  yield* other(both("one"))
+  const long = yield* other((store) =>
+    Effect.forEach(Array.from({ length: 40 }), (_, n) => put(store, draft(`${n} ${"long ".repeat(10_000)}`)))
+  )
+  /** The history is written anew by the write after most of it was purged. */
+  const compacted = Effect.gen(function*() {
+    const { ino } = fs.statSync(`${root}/.effect-memory/history`)
+    yield* other((store) => store.forget(ada, long.map(({ id }) => id), { purge: true }))
+    yield* other((store) => put(store, fact("Milk")))
+    assert.notStrictEqual(fs.statSync(`${root}/.effect-memory/history`).ino, ino)
+  })
+  yield* reader.vault.refresh
+  return {
+    ...{ both, compacted, file, folder, other, read, reader, root },
+    fileOf: ({ id, scope }: MemoryRecord) => pathOf("default", scope, id),
+    right: right!,
+    seen: Effect.map(
+      reader.store.list(ada, {}),
+      ({ items }) => items.flatMap(({ body }) => body.includes("long") ? [] : [body])
+    )
+  }
+})
+
 describe("a look that is under way", () => {
+  it.scopedLive("shows a batch whole, though a write that began later has seen one of its files as it was", () =>
+    Effect.gen(function*() {
+      const { both, file, fileOf, other, reader, right, seen } = yield* twins
+      const tea = yield* put(reader.store, fact("Tea"))
+      file.arm((path) => path.endsWith(fileOf(tea)))
+      const look = yield* Effect.fork(reader.vault.refresh)
+      yield* file.reached
+      yield* reader.store.update(ada, right.id, { body: "one, mine" })
+      yield* other(both("two"))
+      yield* file.release
+      yield* Fiber.join(look)
+      assert.deepStrictEqual(yield* seen, ["two", "two", "Tea"])
+    }))
+
+  it.scopedLive("shows a batch whole, though the history was compacted and another look has found that out first", () =>
+    Effect.gen(function*() {
+      const { both, compacted, file, fileOf, folder, other, reader, right, seen } = yield* twins
+      file.arm((path) => path.endsWith(fileOf(right)))
+      const first = yield* Effect.fork(reader.vault.refresh)
+      yield* file.reached
+      yield* other(both("two"))
+      yield* compacted
+      folder.arm(() => true)
+      const second = yield* Effect.fork(reader.vault.refresh)
+      yield* folder.reached
+      yield* file.release
+      yield* Fiber.join(first)
+      assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
+      yield* folder.release
+      yield* Fiber.join(second)
+      assert.deepStrictEqual(yield* seen, ["Milk", "two", "two"])
+    }))
+
   it.scopedLive("leaves nothing unseen by a writer of the same process", () =>
     Effect.gen(function*() {
       const root = yield* place
@@ -52,6 +154,18 @@ describe("a look that is under way", () => {
       yield* Fiber.join(look)
       assert.strictEqual(again?.outcome, "duplicate")
       assert.strictEqual(again?.record.id, tea.id)
+    }))
+
+  it.scopedLive("leaves no gap in a history that is being read, though it finds that the history was compacted", () =>
+    Effect.gen(function*() {
+      const { compacted, read, reader, right } = yield* twins
+      read.arm((path) => path.endsWith("history"))
+      const past = yield* Effect.fork(reader.store.history(ada, right.id))
+      yield* read.reached
+      yield* compacted
+      yield* reader.vault.refresh
+      yield* read.release
+      assert.deepStrictEqual((yield* Fiber.join(past)).map(({ body }) => body), ["one", "right"])
     }))
 })
 

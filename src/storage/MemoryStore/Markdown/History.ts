@@ -38,10 +38,15 @@ export interface History {
   readonly tenants: () => ReadonlyArray<string>
   /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
   readonly read: (place: Line.Place) => Io<Option.Option<Line.Kept>>
+  /** Number of times that the file was found written anew. A place from before says nothing of the file as it is. */
+  readonly generation: () => number
   /** Whether the file was written anew since it was last read, so that places are of no use until `news`. */
   readonly isReplaced: Io<boolean>
-  /** Files that batches of other processes touched. The vault takes out what it has seen as the history has it. */
-  readonly awaited: Set<string>
+  /**
+   * Files that batches of other processes touched, each with the number of the last such batch. The vault takes out what it
+   * has seen as the history has it.
+   */
+  readonly awaited: Map<string, number>
   /** Number of the last batch. */
   readonly last: () => number
   /** Batches that are not known to have landed, oldest first. */
@@ -53,10 +58,10 @@ export interface History {
   /** Takes up an index before the first `news`, unless the file no longer begins with what was read. */
   readonly restore: (index: HistoryIndex.HistoryIndex) => Io<void>
   /**
-   * Reads what was appended since the last call. `isRenewed`: the file was replaced, and any record may have changed. Without
-   * the lock a batch that is half there is left for the next call.
+   * Reads what was appended since the last call, and all of a file that was replaced. Without the lock a batch that is half
+   * there is left for the next call.
    */
-  readonly news: (locked: boolean) => Io<{ readonly isRenewed: boolean }>
+  readonly news: (locked: boolean) => Io<void>
   /** Appends a batch and forces it to disk. `conflict` where another writer was first. For the holder of the lock. */
   readonly append: (parts: ReadonlyArray<Line.Part>) => Io<Line.Batch>
   /** Takes back a batch whose files could not be written. */
@@ -68,7 +73,7 @@ export interface History {
   /** Begins anew with these revisions, each with its file as it is; oldest of a record first. For the holder of the lock. */
   readonly renew: (parts: ReadonlyArray<Line.Part>) => Io<void>
   /** Rewrites the file without what is erased or no longer kept, where that is most of it. For the holder of the lock. */
-  readonly compact: Io<{ readonly isRenewed: boolean }>
+  readonly compact: Io<void>
 }
 
 const file = `${hidden}/history`
@@ -77,6 +82,7 @@ const tolerated = 1_048_576
 
 export const make = (disk: Disk): History => {
   let ino: number | undefined
+  let generation = 0
   let epoch = 0
   /** Bytes read so far, and bytes of half a line that follow. */
   let end = 0
@@ -85,7 +91,7 @@ export const make = (disk: Disk): History => {
   let landed = 0
   let dead = 0
   let places = Places.make()
-  const awaited = new Set<string>()
+  const awaited = new Map<string, number>()
   /** One reader or writer of the file at a time: each goes on where the one before ended. */
   const one = Effect.unsafeMakeSemaphore(1).withPermits(1)
   let pending: Array<Line.Batch> = []
@@ -118,6 +124,7 @@ export const make = (disk: Disk): History => {
     pending = pending.filter((one) => one.number > number)
   }
   const clear = () => {
+    generation++
     ino = undefined
     epoch =
       end =
@@ -164,7 +171,7 @@ export const make = (disk: Disk): History => {
             const batch = take(first.batch, open.filter(({ isBlank }) => !isBlank), isLanded)
             dead += open.reduce((sum, { isBlank, length }) => isBlank ? sum + length : sum, 0)
             for (const { gone, path } of batch.places) {
-              for (const file of path === null ? gone : [path, ...gone]) awaited.add(file)
+              for (const file of path === null ? gone : [path, ...gone]) awaited.set(file, batch.number)
             }
           } else dead += open.reduce((sum, { length }) => sum + length, 0)
         }
@@ -201,19 +208,13 @@ export const make = (disk: Disk): History => {
   const news: History["news"] = (locked) =>
     Effect.gen(function*() {
       const stat = yield* disk.stat(file)
-      if (Option.isNone(stat)) {
-        const isRenewed = ino !== undefined
-        clear()
-        return { isRenewed }
-      }
-      const isRenewed = ino !== stat.value.ino || stat.value.size < end
-      if (isRenewed) {
+      if (Option.isNone(stat)) return ino === undefined ? undefined : clear()
+      if (ino !== stat.value.ino || stat.value.size < end) {
         clear()
         ino = stat.value.ino
-      } else if (stat.value.size === end) return { isRenewed }
+      } else if (stat.value.size === end) return
       const bytes = yield* disk.bytesFrom(file, end)
       yield* parse(bytes, locked)
-      return { isRenewed }
     })
 
   /** Appends lines that name their places, and makes sure that they stand there. */
@@ -272,6 +273,7 @@ export const make = (disk: Disk): History => {
         disk.bytesFrom(file, place.offset, place.length),
         (bytes) => Line.read(bytes.subarray(0, place.length - 1), place)
       ),
+    generation: () => generation,
     isReplaced: Effect.suspend(() => Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
     last: () => batch,
     size: () => end,
@@ -335,7 +337,7 @@ export const make = (disk: Disk): History => {
     renew: (parts) => one(rewrite((epoch) => Line.batch(parts, epoch, 0, undefined).lines)),
     compact: one(Effect.gen(function*() {
       const waste = dead + places.dead()
-      if (pending.length > 0 || waste < tolerated || waste < end - waste) return { isRenewed: false }
+      if (pending.length > 0 || waste < tolerated || waste < end - waste) return
       const bytes = yield* disk.bytesFrom(file, 0)
       const paced = EventLoop.pacer()
       const kept: Array<readonly [meta: Line.Meta, row: string]> = []
@@ -351,7 +353,6 @@ export const make = (disk: Disk): History => {
           Line.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
         )
       )
-      return { isRenewed: true }
     }))
   }
 }

@@ -141,10 +141,13 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   }
 
   /** Puts into `found` what lies at the path, unless it is as it was: what most files are at most looks. */
-  const inspect = (path: string, { sampled, walked }: Look, found: Map<string, Found>) => {
+  const inspect = (path: string, { sampled, walked }: Look, { found, times }: Findings) => {
     const known = files.get(path)
     const wasWalked = walked.has(path)
-    const anew = () => Effect.map(examined(path, wasWalked), (file) => void found.set(path, file))
+    const anew = () => {
+      times.set(path, ++epoch)
+      return Effect.map(examined(path, wasWalked), (file) => void found.set(path, file))
+    }
     return !wasWalked || !known?.settled || troubles.has(path) || sampled.has(path) || reader.isBehind(known)
       ? anew()
       : disk.ifChanged(path, known.stat, anew)
@@ -164,12 +167,12 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     troubles.set(folder, error)
     return Array.from(files.keys()).filter((known) => known.startsWith(`${folder}/`))
   })
-  const inspectAll = (paths: ReadonlyArray<string>, look: Look, found: Map<string, Found>) =>
+  const inspectAll = (paths: ReadonlyArray<string>, look: Look, findings: Findings) =>
     Effect.suspend(() => {
       let next = 0
       const lane = Effect.whileLoop({
         while: () => next < paths.length,
-        body: () => inspect(paths[next++]!, look, found), // within `paths`
+        body: () => inspect(paths[next++]!, look, findings), // within `paths`
         step: () => undefined
       })
       return Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }) // a fiber for each would cost more than its stat
@@ -178,8 +181,9 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
    * Finds the notes that moved: where one is gone, looks for files that nobody knows yet, anywhere and once more, since a
    * file may have moved to where this look had been already.
    */
-  const followMoves = (found: Map<string, Found>, { isFirst }: Look) =>
+  const followMoves = (findings: Findings, { isFirst }: Look) =>
     Effect.gen(function*() {
+      const { found } = findings
       const absent = Array.from(found).flatMap(([path, file]) => {
         const known = file === undefined ? files.get(path) : undefined
         return known?._tag === "Entry" ? [known] : []
@@ -188,7 +192,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       const gone = yield* Moves.gone(context, history, absent, isFirst ? isKnown : undefined)
       if (gone.length === 0) return []
       const walked = (yield* walk).filter((path) => !found.has(path) && !files.has(path))
-      yield* inspectAll(walked, { isFirst, walked: new Set(walked), sampled: new Set() }, found)
+      yield* inspectAll(walked, { isFirst, walked: new Set(walked), sampled: new Set() }, findings)
       const moved = yield* Moves.find({ context, disk, history, reader }, gone, found, (path) => files.get(path))
       for (const entry of moved) found.set(entry.path, entry)
       return moved
@@ -196,20 +200,26 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
 
   const lookAt = (paths: ReadonlyArray<string>, look: Look = named): ReturnType<Mirror["lookAt"]> =>
     Effect.gen(function*() {
-      const at = ++epoch // of two looks at a file, the one that began later counts
-      const found = new Map<string, Found>()
+      const began = ++epoch
+      const findings: Findings = { found: new Map(), times: new Map() }
+      const { found, times } = findings
       const complete = context.ahead()
-      const isComplete = complete(found, (path) => files.get(path))
+      const isComplete = complete({
+        found,
+        known: (path) => files.get(path),
+        confirm: (path) => times.set(path, ++epoch)
+      })
       reader.begin()
-      yield* inspectAll(paths, look, found)
+      yield* inspectAll(paths, look, findings)
       const count = found.size
-      if (!(yield* isComplete)) return yield* lookAt(paths, look)
+      if (!(yield* isComplete)) return yield* lookAround(look.isFirst)
       const completed = found.size
-      const moved = yield* followMoves(found, look)
-      if (found.size > completed && !(yield* isComplete)) return yield* lookAt(paths, look)
+      const moved = yield* followMoves(findings, look)
+      if (found.size > completed && !(yield* isComplete)) return yield* lookAround(look.isFirst)
       const news: Array<News> = []
       const settle = (path: string) => {
-        if ((touched.get(path) ?? 0) > at) return
+        const at = times.get(path) ?? began
+        if ((touched.get(path) ?? 0) > at) return // seen, or written, later than by this look
         if (found.has(path)) news.push(...set(path, found.get(path), at))
         else touched.set(path, at)
       }
@@ -219,6 +229,15 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
         : Array.from(new Set([...moved.map(({ path }) => path), ...paths, ...found.keys()]))
       yield* EventLoop.forEach(all, look.isFirst ? 1_024 : Infinity, settle) // later, readers see all of it at once
       return news
+    })
+
+  const lookAround = (isFirst: boolean): Mirror["look"] =>
+    Effect.gen(function*() {
+      troubles.clear()
+      const known = Array.from(files.keys())
+      const walked = new Set(yield* walk)
+      const sampled = sampling.next(known, yield* Clock.currentTimeMillis)
+      return yield* lookAt(Array.from(new Set([...walked, ...known])), { isFirst, sampled, walked })
     })
 
   return {
@@ -247,14 +266,10 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       ].map(({ error, path }) => ({ path, error })),
     set,
     rowOf,
-    look: Effect.gen(function*() {
-      troubles.clear()
-      const known = Array.from(files.keys())
-      const walked = new Set(yield* walk)
-      const sampled = sampling.next(known, yield* Clock.currentTimeMillis)
+    look: Effect.suspend(() => {
       const isFirst = !hasLooked
       hasLooked = true
-      return yield* lookAt(Array.from(new Set([...walked, ...known])), { isFirst, sampled, walked })
+      return lookAround(isFirst)
     }),
     lastGood: (place, damage) =>
       place.path === null
@@ -274,6 +289,11 @@ interface Look {
   readonly sampled: ReadonlySet<string>
   /** Nobody reads yet: what was found may be taken in with pauses. */
   readonly isFirst: boolean
+}
+/** What a look found so far: the files, and of each the time by the mirror's count from when on it is known to be so. */
+interface Findings {
+  readonly found: Map<string, Found>
+  readonly times: Map<string, number>
 }
 const named: Look = { walked: new Set(), sampled: new Set(), isFirst: false }
 

@@ -19,15 +19,15 @@ export interface Revisions {
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
 }
 
-/** `renewed`: told that the history was replaced, which whoever follows it has to know. */
-export const make = (history: History, mirror: Mirror, renewed: () => void): Revisions => {
+export const make = (history: History, mirror: Mirror): Revisions => {
   /** Reads again where the history was compacted meanwhile, so that its lines stand elsewhere. */
   const current = <A>(read: Io<A>): Io<A> =>
     Effect.gen(function*() {
       for (;;) {
+        const began = history.generation()
         const answer = yield* read
-        if (!(yield* history.isReplaced)) return answer
-        if ((yield* history.news(false)).isRenewed) renewed()
+        if (!(yield* history.isReplaced) && history.generation() === began) return answer
+        yield* history.news(false)
       }
     })
 

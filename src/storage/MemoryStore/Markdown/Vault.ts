@@ -90,12 +90,7 @@ export const open = (
       embeddings: (tenant) => embeddings.of(tenant),
       ahead: () => ahead.begin()
     })
-    /** Whether a look found that the history was replaced, and nobody followed it since. */
-    let isReplaced = false
-    const replaced = () => {
-      isReplaced = true
-    }
-    const ahead = Ahead.make(history, { viewed: () => viewed, renewed: replaced, rowOf: mirror.rowOf })
+    const ahead = Ahead.make(history, { viewed: () => viewed, rowOf: mirror.rowOf })
     const changes = Changes.make()
     const { awaited } = history
     /** A batch that failed, and the files before it, until all of it could be taken back. */
@@ -104,6 +99,8 @@ export const open = (
     let isWritten = false
     /** Last batch whose files this process has seen or written. */
     let viewed = 0
+    /** Generation of the history as which every file was looked at. */
+    let followed = 0
     /** Batches whose purged texts could not be overwritten yet. */
     const littered = new Map<number, readonly [batch: History.Batch, isPurge: boolean]>()
 
@@ -135,34 +132,34 @@ export const open = (
         yield* record(news, locked)
       })
 
-    /** Forgets what is known of lines: the history was written anew, without those that were erased. */
-    const renewed = () => {
-      viewed = 0
-      littered.clear()
-    }
     /** Reads what other processes appended, and looks at the files that they name. */
     const follow = (locked: boolean): Io<void> =>
       Effect.gen(function*() {
-        const news = yield* history.news(locked)
-        const isRenewed = news.isRenewed || isReplaced
-        isReplaced = false
-        if (isRenewed) renewed()
+        yield* history.news(locked)
+        const isRenewed = history.generation() !== followed
+        if (isRenewed) {
+          viewed = 0
+          littered.clear() // the new file has no line that was erased
+        }
         if (locked && !history.isThere()) yield* begin
         if (locked) yield* rollForward
-        if (isRenewed) {
-          awaited.clear()
-          yield* heard(mirror.look, locked)
-          // it may have been replaced by an older one, which lacks what stands in files
-          return history.isThere() ? yield* complete(unknown, locked) : undefined
+        const generation = history.generation()
+        const told = Array.from(awaited)
+        const paths = told.map(([path]) => path).filter(Layout.isRecord)
+        if (isRenewed) yield* heard(mirror.look, locked)
+        else if (paths.length > 0) yield* heard(mirror.lookAt(paths), locked)
+        // the history may have been replaced by an older one, which lacks what stands in files
+        if (isRenewed && history.isThere()) yield* complete(unknown, locked)
+        if (isRenewed) followed = generation
+        for (const [path, batch] of told) {
+          const isSeen = isRenewed ? !ahead.has(path) : !Layout.isRecord(path) || isAsTold(path)
+          if (isSeen && awaited.get(path) === batch) awaited.delete(path)
         }
-        const paths = Array.from(awaited).filter(Layout.isRecord)
-        if (paths.length > 0) yield* heard(mirror.lookAt(paths), locked)
-        for (const path of paths) if (isAsTold(path)) awaited.delete(path)
-        const isSeen = ({ gone, path }: History.Place) =>
-          [...gone, path].every((one) => one === null || !awaited.has(one))
+        const isAwaited = ({ gone, path }: History.Place) =>
+          [...gone, path].some((one) => one !== null && awaited.has(one))
         for (const { number, places } of history.unlanded()) {
           if (number <= viewed) continue
-          if (!places.every(isSeen)) break
+          if (places.some(isAwaited)) break
           viewed = number
         }
       })
@@ -200,7 +197,12 @@ export const open = (
       yield* Effect.forEach(littered.values(), ([batch, isPurge]) => cleaned(batch, isPurge), { discard: true })
       yield* sweep(guard)
       if (history.unlanded().reduce((sum, { places }) => sum + places.length, 0) > waiting) yield* land
-      if ((yield* history.compact).isRenewed) littered.clear()
+      const generation = history.generation()
+      yield* history.compact
+      if (history.generation() !== generation) {
+        littered.clear()
+        followed = history.generation()
+      }
     }).pipe(Effect.tapError(() => guard))
     const exclusive = <A>(self: Io<A>): Io<A> =>
       lock.withLock(Effect.zipRight(caughtUp, self)).pipe(Effect.retry({ while: isLost })) // and again, from the start
@@ -235,6 +237,7 @@ export const open = (
       yield* history.renew(
         yield* Legacy.inherited(disk, mirror, yield* HandEdits.lacking(mirror, history, unknown))
       )
+      followed = history.generation()
       yield* Legacy.discard(disk)
     })
 
@@ -314,7 +317,7 @@ export const open = (
         if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // which has none of the library's rows
       })
 
-    const revisions = Revisions.make(history, mirror, replaced)
+    const revisions = Revisions.make(history, mirror)
     const snapshot = yield* SnapshotKeeper.load(
       disk,
       context,
@@ -333,8 +336,9 @@ export const open = (
         )
       ))
     }
+    followed = history.generation()
     for (const [tenant, id, was] of HandEdits.touched(yield* mirror.look)) reopened.set(`${tenant}/${id}`, was)
-    for (const path of awaited) if (!ahead.has(path)) awaited.delete(path) // it was seen just now
+    for (const path of awaited.keys()) if (!ahead.has(path)) awaited.delete(path) // it was seen just now
     for (const place of history.tenants().flatMap((tenant) => Array.from(history.all(tenant)))) {
       const error = place.forgotten || place.path === null ? undefined : mirror.trouble(place.path)
       if (error === undefined || mirror.entry(place.tenant, place.id)) continue
