@@ -2,7 +2,7 @@
  * Opening a vault of 10,000 files, to the first answer: our store with and without its snapshot, against the plain way of
  * it, which reads each file in turn, parses its frontmatter with `yaml` and indexes it. CPU and wall, a new process each.
  *
- *   node vault.mjs [notes]      default 10,000
+ *   node vault.mjs [notes [tenants]]      default 10,000 of one tenant
  */
 import { NodeContext } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
@@ -14,8 +14,9 @@ import { join } from "node:path"
 import { parse } from "yaml"
 import { Markdown, MemoryIndex, MemoryRecord, MemoryStore, Viewer } from "../dist/index.js"
 
-const [, , argument = "10000", root] = process.argv
-const system = Viewer.system()
+const [, , argument = "10000", second = "1"] = process.argv
+const root = second // of a process that this one starts
+const tenant = (n) => n === 0 ? Viewer.system() : Viewer.system(`tenant-${n}`)
 const question = { text: "deploy friday release", limit: 10 }
 
 const run = (effect, poll = Infinity) =>
@@ -33,11 +34,12 @@ const modes = {
       const words = readFileSync(new URL("../node_modules/effect/src/Effect.ts", import.meta.url), "utf8").match(
         /[a-z]{3,}/gi
       )
-      const notes = Number(process.argv[4])
-      for (let n = 0; n < notes; n += 500) {
+      const [notes, tenants] = process.argv.slice(4).map(Number)
+      const size = Math.min(500, notes / tenants)
+      for (let n = 0; n < notes; n += size) {
         yield* store.put(
-          system,
-          Array.from({ length: Math.min(500, notes - n) }, (_, i) => ({
+          tenant(Math.floor(n * tenants / notes)),
+          Array.from({ length: Math.min(size, notes - n) }, (_, i) => ({
             scope: { userId: `user-${(n + i) % 50}` },
             kind: "project",
             summary: `Note ${n + i}: ${words.slice((n + i) % 500, (n + i) % 500 + 6).join(" ")}`,
@@ -50,7 +52,7 @@ const modes = {
   open: () =>
     run(Effect.gen(function*() {
       const store = yield* MemoryStore.MemoryStore
-      const { hits } = yield* store.search(system, question)
+      const { hits } = yield* store.search(tenant(0), question)
       if (hits.length === 0) throw new Error("no hits")
     })),
   plain: async () => {
@@ -74,7 +76,7 @@ const modes = {
         }, { disableValidation: true })
       )
     }
-    if (index.search(system, question, Date.now()).hits.length === 0) throw new Error("no hits")
+    if (index.search(tenant(0), question, Date.now()).hits.length === 0) throw new Error("no hits")
   }
 }
 
@@ -85,7 +87,7 @@ if (argument in modes) {
   const { system: kernel, user } = process.cpuUsage(before)
   console.log(JSON.stringify({ wall: performance.now() - start, cpu: (user + kernel) / 1000 }))
 } else {
-  const notes = Number(argument)
+  const [notes, tenants] = [Number(argument), Number(second)]
   const folder = mkdtempSync(join(tmpdir(), "vault-"))
   const child = (mode, ...rest) => {
     const { status, stderr, stdout } = spawnSync(process.execPath, [import.meta.filename, mode, folder, ...rest], {
@@ -94,7 +96,7 @@ if (argument in modes) {
     if (status !== 0) throw new Error(stderr)
     return JSON.parse(stdout)
   }
-  child("fill", String(notes))
+  child("fill", String(notes), String(tenants))
   const old = Date.now() / 1000 - 3600 // as if written an hour ago
   for (const name of files(folder)) utimesSync(join(folder, name), old, old)
   const median = (runs) => runs.toSorted((a, b) => a.wall - b.wall)[runs.length >> 1]
@@ -108,7 +110,7 @@ if (argument in modes) {
     warm.push(child("open"))
   }
   const base = median(plain)
-  console.log(`${notes} files, median of 3 new processes each, to the first answer`)
+  console.log(`${notes} files of ${tenants} tenants, median of 3 new processes each, to the first answer`)
   for (
     const [name, runs] of [["readFile + yaml + index, in turn", plain], ["opened without a snapshot", cold], [
       "opened with its snapshot, every file checked",

@@ -125,32 +125,21 @@ describe("a look that is under way", () => {
   it.scopedLive("leaves nothing unseen by a writer of the same process", () =>
     Effect.gen(function*() {
       const root = yield* place
-      const [reached, go] = yield* Effect.all([Deferred.make<void>(), Deferred.make<void>()])
-      let held: string | undefined
+      const file = yield* gate
       const { store, vault } = yield* opened(
         root,
         {},
-        platform((fs) => ({
-          readFile: (path) =>
-            Effect.suspend(() => {
-              if (held === undefined || !path.endsWith(held)) return fs.readFile(path)
-              held = undefined
-              return Deferred.succeed(reached, undefined).pipe(
-                Effect.zipRight(Deferred.await(go)),
-                Effect.zipRight(fs.readFile(path))
-              )
-            })
-        }))
+        platform((fs) => ({ readFile: (path) => file.hold(path, fs.readFile(path)) }))
       )
       yield* put(store, draft("first"))
       const other = yield* opened(root)
       const tea = yield* put(other.store, fact("Tea"))
       yield* put(other.store, draft("later"))
-      held = pathOf("default", tea.scope, tea.id)
+      file.arm((path) => path.endsWith(pathOf("default", tea.scope, tea.id)))
       const look = yield* Effect.fork(vault.refresh)
-      yield* Deferred.await(reached)
+      yield* file.reached
       const [again] = yield* store.put(ada, [fact("Tea")])
-      yield* Deferred.succeed(go, undefined)
+      yield* file.release
       yield* Fiber.join(look)
       assert.strictEqual(again?.outcome, "duplicate")
       assert.strictEqual(again?.record.id, tea.id)

@@ -91,23 +91,7 @@ export const toBeside = ({ hash, path, row: { record }, tenant }: Entry, place: 
     : undefined
 
 /** The place of a record's newest revision. Its texts are those of the record: ten thousand of them are not kept twice. */
-export const fromBeside = ({ hash, path, row: { record }, tenant }: Entry, [before, at]: Beside): Place => {
-  const [offset, length, batch, part, parts, isKept] = at
-  const { id, revision } = record
-  return {
-    tenant,
-    id,
-    revision,
-    forgotten: false,
-    path,
-    after: hash,
-    before,
-    gone: none,
-    offset,
-    length,
-    batch,
-    part,
-    parts,
-    isKept
-  }
-}
+export const fromBeside = (
+  { hash, path, row: { record: { id, revision } }, tenant }: Entry,
+  [before, at]: Beside
+): Place => fromTuple([tenant, id, revision, false, path, hash, before, 0, at])
