@@ -259,19 +259,19 @@ export class InvertedIndex {
 
   /** Of an index without tombstones. */
   encode(): Packed {
-    const { lists, terms } = this.#postings.encode()
+    const { ends, lists, terms } = this.#postings.encode()
     const columns = [this.#scope, this.#length].map(({ data }) => data.subarray(0, this.slots))
-    return { head: { terms, scopes: this.#scopes.all }, columns, bytes: lists }
+    return { head: { terms, scopes: this.#scopes.all }, columns: [...columns, ends], bytes: lists }
   }
 
   /** What `encode` gave; `untils` by slot. Totals are added up anew. */
   static decode({ bytes, columns, head }: Packed, untils: ReadonlyArray<number>): InvertedIndex {
     const { scopes, terms } = head as { scopes: ReadonlyArray<MemoryScope>; terms: ReadonlyArray<string> } // as encoded
-    const [scope, length] = columns
+    const [scope, length, ends] = columns // three of three
     const index = new InvertedIndex()
     for (const one of scopes) index.#scopes.numberOf(one)
     untils.forEach((until, slot) => index.#place(scope![slot]!, length![slot]!, until))
-    index.#postings = Postings.decode(terms, bytes)
+    index.#postings = Postings.decode({ terms, lists: bytes, ends: ends! })
     return index
   }
 

@@ -9,7 +9,7 @@
  */
 
 /** Raised with each change of what is packed, or of what is counted of a text (`Tokenizer`, `Bm25.read`). */
-export const format = 2
+export const format = 3
 
 export interface Packed {
   readonly head: unknown

@@ -10,6 +10,8 @@
  *
  * A list that is full moves to a block of twice the size; the old one is used again. A list is named by its offset in
  * `heads`. Nothing is taken out: `compacted` copies what is left.
+ *
+ * What `decode` restores stays packed until someone asks for a term: few of them are ever asked for.
  */
 import { int32 } from "./Column.ts"
 import { detached } from "./Tokenizer.ts"
@@ -21,6 +23,15 @@ const NEXT = 2
 const COUNT = 3
 const AT = 4
 const stride = 5
+/** Stands for the first list of a term whose lists are still packed. */
+const packed = -2
+
+/** Terms in the order of their numbers, their lists as `Varints` write them, and per term where its bytes end. */
+export interface Encoded {
+  readonly terms: ReadonlyArray<string>
+  readonly lists: Uint8Array
+  readonly ends: Int32Array
+}
 
 export class Postings {
   readonly #terms = new Map<string, number>()
@@ -34,6 +45,7 @@ export class Postings {
   /** Open addressing, by term and scope: lists but the first of each term, plus 1. */
   #table: Int32Array = new Int32Array(256)
   #entries = 0
+  #packed: Encoded | undefined
 
   /** Numbers are dense, from 0. */
   termOf(text: string): number {
@@ -81,9 +93,11 @@ export class Postings {
 
   /** The term's first list; −1: none. */
   first(term: number): number {
-    return this.#firsts.data[2 * term]!
+    const first = this.#firsts.data[2 * term]!
+    return first === packed ? this.#unpack(term) : first
   }
   listsOf(term: number): number {
+    if (this.#firsts.data[2 * term] === packed) this.#unpack(term)
     return this.#firsts.data[2 * term + 1]!
   }
   /** The term's next list; −1 after the last. */
@@ -102,15 +116,10 @@ export class Postings {
     return this.heads[list + AT]!
   }
 
-  /** Terms in the order of their numbers, and their lists as `Varints` write them: those of one term after the other's. */
-  encode(): { readonly terms: ReadonlyArray<string>; readonly lists: Uint8Array } {
+  encode(): Encoded {
     const out = new Writer(2 * this.#used)
-    let room = 0
-    for (let list = 0; list < this.#lists * stride; list += stride) room += 2 * roomFor(this.count(list))
-    out.write(this.#lists)
-    out.write(room)
+    const ends = new Int32Array(this.#terms.size)
     for (let term = 0; term < this.#terms.size; term++) {
-      out.write(this.listsOf(term))
       for (let list = this.first(term); list >= 0; list = this.next(list)) {
         out.write(this.scopeOf(list))
         out.write(this.count(list))
@@ -121,49 +130,55 @@ export class Postings {
           before = this.arena[i]!
         }
       }
+      ends[term] = out.length
     }
-    return { terms: Array.from(this.#terms.keys()), lists: out.bytes() }
+    return { terms: Array.from(this.#terms.keys()), lists: out.bytes(), ends }
   }
 
-  /** Restores what `encode` returned. Keeps no reference to the bytes. */
-  static decode(terms: ReadonlyArray<string>, lists: Uint8Array): Postings {
+  /** Restores what `encode` returned, and keeps it. Cost: the terms. */
+  static decode(encoded: Encoded): Postings {
     const postings = new Postings()
-    const numbers = read(lists)
-    let next = 2
-    postings.heads = new Int32Array(Math.max(postings.heads.length, (numbers[0] ?? 0) * stride))
-    postings.arena = new Int32Array(Math.max(postings.arena.length, numbers[1] ?? 0))
-    postings.#firsts = int32(new Int32Array(Math.max(2, 2 * terms.length)))
-    for (let number = 0; number < terms.length; number++) {
-      postings.#terms.set(terms[number]!, number)
-      postings.#firsts.data[2 * number] = -1
-      for (let left = numbers[next++] ?? 0; left > 0; left--) {
-        const list = postings.#open(number, numbers[next]!)
-        const count = numbers[next + 1]!
-        const at = postings.#block(roomFor(count))
-        postings.heads[list + COUNT] = count
-        postings.heads[list + AT] = at
-        next = spread(numbers, next + 2, postings.arena, at, count)
-      }
-    }
+    const { terms } = encoded
+    postings.#packed = encoded
+    postings.#firsts = int32(new Int32Array(Math.max(2, 2 * terms.length)).fill(packed))
+    for (let number = 0; number < terms.length; number++) postings.#terms.set(terms[number]!, number)
     return postings
+  }
+
+  /** Takes the lists of a term out of the bytes. Returns the first; −1: none. */
+  #unpack(term: number): number {
+    const firsts = this.#firsts.data
+    firsts[2 * term] = -1
+    firsts[2 * term + 1] = 0
+    const { ends, lists } = this.#packed! // a term is packed where something is
+    const numbers = read(lists.subarray(ends[term - 1] ?? 0, ends[term]))
+    for (let next = 0; next < numbers.length;) {
+      const list = this.#open(term, numbers[next]!)
+      const count = numbers[next + 1]!
+      const at = this.#block(roomFor(count))
+      this.heads[list + COUNT] = count
+      this.heads[list + AT] = at
+      next = spread(numbers, next + 2, this.arena, at, count)
+    }
+    return firsts[2 * term]!
   }
 
   /** A copy with slots and scopes renumbered, ascending; what has become −1 is left behind, and terms without postings. */
   compacted(slots: Int32Array, scopes: Int32Array): Postings {
     const copy = new Postings()
     // room for all there was, and at most half as much again as is left: growing would cost more than copying
+    for (let term = 0; term < this.#terms.size; term++) this.first(term) // none is packed any more
     copy.heads = new Int32Array(Math.max(copy.heads.length, this.#lists * stride))
     copy.arena = new Int32Array(Math.max(copy.arena.length, this.#used))
     copy.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(256, 2 * this.#entries))))
-    const { arena } = this
     for (const [text, term] of this.#terms) {
       for (let list = this.first(term); list >= 0; list = this.next(list)) {
         let to = -1
         for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
-          const slot = slots[arena[i]!]!
+          const slot = slots[this.arena[i]!]!
           if (slot < 0) continue
           if (to < 0) to = copy.#open(copy.termOf(text), scopes[this.scopeOf(list)]!)
-          copy.push(to, slot, arena[i + 1]!)
+          copy.push(to, slot, this.arena[i + 1]!)
         }
       }
     }

@@ -24,6 +24,11 @@ export class Writer {
     this.#bytes[this.#used++] = rest
   }
 
+  /** Number of bytes that were written. */
+  get length(): number {
+    return this.#used
+  }
+
   /** All that was written: a view, good until the next `write`. */
   bytes(): Uint8Array {
     return this.#bytes.subarray(0, this.#used)

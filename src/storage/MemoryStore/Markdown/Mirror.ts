@@ -45,6 +45,8 @@ export interface Mirror {
   readonly tenants: () => ReadonlyArray<string>
   /** Why a path, or a folder above it, cannot be looked at at present. */
   readonly trouble: (path: string) => MemoryError.MemoryError | undefined
+  /** Whether anything cannot be looked at at present. */
+  readonly isTroubled: () => boolean
   /** Why what lies there is no record. */
   readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
@@ -76,7 +78,10 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>() // of one id of a tenant, the best first
   const catalogs = new Map<string, Catalog.Catalog>()
   const troubles = new Map<string, MemoryError.MemoryError>()
+  /** Of files that were seen or written: the time, by `epoch`, from when on they are known to be so. */
   const touched = new Map<string, number>()
+  /** The same of every file: what a look at all of them did not find changed. */
+  let seen = 0
   const sampling = Sampling.make()
   let hasLooked = false
   let epoch = 0
@@ -192,7 +197,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       const gone = yield* Moves.gone(context, history, absent, isFirst ? isKnown : undefined)
       if (gone.length === 0) return []
       const walked = (yield* walk).filter((path) => !found.has(path) && !files.has(path))
-      yield* inspectAll(walked, { isFirst, walked: new Set(walked), sampled: new Set() }, findings)
+      yield* inspectAll(walked, { ...named, isFirst, walked: new Set(walked) }, findings)
       const moved = yield* Moves.find({ context, disk, history, reader }, gone, found, (path) => files.get(path))
       for (const entry of moved) found.set(entry.path, entry)
       return moved
@@ -211,7 +216,6 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       })
       reader.begin()
       yield* inspectAll(paths, look, findings)
-      const count = found.size
       if (!(yield* isComplete)) return yield* lookAround(look.isFirst)
       const completed = found.size
       const moved = yield* followMoves(findings, look)
@@ -219,15 +223,18 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       const news: Array<News> = []
       const settle = (path: string) => {
         const at = times.get(path) ?? began
-        if ((touched.get(path) ?? 0) > at) return // seen, or written, later than by this look
-        if (found.has(path)) news.push(...set(path, found.get(path), at))
-        else touched.set(path, at)
+        if (Math.max(touched.get(path) ?? 0, seen) > at) return // seen, or written, later than by this look
+        news.push(...set(path, found.get(path), at))
       }
       // a record that moved is there before it is gone
-      const all = moved.length === 0 && found.size === count
-        ? paths
-        : Array.from(new Set([...moved.map(({ path }) => path), ...paths, ...found.keys()]))
-      yield* EventLoop.forEach(all, look.isFirst ? 1_024 : Infinity, settle) // later, readers see all of it at once
+      const order = new Set([
+        ...moved.map(({ path }) => path),
+        ...paths.filter((path) => found.has(path)),
+        ...found.keys()
+      ])
+      const stretch = look.isFirst ? 1_024 : Infinity // later, readers see all of it at once
+      yield* EventLoop.forEach(Array.from(order), stretch, settle)
+      if (look.isWhole) seen = Math.max(seen, began)
       return news
     })
 
@@ -235,9 +242,11 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     Effect.gen(function*() {
       troubles.clear()
       const known = Array.from(files.keys())
-      const walked = new Set(yield* walk)
+      const paths = yield* walk
+      const walked = new Set(paths)
       const sampled = sampling.next(known, yield* Clock.currentTimeMillis)
-      return yield* lookAt(Array.from(new Set([...walked, ...known])), { isFirst, sampled, walked })
+      const gone = known.filter((path) => !walked.has(path))
+      return yield* lookAt([...paths, ...gone], { isFirst, isWhole: true, sampled, walked })
     })
 
   return {
@@ -247,6 +256,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     catalog: (tenant) => catalogs.get(tenant) ?? made(tenant),
     tenants: () => Array.from(catalogs).flatMap(([tenant, { size }]) => size() > 0 ? [tenant] : []),
     trouble,
+    isTroubled: () => troubles.size > 0,
     issue: (path) => {
       const file = files.get(path)
       return file?._tag === "Bad" ? file.error : file?.damage
@@ -289,13 +299,15 @@ interface Look {
   readonly sampled: ReadonlySet<string>
   /** Nobody reads yet: what was found may be taken in with pauses. */
   readonly isFirst: boolean
+  /** It is a look at every file. */
+  readonly isWhole: boolean
 }
 /** What a look found so far: the files, and of each the time by the mirror's count from when on it is known to be so. */
 interface Findings {
   readonly found: Map<string, Found>
   readonly times: Map<string, number>
 }
-const named: Look = { walked: new Set(), sampled: new Set(), isFirst: false }
+const named: Look = { walked: new Set(), sampled: new Set(), isFirst: false, isWhole: false }
 
 /** Of two files with one id, which are of one scope: the canonical place, then what we wrote, then the later revision. */
 const better = (a: Entry, b: Entry): number =>

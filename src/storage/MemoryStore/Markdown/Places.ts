@@ -67,9 +67,11 @@ export const make = (): Places => {
       return litter
     },
     addEarlier: (place) => {
-      const all = of(place.tenant, place.id)
-      if (all.length === 0 && place.path !== null) paths.set(place.path, place)
-      set(place, [...all, place])
+      const rows = records.get(place.tenant) ?? new Map<MemoryId, ReadonlyArray<Place>>()
+      if (rows.size === 0) records.set(place.tenant, rows)
+      const later = rows.get(place.id)
+      rows.set(place.id, later ? [...later, place] : [place])
+      if (later === undefined && place.path !== null) paths.set(place.path, place)
     },
     remove: (place) => {
       const { id, offset, path, tenant } = place

@@ -46,7 +46,7 @@ const version = 2
 const file = `${hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isSigned: true }
 /** Bytes of a part, about, before it is compressed. A larger index is a part by itself. */
-const part = 262_144
+const part = 1_048_576
 /** Parts that are compressed or restored at a time. */
 const concurrency = 4
 

@@ -220,15 +220,19 @@ export const open = (
     /** Every record whose file is not what the history has last. */
     const unknown: Iterable<HandEdits.Touched> = {
       *[Symbol.iterator]() {
-        for (const { path, row: { record: { id } }, tenant } of mirror.entries()) {
-          if (history.at(path)?.id !== id) yield [tenant, id, reopened.get(`${tenant}/${id}`)]
-        }
+        let known = 0
         for (const tenant of history.tenants()) {
           for (const { after, forgotten, id, path } of history.all(tenant)) {
             const entry = mirror.entry(tenant, id)
             const isKnown = forgotten ? entry === undefined : entry?.path === path && entry.hash === after
             if (!isKnown) yield [tenant, id, reopened.get(`${tenant}/${id}`)]
+            else if (entry) known++
           }
+        }
+        const entries = mirror.entries()
+        if (entries.length === known) return
+        for (const { path, row: { record: { id } }, tenant } of entries) {
+          if (history.at(path)?.id !== id) yield [tenant, id, reopened.get(`${tenant}/${id}`)]
         }
       }
     }
@@ -339,7 +343,8 @@ export const open = (
     followed = history.generation()
     for (const [tenant, id, was] of HandEdits.touched(yield* mirror.look)) reopened.set(`${tenant}/${id}`, was)
     for (const path of awaited.keys()) if (!ahead.has(path)) awaited.delete(path) // it was seen just now
-    for (const place of history.tenants().flatMap((tenant) => Array.from(history.all(tenant)))) {
+    const isTroubled = mirror.isTroubled()
+    for (const place of isTroubled ? history.tenants().flatMap((tenant) => Array.from(history.all(tenant))) : []) {
       const error = place.forgotten || place.path === null ? undefined : mirror.trouble(place.path)
       if (error === undefined || mirror.entry(place.tenant, place.id)) continue
       const kept = yield* mirror.lastGood(place, error)
