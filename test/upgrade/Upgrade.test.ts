@@ -6,13 +6,19 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
+import * as fs from "node:fs"
 import * as path from "node:path"
+import { sha256 } from "../../src/domain/Digest.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemorySpec from "../../src/harness/MemorySpec.ts"
 import type * as Outbox from "../../src/harness/Outbox.ts"
 import * as Resume from "../../src/harness/Resume.ts"
 import * as Completion from "../../src/host/Completion.ts"
+import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
+import * as Snapshot from "../../src/storage/MemoryStore/Markdown/Snapshot.ts"
 import * as Boxes from "../harness/Outboxes.ts"
 import { opened } from "../vault/Place.ts"
 import { all, copy, type Expected, expectedOf, viewerOf } from "./Generation.ts"
@@ -52,6 +58,27 @@ describe("an upgrade", () => {
           }))
         }
       })
+  )
+
+  law(
+    "reads the snapshot that a vault has, each record as its file has it",
+    (root) =>
+      Effect.gen(function*() {
+        const disk = yield* Disk.make(path.join(root, "vault"))
+        const header = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
+        const { entries, isSigned } = yield* Snapshot.load(disk, { ...header, kinds: yield* MemoryKind.Kinds })
+        assert.isTrue(isSigned)
+        // a hand has edited some of the files since
+        const kept = entries.flatMap(({ hash, path: file, row: { record } }) => {
+          const bytes = fs.readFileSync(path.join(root, "vault", file))
+          return sha256(bytes) === hash ? [[record, bytes.toString()] as const] : []
+        })
+        assert.isAbove(kept.length, 20)
+        for (const [record, text] of kept) {
+          assert.instanceOf(record, MemoryRecord)
+          assert.include(text, record.body)
+        }
+      }).pipe(Effect.provide(NodeContext.layer))
   )
 
   law(
