@@ -41,7 +41,7 @@ export interface Loaded extends Snapshot {
   readonly isSigned: boolean
 }
 
-/** Raised with each change of `Entry`, or of what a text counts as. Version 2 had entries as objects. */
+/** Raised with each change of `Entry`, or of what a text counts as. Version 2 had entries as objects, and compressed with Brotli. */
 const version = 3
 const file = `${hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isSigned: true }
@@ -100,6 +100,7 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
     }
     const head = decodeHead(first)
     if (Option.isNone(head) || head.value.kinds !== about(context)) return empty
+    const format = head.value.version === 2 ? "brotli" : "deflate"
     let at = end
     const next = (length: number) => body.subarray(at, at += length)
     const partOf = ([length, whole]: typeof Part.Type) => ({ part: next(length), whole })
@@ -110,13 +111,13 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
     const restored = yield* Effect.all({
       entries: Effect.forEach(entries, ({ part, whole }) =>
         Effect.gen(function*() {
-          const bytes = yield* Compression.decompress(part, whole)
+          const bytes = yield* Compression.decompress(part, whole, format)
           yield* pause(whole >> 6) // a megabyte in eight milliseconds
           return entriesOf(bytes, head.value.version)
         }), { concurrency }),
       places: Effect.forEach(places, ({ part, whole }) =>
         Effect.gen(function*() {
-          const bytes = yield* Compression.decompress(part, whole)
+          const bytes = yield* Compression.decompress(part, whole, format)
           yield* pause(whole >> 6)
           // sealed by us, with the types that we wrote
           return (JSON.parse(text(bytes)) as ReadonlyArray<HistoryIndex.Tuple>).map(HistoryIndex.fromTuple)
@@ -125,7 +126,8 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
         Effect.map(
           Compression.decompress(
             part,
-            of.reduce((sum, [, length]) => sum + length, 0)
+            of.reduce((sum, [, length]) => sum + length, 0),
+            format
           ),
           (bytes) => {
             let at = 0
@@ -278,11 +280,13 @@ const bytesOf = (entries: ReadonlyArray<Placed>): Uint8Array =>
   )
 
 const entriesOf = (bytes: Uint8Array, version: number) => {
-  const all = text(bytes)
-  let at = all.indexOf("\n")
-  const json: unknown = JSON.parse(all.slice(0, at++))
+  const end = bytes.indexOf(lineBreak)
+  const json: unknown = JSON.parse(text(bytes.subarray(0, end)))
+  const bodies = text(bytes.subarray(end + 1))
+  let at = 0
   const found = (entry: Entry, length: number, beside: HistoryIndex.Beside | 0 | undefined) => {
-    Object.assign(entry.row.record, { body: all.slice(at, at += length) })
+    const record: { body: string } = entry.row.record // nobody has it yet
+    record.body = bodies.slice(at, at += length)
     return { entry: revived(entry), place: beside ? HistoryIndex.fromBeside(entry, beside) : undefined }
   }
   // sealed by us, with the types that we wrote

@@ -1,0 +1,129 @@
+/**
+ * The first opening of a folder of notes that the library did not write, to the first answer: against MiniSearch, which reads
+ * the same files and indexes their texts. CPU and wall, a new process each; and the longest time for which the opening held the
+ * event loop, by the clock or by CPU time, whichever says less.
+ *
+ *   node notes.mjs [notes]      default 6,280
+ */
+import { NodeContext } from "@effect/platform-node"
+import { Effect, Layer } from "effect"
+import MiniSearch from "minisearch"
+import { spawnSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs"
+import { readFile } from "node:fs/promises"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import { Markdown, MemoryStore, Viewer } from "../dist/index.js"
+
+const [, , argument = "6280", root] = process.argv
+const question = "how to read a file as a stream"
+
+/** Watches the turns of the event loop, and returns the longest in milliseconds. */
+const watch = () => {
+  let longest = 0
+  let last = performance.now()
+  let cpu = process.cpuUsage()
+  let isOver = false
+  const turn = () => {
+    const now = performance.now()
+    const spent = process.cpuUsage(cpu)
+    longest = Math.max(longest, Math.min(now - last, (spent.user + spent.system) / 1000))
+    last = performance.now()
+    cpu = process.cpuUsage()
+    if (!isOver) setImmediate(turn)
+  }
+  setImmediate(turn)
+  return () => {
+    isOver = true
+    return longest
+  }
+}
+
+const modes = {
+  fill: async () => {
+    const { notes, random } = await import("./corpus.mjs")
+    const next = random(3)
+    const all = notes(3 * Number(process.argv[4]))
+    const titles = all.filter((_, n) => n % 3 === 0).map(({ summary }, n) =>
+      `${summary.replace(/[^\w ]/g, "").slice(0, 40).trim()} ${n}`
+    )
+    titles.forEach((title, n) => {
+      const folder = join(root, `part ${n % 40}`)
+      mkdirSync(folder, { recursive: true })
+      const [one, two, three] = all.slice(3 * n, 3 * n + 3)
+      const link = titles[Math.floor(next() * titles.length)]
+      const tags = [...one.tags, ...two.tags].filter((tag) => /^[a-z]+$/.test(tag))
+      const matter = `---\naliases: [${title.split(" ").slice(0, 2).join(" ")}]\ncreated: 2024-03-${
+        10 + n % 20
+      }\ntags: [${tags.join(", ")}]\n---\n`
+      writeFileSync(
+        join(folder, `${title}.md`),
+        `${matter}# ${title}\n\n${one.body}\n\n## See [[${link}]]\n\n${two.body}\n\n- ${three.body}\n`
+      )
+    })
+  },
+  open: () =>
+    Effect.runPromise(
+      Effect.gen(function*() {
+        const store = yield* MemoryStore.MemoryStore
+        const { hits } = yield* store.search(Viewer.system(), { text: question, limit: 10 })
+        if (hits.length === 0) throw new Error("no hits")
+      }).pipe(Effect.provide(Markdown.layer({ root, poll: Infinity }).pipe(Layer.provide(NodeContext.layer))))
+    ),
+  mini: async () => {
+    const index = new MiniSearch({ fields: ["text"] })
+    for (const name of files()) index.add({ id: name, text: await readFile(join(root, name), "utf8") })
+    if (index.search(question).length === 0) throw new Error("no hits")
+  }
+}
+const files = (folder = root) =>
+  readdirSync(folder, { recursive: true }).filter((name) => name.endsWith(".md") && !name.includes(".effect-memory"))
+
+if (argument in modes) {
+  const longest = watch()
+  const before = process.cpuUsage()
+  const start = performance.now()
+  await modes[argument]()
+  const { system: kernel, user } = process.cpuUsage(before)
+  console.log(
+    JSON.stringify({ wall: performance.now() - start, cpu: (user + kernel) / 1000, longest: longest() })
+  )
+} else {
+  const folder = mkdtempSync(join(tmpdir(), "notes-"))
+  const child = (mode, ...rest) => {
+    const { status, stderr, stdout } = spawnSync(process.execPath, [import.meta.filename, mode, folder, ...rest], {
+      encoding: "utf8"
+    })
+    if (status !== 0) throw new Error(stderr)
+    return JSON.parse(stdout)
+  }
+  child("fill", argument)
+  const old = Date.now() / 1000 - 3600 // as if written an hour ago
+  for (const name of files(folder)) utimesSync(join(folder, name), old, old)
+  const bytes = files(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0)
+  const before = readFileSync(join(folder, files(folder)[0]), "utf8")
+  const runs = { "MiniSearch, read in turn": [], "first opening": [], "second opening": [] }
+  for (let i = 0; i < 3; i++) {
+    rmSync(join(folder, ".effect-memory"), { recursive: true, force: true })
+    runs["MiniSearch, read in turn"].push(child("mini"))
+    runs["first opening"].push(child("open"))
+    runs["second opening"].push(child("open"))
+  }
+  if (readFileSync(join(folder, files(folder)[0]), "utf8") !== before) throw new Error("a note was changed")
+  const median = (all) => all.toSorted((a, b) => a.cpu - b.cpu)[all.length >> 1]
+  const base = median(runs["MiniSearch, read in turn"])
+  console.log(
+    `${argument} notes, ${(bytes / 1e6).toFixed(1)} MB; median of 3 new processes each, to the first answer and the end`
+  )
+  for (const [name, all] of Object.entries(runs)) {
+    const { cpu, longest, wall } = median(all)
+    console.log(
+      `${name.padEnd(26)} wall ${wall.toFixed(0).padStart(6)} ms   cpu ${cpu.toFixed(0).padStart(6)} ms   ${
+        (base.cpu / cpu).toFixed(1)
+      }x cpu   longest stretch ${longest.toFixed(0)} ms`
+    )
+  }
+  const { size } = statSync(join(folder, ".effect-memory/snapshot"))
+  console.log(`snapshot ${(size / 1e6).toFixed(1)} MB, ${(size / bytes).toFixed(2)} of the notes`)
+  if (!process.env.KEEP) rmSync(folder, { recursive: true })
+}
