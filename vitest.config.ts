@@ -25,6 +25,8 @@ class LongestFirst extends BaseSequencer {
   }
 }
 
+const turn = fileURLToPath(new URL("./test/turn.ts", import.meta.url))
+
 /** Ends a test that hangs. No law is about time: a machine at load 20 takes twenty times as long, and passes. */
 const hangs = 600_000
 
@@ -48,6 +50,7 @@ export default defineConfig({
         },
         test: {
           name: "src",
+          setupFiles: [turn],
           include: ["test/**/*.test.ts"],
           exclude: ["test/.fences/**", "test/built/**"],
           testTimeout: hangs,
@@ -57,6 +60,7 @@ export default defineConfig({
       {
         test: {
           name: "built",
+          setupFiles: [turn],
           include: ["test/built/*.test.ts", "examples/c-test.ts", "examples/e-own-store.ts"],
           testTimeout: hangs,
           hookTimeout: hangs

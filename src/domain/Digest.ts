@@ -1,11 +1,11 @@
 /** Fingerprints. The one module that may import node:crypto. */
-import { createHash, createHmac, hash, randomBytes } from "node:crypto"
+import { createHmac, hash, randomBytes } from "node:crypto"
 
 /** Hex; of a text, its UTF-8. */
 export const sha256 = (content: string | Uint8Array): string => hash("sha256", content)
 
 /** Raw bytes of the same. */
-export const sha256Bytes = (text: string): Uint8Array => createHash("sha256").update(text, "utf8").digest()
+export const sha256Bytes = (text: string): Uint8Array => hash("sha256", text, "buffer")
 
 /** HMAC-SHA-256 (RFC 2104), hex: what only the holder of `key` can have written. */
 export const sign = (key: string, text: string | Uint8Array): string =>

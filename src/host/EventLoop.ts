@@ -9,6 +9,12 @@ import * as Effect from "effect/Effect"
 /** Waits for the next turn of the event loop, about a millisecond. */
 export const turn: Effect.Effect<void> = Effect.sleep(0)
 
+/** Makes a function that runs steps of fibers that run side by side: one after the other, each in a turn of its own. */
+export const turns: Effect.Effect<<A>(step: () => A) => Effect.Effect<A>> = Effect.map(
+  Effect.makeSemaphore(1),
+  (semaphore) => (step) => semaphore.withPermits(1)(Effect.zipRight(turn, Effect.sync(step)))
+)
+
 /**
  * Pauses long work: call it after each step with the size of that step. The unit is one character that was parsed or cut
  * into words, which takes 0.1 µs for English and 2 µs for Chinese.

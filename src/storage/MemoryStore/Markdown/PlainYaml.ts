@@ -56,6 +56,7 @@ const scalarOf = (text: string): string | number | boolean | undefined => {
 
 /** A list in brackets on one line, of plain scalars without a comma. */
 const flowOf = (text: string): ReadonlyArray<unknown> | undefined => {
+  if (text === "[]") return []
   if (!text.endsWith("]")) return undefined
   const values = text.slice(1, -1).split(/, */).map((item) => flow.test(item) ? scalarOf(item) : undefined)
   return values.includes(undefined) ? undefined : values

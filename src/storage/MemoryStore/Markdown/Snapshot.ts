@@ -18,7 +18,7 @@ import * as Schema from "effect/Schema"
 import { sign } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
-import { pacer } from "../../../host/EventLoop.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import { joined } from "./Bytes.ts"
 import * as Compression from "./Compression.ts"
 import type { Disk } from "./Disk.ts"
@@ -107,20 +107,20 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
     const entries = head.value.entries.map(partOf)
     const places = head.value.history?.places.map(partOf) ?? []
     const indexes = head.value.indexes.map(([length, of]) => ({ part: next(length), of }))
-    const pause = pacer()
+    const inTurn = yield* EventLoop.turns
     const restored = yield* Effect.all({
       entries: Effect.forEach(entries, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* Compression.decompress(part, whole, format)
-          yield* pause(whole >> 6) // a megabyte in eight milliseconds
-          return entriesOf(bytes, head.value.version)
+          return yield* inTurn(() => entriesOf(bytes, head.value.version))
         }), { concurrency }),
       places: Effect.forEach(places, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* Compression.decompress(part, whole, format)
-          yield* pause(whole >> 6)
           // sealed by us, with the types that we wrote
-          return (JSON.parse(text(bytes)) as ReadonlyArray<HistoryIndex.Tuple>).map(HistoryIndex.fromTuple)
+          return yield* inTurn(() =>
+            (JSON.parse(text(bytes)) as ReadonlyArray<HistoryIndex.Tuple>).map(HistoryIndex.fromTuple)
+          )
         }), { concurrency }),
       indexes: Effect.forEach(indexes, ({ of, part }) =>
         Effect.map(
@@ -167,7 +167,7 @@ const opened = (bytes: Uint8Array, key: string): Uint8Array | undefined => {
 /** Not forced to disk: what is lost is read again. */
 export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapshot): Effect.Effect<void, MemoryError> =>
   Effect.gen(function*() {
-    const pause = pacer()
+    const inTurn = yield* EventLoop.turns
     const parts = <A>(
       all: ReadonlyArray<A>,
       sizeOf: (one: A) => number,
@@ -175,8 +175,7 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
     ) =>
       Effect.forEach(groupsOf(all, sizeOf), (group) =>
         Effect.gen(function*() {
-          const bytes = bytesOf(group)
-          yield* pause(bytes.length >> 4)
+          const bytes = yield* inTurn(() => bytesOf(group))
           return { part: yield* Compression.compress(bytes), whole: bytes.length }
         }), { concurrency })
     const { history } = snapshot
