@@ -36,6 +36,7 @@ export default defineConfig({
       "test/scenarios/crowd.test.ts",
       "test/isolation/Isolation.test.ts"
     ],
+    setupFiles: ["test/turn.ts"],
     env: { SOAK: "1" },
     maxWorkers: 2, // the longest two beside each other
     minWorkers: 2,

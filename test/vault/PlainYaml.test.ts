@@ -158,7 +158,6 @@ describe("the quick reader of frontmatter", () => {
       "green tea",
       "[a, b c]",
       "[]",
-      "[ ]",
       "\"tea\"",
       "7",
       "1.5",
