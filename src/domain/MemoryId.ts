@@ -35,8 +35,12 @@ export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> =>
   })
 
 /** The first 26 bytes of the seed's SHA-256, each mod 32: the same seed is the same id on every machine. */
-export const stableId = (seed: string): MemoryId =>
-  unsafe(Array.from(sha256Bytes(seed).subarray(0, 26), (byte) => alphabet[byte % 32]).join(""))
+export const stableId = (seed: string): MemoryId => {
+  const bytes = sha256Bytes(seed)
+  let id = ""
+  for (let i = 0; i < 26; i++) id += alphabet[bytes[i]! % 32] // of 32 bytes
+  return unsafe(id)
+}
 
 /** `stableId("<system>:" + id)`: how an imported UUID is known here. The original belongs in `source.reference`. */
 export const foreign = (system: string, id: string): MemoryId => stableId(`${system}:${id}`)
