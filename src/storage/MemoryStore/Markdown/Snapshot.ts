@@ -41,7 +41,7 @@ export interface Loaded extends Snapshot {
   readonly isSigned: boolean
 }
 
-/** Raised with each change of `Entry`, or of what a text counts as. Version 2 had entries as objects, and compressed with Brotli. */
+/** Raised with each change of `Entry`, or of what a text counts as. Version 2 had entries as objects. */
 const version = 3
 const file = `${hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isSigned: true }
@@ -100,7 +100,6 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
     }
     const head = decodeHead(first)
     if (Option.isNone(head) || head.value.kinds !== about(context)) return empty
-    const format = head.value.version === 2 ? "brotli" : "deflate"
     let at = end
     const next = (length: number) => body.subarray(at, at += length)
     const partOf = ([length, whole]: typeof Part.Type) => ({ part: next(length), whole })
@@ -111,12 +110,12 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
     const restored = yield* Effect.all({
       entries: Effect.forEach(entries, ({ part, whole }) =>
         Effect.gen(function*() {
-          const bytes = yield* Compression.decompress(part, whole, format)
+          const bytes = yield* Compression.decompress(part, whole)
           return yield* inTurn(() => entriesOf(bytes, head.value.version))
         }), { concurrency }),
       places: Effect.forEach(places, ({ part, whole }) =>
         Effect.gen(function*() {
-          const bytes = yield* Compression.decompress(part, whole, format)
+          const bytes = yield* Compression.decompress(part, whole)
           // sealed by us, with the types that we wrote
           return yield* inTurn(() =>
             (JSON.parse(text(bytes)) as ReadonlyArray<HistoryIndex.Tuple>).map(HistoryIndex.fromTuple)
@@ -126,8 +125,7 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
         Effect.map(
           Compression.decompress(
             part,
-            of.reduce((sum, [, length]) => sum + length, 0),
-            format
+            of.reduce((sum, [, length]) => sum + length, 0)
           ),
           (bytes) => {
             let at = 0
