@@ -9,12 +9,6 @@ import * as Effect from "effect/Effect"
 /** Waits for the next turn of the event loop, about a millisecond. */
 export const turn: Effect.Effect<void> = Effect.sleep(0)
 
-/** Makes a function that runs steps of fibers that run side by side: one after the other, each in a turn of its own. */
-export const turns: Effect.Effect<<A>(step: () => A) => Effect.Effect<A>> = Effect.map(
-  Effect.makeSemaphore(1),
-  (semaphore) => (step) => semaphore.withPermits(1)(Effect.zipRight(turn, Effect.sync(step)))
-)
-
 /**
  * Pauses long work: call it after each step with the size of that step. The unit is one character that was parsed or cut
  * into words, which takes 0.1 µs for English and 2 µs for Chinese.
@@ -34,6 +28,18 @@ export const pacer = (budget = 16_384): Pacer => {
       return turn
     })
 }
+
+/**
+ * Makes a function that runs steps of fibers which run side by side one after the other, and pauses between them as `pacer`
+ * does. `work` tells the size of a step that is done.
+ */
+export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number) => Effect.Effect<A>> = Effect.map(
+  Effect.makeSemaphore(1),
+  (semaphore) => {
+    const pause = pacer()
+    return (step, work) => semaphore.withPermits(1)(Effect.tap(Effect.sync(step), (done) => pause(work(done))))
+  }
+)
 
 /** Calls a function with each of many values, and waits for a turn of the event loop after every `stretch` of them. */
 export const forEach = <A>(

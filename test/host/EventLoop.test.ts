@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as EventLoop from "../../src/host/EventLoop.ts"
 
-describe("EventLoop.turns", () => {
-  it.live("runs steps of fibers side by side one after the other, no two in one turn of the event loop", () =>
+describe("EventLoop.inTurn", () => {
+  it.live("runs long steps of fibers side by side one after the other, no two in one turn of the event loop", () =>
     Effect.gen(function*() {
       let turn = 0
       let isOver = false
@@ -12,10 +12,10 @@ describe("EventLoop.turns", () => {
         if (!isOver) setImmediate(count)
       }
       setImmediate(count)
-      const inTurn = yield* EventLoop.turns
+      const inTurn = yield* EventLoop.inTurn
       const turns = yield* Effect.forEach(
         Array.from({ length: 8 }, (_, n) => n),
-        (n) => inTurn(() => [n, turn] as const),
+        (n) => inTurn(() => [n, turn] as const, () => 20_000),
         { concurrency: "unbounded" }
       )
       isOver = true

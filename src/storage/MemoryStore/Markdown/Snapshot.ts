@@ -106,20 +106,20 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
     const entries = head.value.entries.map(partOf)
     const places = head.value.history?.places.map(partOf) ?? []
     const indexes = head.value.indexes.map(([length, of]) => ({ part: next(length), of }))
-    const inTurn = yield* EventLoop.turns
+    const inTurn = yield* EventLoop.inTurn
     const restored = yield* Effect.all({
       entries: Effect.forEach(entries, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* Compression.decompress(part, whole)
-          return yield* inTurn(() => entriesOf(bytes, head.value.version))
+          return yield* inTurn(() => entriesOf(bytes, head.value.version), () => whole >> 6) // a megabyte in eight milliseconds
         }), { concurrency }),
       places: Effect.forEach(places, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* Compression.decompress(part, whole)
           // sealed by us, with the types that we wrote
-          return yield* inTurn(() =>
+          const placesOf = () =>
             (JSON.parse(text(bytes)) as ReadonlyArray<HistoryIndex.Tuple>).map(HistoryIndex.fromTuple)
-          )
+          return yield* inTurn(placesOf, () => whole >> 6)
         }), { concurrency }),
       indexes: Effect.forEach(indexes, ({ of, part }) =>
         Effect.map(
@@ -165,7 +165,7 @@ const opened = (bytes: Uint8Array, key: string): Uint8Array | undefined => {
 /** Not forced to disk: what is lost is read again. */
 export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapshot): Effect.Effect<void, MemoryError> =>
   Effect.gen(function*() {
-    const inTurn = yield* EventLoop.turns
+    const inTurn = yield* EventLoop.inTurn
     const parts = <A>(
       all: ReadonlyArray<A>,
       sizeOf: (one: A) => number,
@@ -173,7 +173,7 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
     ) =>
       Effect.forEach(groupsOf(all, sizeOf), (group) =>
         Effect.gen(function*() {
-          const bytes = yield* inTurn(() => bytesOf(group))
+          const bytes = yield* inTurn(() => bytesOf(group), ({ length }) => length >> 4)
           return { part: yield* Compression.compress(bytes), whole: bytes.length }
         }), { concurrency })
     const { history } = snapshot
