@@ -133,7 +133,7 @@ describe("one who attaches vectors, killed at any moment", () => {
   it.scopedLive(
     "what was acknowledged is there, and every vector that is there is right",
     () =>
-      eachVault(times(2, isLong ? 500 : 30), (first, rounds) =>
+      eachVault(times(2, isLong ? 500 : 50), (first, rounds) =>
         Effect.gen(function*() {
           const root = yield* place
           const kept = new Set<string>()

@@ -14,7 +14,7 @@ import type { Mirror } from "./Mirror.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** What a look has found, to be completed. */
+/** The findings of a look, to be completed. */
 export interface Look {
   /** The files that it found changed, or did not find. */
   readonly found: Map<string, Found>

@@ -78,9 +78,9 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>() // of one id of a tenant, the best first
   const catalogs = new Map<string, Catalog.Catalog>()
   const troubles = new Map<string, MemoryError.MemoryError>()
-  /** Of files that were seen or written: the time, by `epoch`, from when on they are known to be so. */
+  /** Time, by `epoch`, from when on a file that was seen or written is known to be as it is. */
   const touched = new Map<string, number>()
-  /** The same of every file: what a look at all of them did not find changed. */
+  /** Time from when on every file is known to be as it is: the beginning of the last look at all of them. */
   let seen = 0
   const sampling = Sampling.make()
   let hasLooked = false
@@ -302,7 +302,7 @@ interface Look {
   /** It is a look at every file. */
   readonly isWhole: boolean
 }
-/** What a look found so far: the files, and of each the time by the mirror's count from when on it is known to be so. */
+/** The findings of a look so far: files, and the time, by `epoch`, from when on each is known to be as it was found. */
 interface Findings {
   readonly found: Map<string, Found>
   readonly times: Map<string, number>

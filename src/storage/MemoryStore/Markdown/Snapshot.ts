@@ -221,7 +221,7 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
     )
   })
 
-/** An entry as JSON without names, and without what most have alike: half of the text, and two thirds of its reading. */
+/** An entry as JSON without names, and without what most have alike. */
 type Tuple = readonly [
   path: string,
   tenant: string,
@@ -235,35 +235,32 @@ type Tuple = readonly [
   dedupeKey: string | 0,
   /** The record, with an empty body. */
   record: MemoryRecord,
-  /** UTF-16 units of its body. */
-  length: number,
-  /** Where the history has it. */
-  beside: HistoryIndex.Beside | 0,
   rest: Rest | 0
 ]
 type Rest = Partial<Pick<Entry, "isSealed" | "frame" | "issues" | "isPartial" | "extra">>
-/** An entry of version 2. */
-type Named = readonly [entry: Entry, body: number, beside?: HistoryIndex.Beside]
+/** An entry in a snapshot, in version 2 with names; UTF-16 units of its body; and its place in the history. */
+type Kept<A> = readonly [entry: A, body: number, beside?: HistoryIndex.Beside]
 type Placed = readonly [entry: Entry, place: HistoryIndex.Beside | undefined]
 
 const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole: number }) =>
   [part.length, whole] as const
 
-const toTuple = ([entry, beside]: Placed): Tuple => {
+const toTuple = ([entry, beside]: Placed): Kept<Tuple> => {
   const { extra, frame, hash, isPartial, isSealed, issues, path, row, settled, signed, stat, tenant } = entry
   const { body } = row.record
   const record = { ...row.record, body: "" } // fields keep their order
   const { born, ino, mtime, size } = stat
   const rest: Rest = { isSealed, frame, issues, isPartial, ...(Object.keys(extra).length > 0 && { extra }) }
   const isPlain = Object.values(rest).every((one) => one === undefined)
-  return [
+  const tuple: Tuple = [
     ...[path, tenant, hash, mtime, born, size, ino, settled, signed] as const,
-    ...[row.dedupeKey ?? 0, record, body.length, beside ?? 0, isPlain ? 0 : rest] as const
+    ...[row.dedupeKey ?? 0, record, isPlain ? 0 : rest] as const
   ]
+  return beside ? [tuple, body.length, beside] : [tuple, body.length]
 }
 
 const fromTuple = (tuple: Tuple): Entry => {
-  const [path, tenant, hash, mtime, born, size, ino, settled, signed, dedupeKey, record, , , rest] = tuple
+  const [path, tenant, hash, mtime, born, size, ino, settled, signed, dedupeKey, record, rest] = tuple
   const row = dedupeKey === 0 ? { record, forgotten: false } : { record, forgotten: false, dedupeKey }
   const stat = { mtime, born, size, ino }
   const entry = { _tag: "Entry" as const, path, stat, settled, hash, tenant, signed, row, extra: {} }
@@ -281,15 +278,15 @@ const entriesOf = (bytes: Uint8Array, version: number) => {
   const json: unknown = JSON.parse(text(bytes.subarray(0, end)))
   const bodies = text(bytes.subarray(end + 1))
   let at = 0
-  const found = (entry: Entry, length: number, beside: HistoryIndex.Beside | 0 | undefined) => {
+  const found = ([entry, length, beside]: Kept<Entry>) => {
     const record: { body: string } = entry.row.record // nobody has it yet
     record.body = bodies.slice(at, at += length)
-    return { entry: revived(entry), place: beside ? HistoryIndex.fromBeside(entry, beside) : undefined }
+    return { entry: revived(entry), place: beside && HistoryIndex.fromBeside(entry, beside) }
   }
   // sealed by us, with the types that we wrote
   return version === 2
-    ? (json as ReadonlyArray<Named>).map(([entry, length, beside]) => found(entry, length, beside))
-    : (json as ReadonlyArray<Tuple>).map((tuple) => found(fromTuple(tuple), tuple[11], tuple[12]))
+    ? (json as ReadonlyArray<Kept<Entry>>).map(found)
+    : (json as ReadonlyArray<Kept<Tuple>>).map(([tuple, ...rest]) => found([fromTuple(tuple), ...rest]))
 }
 
 /** JSON has no classes. Ten thousand records are not copied to get one. */

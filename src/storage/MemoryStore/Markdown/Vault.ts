@@ -343,8 +343,8 @@ export const open = (
     followed = history.generation()
     for (const [tenant, id, was] of HandEdits.touched(yield* mirror.look)) reopened.set(`${tenant}/${id}`, was)
     for (const path of awaited.keys()) if (!ahead.has(path)) awaited.delete(path) // it was seen just now
-    const isTroubled = mirror.isTroubled()
-    for (const place of isTroubled ? history.tenants().flatMap((tenant) => Array.from(history.all(tenant))) : []) {
+    const tenants = mirror.isTroubled() ? history.tenants() : []
+    for (const place of tenants.flatMap((tenant) => Array.from(history.all(tenant)))) {
       const error = place.forgotten || place.path === null ? undefined : mirror.trouble(place.path)
       if (error === undefined || mirror.entry(place.tenant, place.id)) continue
       const kept = yield* mirror.lastGood(place, error)
