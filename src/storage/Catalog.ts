@@ -25,6 +25,8 @@ export interface Catalog {
   readonly isBuilt: () => boolean
   /** Rows, tombstones not among them. */
   readonly size: () => number
+  /** Those rows, any order. */
+  readonly rows: () => ReadonlyArray<Stored>
   /** Of those rows, expired ones included. */
   readonly records: () => ReadonlyArray<MemoryRecord>
   /** The tombstones that were set, any order. */
@@ -134,6 +136,7 @@ export const make = (options: Options): Catalog => {
       hold(row)
     },
     size: () => rows.size,
+    rows: () => Array.from(rows.values()),
     records: () => Array.from(rows.values(), ({ record }) => record),
     tombstones: () => Array.from(tombstones.values()),
     holder(dedupeKey, now, besides) {

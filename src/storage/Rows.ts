@@ -291,11 +291,14 @@ export const make = (options: {
         const now = yield* Clock.currentTimeMillis
         const rows: Array<Stored> = []
         let next = Infinity
-        yield* Stream.runForEach(primitives.scan(tenant), (row) =>
+        // by the chunk: an effect for each row of a large store would take as long as the rest of the opening's checks
+        yield* Stream.runForEachChunk(primitives.scan(tenant), (chunk) =>
           Effect.sync(() => {
-            const at = Trash.erasableAt(row, trash)
-            if (at > now) next = Math.min(next, at)
-            else rows.push(row)
+            for (const row of chunk) {
+              const at = Trash.erasableAt(row, trash)
+              if (at > now) next = Math.min(next, at)
+              else rows.push(row)
+            }
           }))
         const erased = yield* Effect.filter(
           rows,

@@ -121,7 +121,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
     Stream.unwrap(Effect.map(vault.revisions.forgotten(tenant), (tombstones) =>
       Stream.fromIterable([
         // not every entry of every tenant: a compaction asks for one tenant after the other
-        ...vault.mirror.catalog(tenant).records().flatMap(({ id }) => vault.mirror.entry(tenant, id)?.row ?? []),
+        ...vault.mirror.catalog(tenant).rows(),
         ...tombstones
       ]))),
   tombstones: (tenant) => Stream.fromIterableEffect(vault.revisions.forgotten(tenant)),

@@ -44,7 +44,8 @@ export type Header = typeof Header.Type
 const Text = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 const decodeText = Schema.decodeEither(Text)
 const decodeHeader = Schema.decodeUnknownEither(Header, { onExcessProperty: "error" })
-const encode = Schema.encodeSync(Schema.parseJson(Header))
+/** Every header that is written was `summed`, so its keys stand in one order. */
+const encode = (header: Header): string => JSON.stringify(header)
 
 /** Content of one of the two files. */
 type Reading =
@@ -106,7 +107,7 @@ const decide = (
   kinds: ReadonlyMap<string, MemoryKind>
 ): Effect.Effect<Decision | undefined, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const readings = yield* Effect.forEach([file, copy], (path) => reading(disk, path))
+    const readings = yield* Effect.forEach([file, copy], (path) => reading(disk, path), { concurrency: 2 })
     for (const one of readings) if (one._tag === "Newer") return yield* one.error
     if (readings[0]?._tag === "Renew") return undefined
     const sound = readings.flatMap((one) => one._tag === "Sound" ? [one.header] : [])

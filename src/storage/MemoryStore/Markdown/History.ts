@@ -36,6 +36,8 @@ export interface History {
   /** The newest revision of every record of the tenant. */
   readonly all: (tenant: string) => Iterable<Line.Place>
   readonly tenants: () => ReadonlyArray<string>
+  /** Number of records of all tenants, forgotten ones among them. */
+  readonly records: () => number
   /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
   readonly read: (place: Line.Place) => Io<Option.Option<Line.Kept>>
   /** Number of times that the file was found written anew. A place from before says nothing of the file as it is. */
@@ -268,6 +270,7 @@ export const make = (disk: Disk): History => {
     at: (path) => places.at(path),
     all: (tenant) => places.newest(tenant),
     tenants: () => places.tenants(),
+    records: () => places.records(),
     read: (place) =>
       Effect.map(
         disk.bytesFrom(file, place.offset, place.length),

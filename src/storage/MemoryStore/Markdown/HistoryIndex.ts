@@ -83,12 +83,10 @@ export const fromTuple = ([tenant, id, revision, forgotten, path, after, before,
 /** Rest of a place, beside what a record and its file say of their newest revision. */
 export type Beside = readonly [before: string | null, at: At]
 
-/** The rest of a place that stands beside the record that it is of; `undefined` where they differ. */
-export const toBeside = ({ hash, path, row: { record }, tenant }: Entry, place: Place): Beside | undefined =>
+/** Whether a place says of its revision what a record and its file say, so that a snapshot needs it no second time. */
+export const isBeside = ({ hash, path, row: { record }, tenant }: Entry, place: Place): boolean =>
   place.tenant === tenant && place.id === record.id && place.path === path && place.after === hash &&
-    place.revision === record.revision && !place.forgotten && place.gone.length === 0
-    ? [place.before, atOf(place)]
-    : undefined
+  place.revision === record.revision && !place.forgotten && place.gone.length === 0
 
 /** The place of a record's newest revision. Its texts are those of the record: ten thousand of them are not kept twice. */
 export const fromBeside = (

@@ -39,6 +39,11 @@ export interface News {
 export interface Mirror {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   readonly entries: () => ReadonlyArray<Entry>
+  /**
+   * Files that changed since the last snapshot, as they are now; the library's own rows, which no snapshot has, are not among
+   * them. `SnapshotKeeper` takes out what it saved.
+   */
+  readonly changed: Map<string, Found>
   /** Every path that claims the id. */
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
   readonly catalog: (tenant: string) => Catalog.Catalog
@@ -50,8 +55,10 @@ export interface Mirror {
   /** Why what lies there is no record. */
   readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
-  /** What we wrote, or knew before: the next look holds it against its file. `undefined`: no file. */
+  /** What we wrote: the next look holds it against its file. `undefined`: no file. */
   readonly set: (path: string, entry: Entry | undefined) => void
+  /** Takes an entry of the snapshot in, before the first look. Says nothing of it to anybody. */
+  readonly restore: (entry: Entry) => void
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
   /** Looks at every file. Cost: a `stat` each, and a read of those that changed and of a sample of the others. */
   readonly look: Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
@@ -82,6 +89,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   const touched = new Map<string, number>()
   /** Time from when on every file is known to be as it is: the beginning of the last look at all of them. */
   let seen = 0
+  const changed = new Map<string, Found>()
   const sampling = Sampling.make()
   let hasLooked = false
   let epoch = 0
@@ -109,6 +117,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     touched.set(path, at)
     const last = files.get(path)
     if (next === last) return []
+    if (!Layout.isInternal(path)) changed.set(path, next)
     if (next) files.set(path, next)
     else files.delete(path)
     if (last?._tag === "Entry" && next?._tag === "Entry" && last.row === next.row) {
@@ -251,7 +260,12 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
 
   return {
     entry,
-    entries: () => Array.from(files.values()).flatMap((file) => file._tag === "Entry" ? [file] : []),
+    entries: () => {
+      const entries: Array<Entry> = []
+      for (const file of files.values()) if (file._tag === "Entry") entries.push(file)
+      return entries
+    },
+    changed,
     paths: (tenant, id) => (claims.get(tenant)?.get(id) ?? none).map(({ path }) => path),
     catalog: (tenant) => catalogs.get(tenant) ?? made(tenant),
     tenants: () => Array.from(catalogs).flatMap(([tenant, { size }]) => size() > 0 ? [tenant] : []),
@@ -275,6 +289,11 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
         ...Array.from(troubles, ([path, error]) => ({ path, error }))
       ].map(({ error, path }) => ({ path, error })),
     set,
+    restore: (entry) => {
+      files.set(entry.path, entry)
+      const isBest = reclaim(entry, entry.path, entry) === entry
+      if (isBest) catalog(entry.tenant).set(entry.row.record.id, entry.row)
+    },
     rowOf,
     look: Effect.suspend(() => {
       const isFirst = !hasLooked

@@ -11,6 +11,8 @@ export interface Places {
   /** The newest of every record of a tenant. */
   readonly newest: (tenant: string) => ReadonlyArray<Place>
   readonly tenants: () => ReadonlyArray<string>
+  /** Number of records. */
+  readonly records: () => number
   /** All of them. Those of a record follow each other, the newest first. */
   readonly all: () => ReadonlyArray<Place>
   /** Takes the parts of a batch, and returns the earlier revisions of the records that it erased. */
@@ -42,6 +44,7 @@ export const make = (): Places => {
     at: (path) => paths.get(path),
     newest: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // never empty
     tenants: () => Array.from(records.keys()),
+    records: () => Array.from(records.values()).reduce((sum, { size }) => sum + size, 0),
     all: () => Array.from(records.values(), (rows) => Array.from(rows.values())).flat(2),
     take: (parts) => {
       const litter: Array<Place> = []

@@ -62,8 +62,9 @@ export const make = (history: History, mirror: Mirror): Revisions => {
       })),
     forgotten: (tenant) =>
       current(Effect.gen(function*() {
-        const places = Array.from(history.all(tenant)).filter(({ id }) => !mirror.entry(tenant, id))
-        const rows = yield* Effect.forEach(places, ({ id }) => gone(tenant, id))
+        const ids: Array<MemoryId> = []
+        for (const { id } of history.all(tenant)) if (mirror.entry(tenant, id) === undefined) ids.push(id)
+        const rows = yield* Effect.forEach(ids, (id) => gone(tenant, id))
         return rows.flatMap(Option.toArray)
       }))
   }

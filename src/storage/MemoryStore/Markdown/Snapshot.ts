@@ -17,7 +17,6 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { sign } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
-import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import { joined } from "./Bytes.ts"
 import * as Compression from "./Compression.ts"
@@ -27,6 +26,7 @@ import * as HistoryIndex from "./HistoryIndex.ts"
 import type { Place } from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
 import type { Entry } from "./Mirror.ts"
+import * as SnapshotEntry from "./SnapshotEntry.ts"
 
 export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
@@ -41,19 +41,19 @@ export interface Loaded extends Snapshot {
   readonly isSigned: boolean
 }
 
-/** Raised with each change of `Entry`, or of what a text counts as. Version 2 had entries as objects. */
-const version = 3
 const file = `${hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isSigned: true }
 /** Bytes of a part, about, before it is compressed. A larger index is a part by itself. */
 const part = 1_048_576
+/** Bytes of a part that are a unit of a `Pacer`: a megabyte is taken in in eight milliseconds, and a pause follows two. */
+const bytesPerUnit = 128
 /** Parts that are compressed or restored at a time. */
 const concurrency = 4
 
 /** Bytes of a part, and before it was compressed. */
 const Part = Schema.Tuple(Schema.Int, Schema.Int)
 const Head = Schema.parseJson(Schema.Struct({
-  version: Schema.Literal(2, version),
+  version: Schema.Literal(...SnapshotEntry.versions),
   kinds: Schema.String,
   entries: Schema.Array(Part),
   history: Schema.optional(Schema.Struct({
@@ -92,13 +92,14 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
     if (body === undefined) return { ...empty, isSigned: false }
     const end = body.indexOf(lineBreak) + 1
     const first = text(body.subarray(0, end))
-    const early = decodeEarly(first)
+    const head = decodeHead(first)
+    const early = Option.isNone(head) ? decodeEarly(first) : Option.none()
     if (Option.isSome(early) && early.value.kinds === about(context)) {
       // sealed by us, with the types that we wrote
       const entries = JSON.parse(text(body.subarray(end, end + early.value.entries))) as ReadonlyArray<Entry>
-      return { entries: entries.map(revived), indexes: [], isSigned: true }
+      for (const { row: { record } } of entries) SnapshotEntry.revived(record)
+      return { entries, indexes: [], isSigned: true }
     }
-    const head = decodeHead(first)
     if (Option.isNone(head) || head.value.kinds !== about(context)) return empty
     let at = end
     const next = (length: number) => body.subarray(at, at += length)
@@ -111,7 +112,7 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
       entries: Effect.forEach(entries, ({ part, whole }) =>
         Effect.gen(function*() {
           const bytes = yield* Compression.decompress(part, whole)
-          return yield* inTurn(() => entriesOf(bytes, head.value.version), () => whole >> 6) // a megabyte in eight milliseconds
+          return yield* inTurn(() => entriesOf(bytes, head.value.version), () => whole / bytesPerUnit)
         }), { concurrency }),
       places: Effect.forEach(places, ({ part, whole }) =>
         Effect.gen(function*() {
@@ -119,7 +120,7 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
           // sealed by us, with the types that we wrote
           const placesOf = () =>
             (JSON.parse(text(bytes)) as ReadonlyArray<HistoryIndex.Tuple>).map(HistoryIndex.fromTuple)
-          return yield* inTurn(placesOf, () => whole >> 6)
+          return yield* inTurn(placesOf, () => whole / bytesPerUnit)
         }), { concurrency }),
       indexes: Effect.forEach(indexes, ({ of, part }) =>
         Effect.map(
@@ -136,10 +137,14 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
     return Option.match(restored, {
       onNone: () => empty,
       onSome: ({ entries, indexes, places }) => {
-        const kept = entries.flat()
-        const newest = kept.flatMap(({ place }) => place ? [place] : [])
+        const kept: Array<Entry> = []
+        const newest: Array<Place> = []
+        for (const { entry, place } of entries.flat()) {
+          kept.push(entry)
+          if (place) newest.push(place)
+        }
         return {
-          entries: kept.map(({ entry }) => entry),
+          entries: kept,
           indexes: indexes.flat(),
           history: head.value.history && { ...head.value.history, places: newest.concat(places.flat()) },
           isSigned: true
@@ -182,13 +187,13 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
       if (last?.id !== place.id || last.tenant !== place.tenant) newest.set(place.path, place)
     })
     const taken = new Set<Place>()
-    const placed = snapshot.entries.map((entry): Placed => {
+    const placed = snapshot.entries.map((entry): SnapshotEntry.Placed => {
       const place = newest.get(entry.path)
-      const beside = place && HistoryIndex.toBeside(entry, place)
-      if (place && beside) taken.add(place)
-      return [entry, beside]
+      if (place === undefined || !HistoryIndex.isBeside(entry, place)) return { entry }
+      taken.add(place)
+      return { entry, place }
     })
-    const entries = yield* parts(placed, ([{ row }]) => row.record.body.length + 512, bytesOf)
+    const entries = yield* parts(placed, ({ entry: { row } }) => row.record.body.length + 512, bytesOf)
     const places = yield* parts(
       history?.places.filter((place) => !taken.has(place)) ?? [],
       () => 256,
@@ -204,7 +209,7 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
       { concurrency }
     )
     const head = encodeHead({
-      version,
+      version: SnapshotEntry.version,
       kinds: about(context),
       entries: entries.map(lengthsOf),
       history: history && { ...history, places: places.map(lengthsOf) },
@@ -221,78 +226,26 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
     )
   })
 
-/** An entry as JSON without names, and without what most have alike. */
-type Tuple = readonly [
-  path: string,
-  tenant: string,
-  hash: string,
-  mtime: number,
-  born: number,
-  size: number,
-  ino: number,
-  settled: boolean,
-  signed: boolean,
-  dedupeKey: string | 0,
-  /** The record, with an empty body. */
-  record: MemoryRecord,
-  rest: Rest | 0
-]
-type Rest = Partial<Pick<Entry, "isSealed" | "frame" | "issues" | "isPartial" | "extra">>
-/** An entry in a snapshot, in version 2 with names; UTF-16 units of its body; and its place in the history. */
-type Kept<A> = readonly [entry: A, body: number, beside?: HistoryIndex.Beside]
-type Placed = readonly [entry: Entry, place: HistoryIndex.Beside | undefined]
-
 const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole: number }) =>
   [part.length, whole] as const
 
-const toTuple = ([entry, beside]: Placed): Kept<Tuple> => {
-  const { extra, frame, hash, isPartial, isSealed, issues, path, row, settled, signed, stat, tenant } = entry
-  const { body } = row.record
-  const record = { ...row.record, body: "" } // fields keep their order
-  const { born, ino, mtime, size } = stat
-  const rest: Rest = { isSealed, frame, issues, isPartial, ...(Object.keys(extra).length > 0 && { extra }) }
-  const isPlain = Object.values(rest).every((one) => one === undefined)
-  const tuple: Tuple = [
-    ...[path, tenant, hash, mtime, born, size, ino, settled, signed] as const,
-    ...[row.dedupeKey ?? 0, record, isPlain ? 0 : rest] as const
-  ]
-  return beside ? [tuple, body.length, beside] : [tuple, body.length]
-}
-
-const fromTuple = (tuple: Tuple): Entry => {
-  const [path, tenant, hash, mtime, born, size, ino, settled, signed, dedupeKey, record, rest] = tuple
-  const row = dedupeKey === 0 ? { record, forgotten: false } : { record, forgotten: false, dedupeKey }
-  const stat = { mtime, born, size, ino }
-  const entry = { _tag: "Entry" as const, path, stat, settled, hash, tenant, signed, row, extra: {} }
-  return rest === 0 ? entry : { ...entry, ...rest }
-}
-
 /** Bodies are most of it, and many times as fast to write and to read as one text than as JSON. */
-const bytesOf = (entries: ReadonlyArray<Placed>): Uint8Array =>
+const bytesOf = (entries: ReadonlyArray<SnapshotEntry.Placed>): Uint8Array =>
   encoder.encode(
-    [JSON.stringify(entries.map(toTuple)), "\n", ...entries.map(([{ row }]) => row.record.body)].join("")
+    [JSON.stringify(entries.map(SnapshotEntry.toRow)), "\n", ...entries.map(({ entry: { row } }) => row.record.body)]
+      .join("")
   )
 
-const entriesOf = (bytes: Uint8Array, version: number) => {
+const entriesOf = (bytes: Uint8Array, version: number): ReadonlyArray<SnapshotEntry.Placed> => {
   const end = bytes.indexOf(lineBreak)
   const json: unknown = JSON.parse(text(bytes.subarray(0, end)))
   const bodies = text(bytes.subarray(end + 1))
   let at = 0
-  const found = ([entry, length, beside]: Kept<Entry>) => {
-    const record: { body: string } = entry.row.record // nobody has it yet
-    record.body = bodies.slice(at, at += length)
-    return { entry: revived(entry), place: beside && HistoryIndex.fromBeside(entry, beside) }
-  }
+  const body = (length: number) => bodies.slice(at, at += length)
   // sealed by us, with the types that we wrote
-  return version === 2
-    ? (json as ReadonlyArray<Kept<Entry>>).map(found)
-    : (json as ReadonlyArray<Kept<Tuple>>).map(([tuple, ...rest]) => found([fromTuple(tuple), ...rest]))
-}
-
-/** JSON has no classes. Ten thousand records are not copied to get one. */
-const revived = (entry: Entry): Entry => {
-  Object.setPrototypeOf(entry.row.record, MemoryRecord.prototype)
-  return entry
+  return version === SnapshotEntry.version
+    ? (json as ReadonlyArray<SnapshotEntry.Row>).map((row) => SnapshotEntry.fromRow(row, body))
+    : (json as ReadonlyArray<SnapshotEntry.Early>).map((early) => SnapshotEntry.fromEarly(early, body))
 }
 
 /** Divides into groups whose sizes add up to that of a part. */

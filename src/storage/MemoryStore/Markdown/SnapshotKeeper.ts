@@ -7,13 +7,13 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
-import { isInternal } from "../../../domain/MemoryScope.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import * as Activity from "../../Activity.ts"
 import type { Catalog } from "../../Catalog.ts"
 import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
 import type { History } from "./History.ts"
+import * as Layout from "./Layout.ts"
 import type { Entry, Mirror } from "./Mirror.ts"
 import * as Snapshot from "./Snapshot.ts"
 
@@ -49,25 +49,27 @@ export const load = (
     const saving = yield* Effect.makeSemaphore(1)
     const { entries, history: index, indexes, isSigned } = yield* Snapshot.load(disk, context)
     if (index) yield* history.restore(index)
-    yield* EventLoop.forEach(entries, 2_048, (entry) => mirror.set(entry.path, entry))
+    yield* EventLoop.forEach(entries, 4_096, mirror.restore)
     for (const [tenant, encoded] of indexes) mirror.catalog(tenant).restore(encoded)
-    let saved: ReadonlySet<Entry> = new Set(mirror.entries())
+    const { changed } = mirror
+    let isRemoved = false
     const indexed = new WeakSet<Catalog>()
     let read = history.size()
 
+    const isKept = ({ damage, path }: Entry) => damage === undefined && !Layout.isInternal(path)
     const save = Effect.gen(function*() {
-      const entries = mirror.entries().filter(({ damage, row }) =>
-        damage === undefined && !isInternal(row.record.scope)
-      )
       const catalogs = mirror.tenants().map((tenant) => [tenant, mirror.catalog(tenant)] as const)
       const isNew = (catalog: Catalog) => catalog.isBuilt() && !indexed.has(catalog)
       const built = catalogs.reduce((sum, [, catalog]) => isNew(catalog) ? sum + catalog.size() : sum, 0)
-      const changed = entries.length - entries.filter((entry) => saved.has(entry)).length
-      const gone = Math.abs(saved.size - entries.length)
+      const records = catalogs.reduce((sum, [, catalog]) => sum + catalog.size(), 0)
+      const news = Array.from(changed.values())
       const grown = Math.abs(history.size() - read)
-      const isStale = built + changed + gone > Math.max(least, entries.length * share) || grown >= appended
-      if (!isStale && entries.every((entry) => saved.has(entry) || !isNowhereElse(entry))) return
+      const isStale = built + (isRemoved ? records : news.length) > Math.max(least, records * share) ||
+        grown >= appended
+      if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return
       const index = Option.getOrUndefined(yield* history.index)
+      const entries = mirror.entries().filter(isKept)
+      const taken = Array.from(changed)
       const snapshot: Snapshot.Snapshot = {
         entries,
         history: index,
@@ -78,13 +80,14 @@ export const load = (
       }
       const withIndex = catalogs.flatMap(([, catalog]) => catalog.isBuilt() ? [catalog] : [])
       yield* Snapshot.save(disk, context, snapshot)
-      saved = new Set(entries)
+      isRemoved = false
+      for (const [path, file] of taken) if (changed.get(path) === file) changed.delete(path)
       read = index?.end ?? read
       for (const catalog of withIndex) indexed.add(catalog)
     })
     const remove = Effect.zipRight(
       Effect.sync(() => {
-        saved = new Set()
+        isRemoved = true
       }),
       Snapshot.remove(disk)
     )

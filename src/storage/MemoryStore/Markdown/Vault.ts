@@ -221,18 +221,18 @@ export const open = (
     const unknown: Iterable<HandEdits.Touched> = {
       *[Symbol.iterator]() {
         let known = 0
-        for (const tenant of history.tenants()) {
-          for (const { after, forgotten, id, path } of history.all(tenant)) {
-            const entry = mirror.entry(tenant, id)
-            const isKnown = forgotten ? entry === undefined : entry?.path === path && entry.hash === after
-            if (!isKnown) yield [tenant, id, reopened.get(`${tenant}/${id}`)]
-            else if (entry) known++
-          }
+        for (const { hash, path, row: { record: { id } }, tenant } of mirror.entries()) {
+          const place = history.at(path)
+          if (place?.id === id && place.after === hash && place.tenant === tenant && !place.forgotten) known++
+          else yield [tenant, id, reopened.get(`${tenant}/${id}`)]
         }
-        const entries = mirror.entries()
-        if (entries.length === known) return
-        for (const { path, row: { record: { id } }, tenant } of entries) {
-          if (history.at(path)?.id !== id) yield [tenant, id, reopened.get(`${tenant}/${id}`)]
+        if (known === history.records()) return // what most openings find
+        for (const tenant of history.tenants()) {
+          for (const { forgotten, id } of history.all(tenant)) {
+            if (mirror.entry(tenant, id) === undefined && !forgotten) {
+              yield [tenant, id, reopened.get(`${tenant}/${id}`)]
+            }
+          }
         }
       }
     }
