@@ -134,6 +134,13 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
   supersededBy: Schema.optional(MemoryId)
 }) {}
 
+/**
+ * Makes a record of an object that a schema has checked, without checking it again: the object becomes the record. Cost: a
+ * tenth of the constructor's.
+ */
+export const unchecked = (fields: { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }): MemoryRecord =>
+  Object.setPrototypeOf(fields, MemoryRecord.prototype)
+
 /** With an id: a whole replacement, never deduplicated. Without: a new record, or the equal one that is there. */
 export const Draft = Schema.Struct({
   ...authored,

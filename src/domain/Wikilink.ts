@@ -58,12 +58,19 @@ export const tags = (text: string): ReadonlyArray<string> => {
   for (const paragraph of prose(text)) {
     if (!paragraph.includes("#")) continue
     const text = withoutCode(paragraph).replace(/\[\[[^[\]\n]*\]\]/g, " ")
-    for (const [, tag = ""] of text.matchAll(/(?<![^\s,;(])#([\p{L}\p{M}\p{N}\p{So}\u200d_/-]+)/gu)) {
-      if (!/^[\p{N}/]*$/u.test(tag) && !found.has(tag.toLowerCase())) found.set(tag.toLowerCase(), tag)
+    for (let at = text.indexOf("#"); at >= 0; at = text.indexOf("#", at + 1)) {
+      if (at > 0 && !/[\s,;(]/.test(text[at - 1]!)) continue
+      inline.lastIndex = at + 1
+      const [tag] = inline.exec(text) ?? []
+      if (tag !== undefined && !/^[\p{N}/]*$/u.test(tag) && !found.has(tag.toLowerCase())) {
+        found.set(tag.toLowerCase(), tag)
+      }
     }
   }
   return Array.from(found.values())
 }
+
+const inline = /[\p{L}\p{M}\p{N}\p{So}\u200d_/-]+/uy
 
 /** Replaces code spans by spaces. */
 const withoutCode = (text: string): string => {
@@ -96,7 +103,9 @@ const prose = (text: string): ReadonlyArray<string> => {
     lines = []
   }
   for (const line of text.split(/\r\n|\r|\n/)) {
-    const mark = /^(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}|~{3,})([^]*)$/.exec(line) // in a quotation or a list, too
+    const mark = line.includes("```") || line.includes("~~~")
+      ? /^(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}|~{3,})([^]*)$/.exec(line) // in a quotation or a list, too
+      : null
     if (fence !== undefined) {
       if (mark && mark[1]!.startsWith(fence) && mark[2]!.trim() === "") fence = undefined
     } else if (mark && !(mark[1]!.startsWith("`") && mark[2]!.includes("`"))) {

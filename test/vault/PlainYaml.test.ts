@@ -33,6 +33,18 @@ const scalars = [
     "-tea",
     "a - b",
     "'tea'",
+    "'green # tea: x'",
+    "'it''s'",
+    "'tea' x",
+    "2024 plan",
+    "1. Erstens",
+    "1 000",
+    "1 e3",
+    "3 days: x",
+    "план на неделю",
+    "茶と緑",
+    "tea 🍵",
+    "say \"tea\" twice",
     "''"
   ],
   ...["\"tea\"", "\"a \\\"b\\\" c\"", "\"a\\nb\"", "\"\\u00e9\"", "\"\\x41\"", "\"a\" b", "\"", "\"\\\"", "\"a\tb\""],
@@ -129,6 +141,10 @@ const keys = [
   "a-b",
   "_a",
   "a b",
+  "a b ",
+  "date created",
+  "ключ",
+  "名前",
   "1",
   "true",
   "null",
@@ -165,12 +181,14 @@ describe("the quick reader of frontmatter", () => {
       "2024-01-01T00:00:00.000Z",
       "3fa9"
     ])
+    assert.includeMembers(read, ["'tea'", "2024 plan", "план на неделю", "茶と緑", "tea 🍵", "日本"])
     assert.includeMembers(read, ["9f".repeat(32), "01J8Z3N5T6V7W8X9Y0ABCDEFGH", "http://a.b/c?d=e&f", "naïve"])
   })
 
   it("reads every key as the YAML parser does, or not at all", () => {
     const read = keys.filter((key) => [`${key}: b`, `${key}:\n  - b`, `${key}: b\n${key}: c`].map(agrees)[0])
-    assert.deepStrictEqual(read, ["a", "tags", "createdAt", "a-b", "_a", "constructor"])
+    const words = ["a", "tags", "createdAt", "a-b", "_a", "a b", "date created", "ключ", "名前", "é", "constructor"]
+    assert.deepStrictEqual(read, words)
   })
 
   it("reads every text of such lines as the YAML parser does, or not at all", () => {

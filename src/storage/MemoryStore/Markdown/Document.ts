@@ -11,7 +11,7 @@ import * as Yaml from "yaml"
 import { canonicalJson, sign } from "../../../domain/Digest.ts"
 import * as MemoryId from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
-import { deriveSummary, MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { deriveSummary, MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
 import * as SchemaIssues from "../../../domain/SchemaIssues.ts"
@@ -56,7 +56,9 @@ export interface Context {
 }
 
 const encodeRecord = Schema.encodeSync(MemoryRecord)
-const decodeRecord = Schema.decodeUnknownEither(MemoryRecord, { errors: "all" })
+const decodeFields = Schema.decodeUnknownEither(Schema.Struct(MemoryRecord.fields), { errors: "all" })
+/** Reads a record of what a text says. The class would check it a second time. */
+const decodeRecord = (fields: unknown) => Either.map(decodeFields(fields), unchecked)
 
 const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
   sign(key, canonicalJson([tenant, encodeRecord(record)]))
@@ -276,9 +278,7 @@ const tagsOf = (tags: unknown): unknown =>
 const issuesOf = (error: ParseResult.ParseError): string => SchemaIssues.lines(error).join("; ")
 
 const frozen = (record: MemoryRecord): MemoryRecord =>
-  new MemoryRecord({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) }, {
-    disableValidation: true
-  })
+  unchecked({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) })
 
 const defined = <A extends object>(fields: A): A =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional keys only

@@ -17,6 +17,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { sign } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
+import { unchecked } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import { joined } from "./Bytes.ts"
 import * as Compression from "./Compression.ts"
@@ -97,7 +98,7 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
     if (Option.isSome(early) && early.value.kinds === about(context)) {
       // sealed by us, with the types that we wrote
       const entries = JSON.parse(text(body.subarray(end, end + early.value.entries))) as ReadonlyArray<Entry>
-      for (const { row: { record } } of entries) SnapshotEntry.revived(record)
+      for (const { row: { record } } of entries) unchecked(record)
       return { entries, indexes: [], isSigned: true }
     }
     if (Option.isNone(head) || head.value.kinds !== about(context)) return empty
@@ -229,12 +230,12 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
 const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole: number }) =>
   [part.length, whole] as const
 
-/** Bodies are most of it, and many times as fast to write and to read as one text than as JSON. */
+/** Bodies are most of it, and many times as fast to write and to read as plain text than as JSON. */
 const bytesOf = (entries: ReadonlyArray<SnapshotEntry.Placed>): Uint8Array =>
-  encoder.encode(
-    [JSON.stringify(entries.map(SnapshotEntry.toRow)), "\n", ...entries.map(({ entry: { row } }) => row.record.body)]
-      .join("")
-  )
+  joined([
+    encoder.encode(`${JSON.stringify(entries.map(SnapshotEntry.toRow))}\n`),
+    ...entries.map(({ entry: { row } }) => encoder.encode(row.record.body))
+  ])
 
 const entriesOf = (bytes: Uint8Array, version: number): ReadonlyArray<SnapshotEntry.Placed> => {
   const end = bytes.indexOf(lineBreak)

@@ -2,7 +2,7 @@
  * An entry of the mirror as one JSON array of a snapshot, without its body: flat, and without names, since objects and
  * arrays within arrays take twice as long to parse.
  */
-import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { type MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
 import * as HistoryIndex from "./HistoryIndex.ts"
 import type { Place } from "./HistoryLine.ts"
 import type { Entry } from "./Mirror.ts"
@@ -94,7 +94,7 @@ export const fromRow = (row: Row, body: (length: number) => string): Placed => {
   const [path, tenant, hash, mtime, born, size, ino, settled, signed, dedupeKey] = row
   const more = row[24]
   const rest = row[25]
-  const record = revived({
+  const record = unchecked({
     id: row[10],
     scope: row[11],
     kind: row[12],
@@ -139,10 +139,6 @@ export const fromRow = (row: Row, body: (length: number) => string): Placed => {
 
 const none: ReadonlyArray<string> = []
 
-/** JSON has no classes. Ten thousand records are not copied to get one. */
-export const revived = (record: { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }): MemoryRecord =>
-  Object.setPrototypeOf(record, MemoryRecord.prototype)
-
 /** An entry of version 2; of version 3, an entry without names; UTF-16 units of its body; and its place in the history. */
 export type Early = readonly [entry: Entry | EarlyTuple, body: number, beside?: HistoryIndex.Beside]
 type EarlyTuple = readonly [
@@ -165,7 +161,7 @@ export const fromEarly = ([kept, length, beside]: Early, body: (length: number) 
   const entry = "path" in kept ? kept : fromEarlyTuple(kept)
   const record: { body: string } = entry.row.record // nobody has it yet
   record.body = body(length)
-  revived(entry.row.record)
+  unchecked(entry.row.record)
   return { entry, place: beside && HistoryIndex.fromBeside(entry, beside) }
 }
 
