@@ -53,9 +53,20 @@ const modes = {
       const [one, two, ...more] = all.slice(10 * n, 10 * n + 10)
       const link = titles[Math.floor(next() * titles.length)]
       const tags = [...one.tags, ...two.tags].filter((tag) => /^[a-z]+$/.test(tag))
-      const matter = `---\naliases: [${title.split(" ").slice(0, 2).join(" ")}]\ncreated: 2024-03-${
-        10 + n % 20
-      }\ntags: [${tags.join(", ")}]\n---\n`
+      const day = 10 + n % 20
+      const matter = [
+        "---",
+        "aliases:",
+        `  - "${title.split(" ").slice(0, 2).join(" ")}"`,
+        `date created: 2024-03-${day} 09:${day}`,
+        `date modified: 2024-04-${day} 10:${day}`,
+        `tags: [${tags.join(", ")}]`,
+        "cssclass:",
+        `publish: ${n % 2 === 0}`,
+        `rating: ${n % 6}`,
+        `up: "[[${link}]]"`,
+        "---\n"
+      ].join("\n")
       writeFileSync(
         join(folder, `${title}.md`),
         `${matter}# ${title}\n\n${one.body}\n\n## See [[${link}]]\n\n${two.body}\n\n${

@@ -53,7 +53,7 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
  * pass.
  */
 export const tags = (text: string): ReadonlyArray<string> => {
-  if (!text.includes("#")) return []
+  if (!/(?:^|[\s,;(])#[^\s#]/.test(text)) return [] // most notes have headings alone
   const found = new Map<string, string>()
   for (const paragraph of prose(text)) {
     if (!paragraph.includes("#")) continue

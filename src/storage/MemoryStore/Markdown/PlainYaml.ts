@@ -83,5 +83,6 @@ const numbered = /^[0-9]+\.? \p{L}(?:[\p{L}\p{M}\p{N} _.,/()'-]*[\p{L}\p{M}\p{N}
 const number = /^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$/
 /** A hash or an id that begins with a digit: a letter in it that no number has. */
 const word = /^(?!0[ox])[0-9][0-9A-Za-z]*[A-DF-Za-df-z][0-9A-Za-z]*$/
-/** As the library writes a time. */
-const time = /^[0-9]{4}-[0-9]{2}-[0-9]{2}(?:T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z?)?$/
+/** A date, a time, or both, with or without seconds and a zone. */
+const time =
+  /^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)$/
