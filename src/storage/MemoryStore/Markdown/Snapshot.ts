@@ -172,14 +172,15 @@ const opened = (bytes: Uint8Array, key: string): Uint8Array | undefined => {
 export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapshot): Effect.Effect<void, MemoryError> =>
   Effect.gen(function*() {
     const inTurn = yield* EventLoop.inTurn
+    const bytesOf = bytes()
     const parts = <A>(
       all: ReadonlyArray<A>,
       sizeOf: (one: A) => number,
-      bytesOf: (group: ReadonlyArray<A>) => Uint8Array
+      textsOf: (group: ReadonlyArray<A>) => ReadonlyArray<string>
     ) =>
       Effect.forEach(groupsOf(all, sizeOf), (group) =>
         Effect.gen(function*() {
-          const bytes = yield* inTurn(() => bytesOf(group), ({ length }) => length >> 4)
+          const bytes = yield* inTurn(() => bytesOf(textsOf(group)), ({ length }) => length >> 4)
           return { part: yield* Compression.compress(bytes), whole: bytes.length }
         }), { concurrency })
     const { history } = snapshot
@@ -194,11 +195,11 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
       taken.add(place)
       return { entry, place }
     })
-    const entries = yield* parts(placed, ({ entry: { row } }) => row.record.body.length + 512, bytesOf)
+    const entries = yield* parts(placed, ({ entry: { row } }) => row.record.body.length + 512, textsOf)
     const places = yield* parts(
       history?.places.filter((place) => !taken.has(place)) ?? [],
       () => 256,
-      (group) => encoder.encode(JSON.stringify(group.map(HistoryIndex.toTuple)))
+      (group) => [JSON.stringify(group.map(HistoryIndex.toTuple))]
     )
     const indexes = yield* Effect.forEach(
       groupsOf(snapshot.indexes, ([, { length }]) => length),
@@ -231,11 +232,23 @@ const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole:
   [part.length, whole] as const
 
 /** Bodies are most of it, and many times as fast to write and to read as plain text than as JSON. */
-const bytesOf = (entries: ReadonlyArray<SnapshotEntry.Placed>): Uint8Array =>
-  joined([
-    encoder.encode(`${JSON.stringify(entries.map(SnapshotEntry.toRow))}\n`),
-    ...entries.map(({ entry: { row } }) => encoder.encode(row.record.body))
-  ])
+const textsOf = (entries: ReadonlyArray<SnapshotEntry.Placed>): ReadonlyArray<string> => [
+  JSON.stringify(entries.map(SnapshotEntry.toRow)),
+  "\n",
+  ...entries.map(({ entry: { row } }) => row.record.body)
+]
+
+/** Makes a function that encodes texts, one after the other. It uses one buffer for all: large ones make the collector work. */
+const bytes = () => {
+  let buffer = new Uint8Array(0)
+  return (texts: ReadonlyArray<string>): Uint8Array => {
+    const most = 3 * texts.reduce((sum, { length }) => sum + length, 0)
+    if (buffer.length < most) buffer = new Uint8Array(most)
+    let at = 0
+    for (const text of texts) at += encoder.encodeInto(text, buffer.subarray(at)).written
+    return buffer.slice(0, at)
+  }
+}
 
 const entriesOf = (bytes: Uint8Array, version: number): ReadonlyArray<SnapshotEntry.Placed> => {
   const end = bytes.indexOf(lineBreak)
