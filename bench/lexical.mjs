@@ -17,6 +17,7 @@ import FlexSearch from "flexsearch"
 import MiniSearch from "minisearch"
 import { Analyzer, MemoryId, MemoryIndex, MemoryRecord, MemoryStore, Viewer } from "../dist/index.js"
 import { facts, notes, queries } from "./corpus.mjs"
+import { cpu } from "./measure.mjs"
 
 const counts = process.argv.length > 2 ? process.argv.slice(2).map(Number) : [10_000, 100_000]
 const places = 50
@@ -27,10 +28,6 @@ const limit = 10
 const more = 200
 const place = (n) => `user${n % places}`
 
-const cpu = () => {
-  const { system, user } = process.cpuUsage()
-  return (system + user) / 1_000
-}
 /** CPU milliseconds. */
 const timed = async (run) => {
   const start = cpu()

@@ -8,36 +8,15 @@
 import { NodeContext } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
 import MiniSearch from "minisearch"
-import { spawnSync } from "node:child_process"
 import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, utimesSync, writeFileSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Markdown, MemoryStore, Viewer } from "../dist/index.js"
+import { child, median, printed, watch } from "./measure.mjs"
 
 const [, , argument = "6280", root] = process.argv
 const question = "how to read a file as a stream"
-
-/** Watches the turns of the event loop, and returns the longest in milliseconds. */
-const watch = () => {
-  let longest = 0
-  let last = performance.now()
-  let cpu = process.cpuUsage()
-  let isOver = false
-  const turn = () => {
-    const now = performance.now()
-    const spent = process.cpuUsage(cpu)
-    longest = Math.max(longest, Math.min(now - last, (spent.user + spent.system) / 1000))
-    last = performance.now()
-    cpu = process.cpuUsage()
-    if (!isOver) setImmediate(turn)
-  }
-  setImmediate(turn)
-  return () => {
-    isOver = true
-    return longest
-  }
-}
 
 const modes = {
   fill: async () => {
@@ -94,23 +73,11 @@ const files = (folder = root) =>
 
 if (argument in modes) {
   const longest = process.argv[4] === "watched" ? watch() : () => undefined // to watch costs CPU time
-  const before = process.cpuUsage()
-  const start = performance.now()
-  await modes[argument]()
-  const { system: kernel, user } = process.cpuUsage(before)
-  console.log(
-    JSON.stringify({ wall: performance.now() - start, cpu: (user + kernel) / 1000, longest: longest() })
-  )
+  await printed(modes[argument], () => ({ longest: longest() }))
 } else {
   const folder = mkdtempSync(join(tmpdir(), "notes-"))
-  const child = (mode, ...rest) => {
-    const { status, stderr, stdout } = spawnSync(process.execPath, [import.meta.filename, mode, folder, ...rest], {
-      encoding: "utf8"
-    })
-    if (status !== 0) throw new Error(stderr)
-    return JSON.parse(stdout)
-  }
-  child("fill", argument)
+  const run = child(import.meta.filename)
+  run("fill", folder, argument)
   const old = Date.now() / 1000 - 3600 // as if written an hour ago
   for (const name of files(folder)) utimesSync(join(folder, name), old, old)
   const bytes = files(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0)
@@ -118,23 +85,23 @@ if (argument in modes) {
   const runs = { "MiniSearch, read in turn": [], "first opening": [], "second opening": [] }
   for (let i = 0; i < 3; i++) {
     rmSync(join(folder, ".effect-memory"), { recursive: true, force: true })
-    runs["MiniSearch, read in turn"].push(child("mini"))
-    runs["first opening"].push(child("open"))
-    runs["second opening"].push(child("open"))
+    runs["MiniSearch, read in turn"].push(run("mini", folder))
+    runs["first opening"].push(run("open", folder))
+    runs["second opening"].push(run("open", folder))
   }
   rmSync(join(folder, ".effect-memory"), { recursive: true, force: true })
   const stretches = {
-    "first opening": child("open", "watched").longest,
-    "second opening": child("open", "watched").longest
+    "first opening": run("open", folder, "watched").longest,
+    "second opening": run("open", folder, "watched").longest
   }
   if (readFileSync(join(folder, files(folder)[0]), "utf8") !== before) throw new Error("a note was changed")
-  const median = (all) => all.toSorted((a, b) => a.cpu - b.cpu)[all.length >> 1]
-  const base = median(runs["MiniSearch, read in turn"])
+  const middle = (all) => median(all, ({ cpu }) => cpu)
+  const base = middle(runs["MiniSearch, read in turn"])
   console.log(
     `${argument} notes, ${(bytes / 1e6).toFixed(1)} MB; median of 3 new processes each, to the first answer and the end`
   )
   for (const [name, all] of Object.entries(runs)) {
-    const { cpu, wall } = median(all)
+    const { cpu, wall } = middle(all)
     console.log(
       `${name.padEnd(26)} wall ${wall.toFixed(0).padStart(6)} ms   cpu ${cpu.toFixed(0).padStart(6)} ms   ${
         (base.cpu / cpu).toFixed(1)

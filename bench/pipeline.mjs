@@ -9,10 +9,10 @@
  */
 import { NodeContext } from "@effect/platform-node"
 import { Context, Effect, Layer, Logger } from "effect"
-import { performance } from "node:perf_hooks"
 import { setImmediate, setTimeout } from "node:timers"
 import { Completion, Embedder, MemoryPipeline, MemoryStore, Message, Viewer } from "../dist/index.js"
 import { notes } from "./corpus.mjs"
+import { cpu, median, watch } from "./measure.mjs"
 
 const runs = 5
 const limit = 262_144
@@ -23,32 +23,17 @@ const others = corpus.slice(0, 10_000)
 const fresh = corpus.slice(10_000)
 const turns = [Message.user("We talked for a long time.")]
 
-const cpu = () => {
-  const { system, user } = process.cpuUsage()
-  return (system + user) / 1_000
-}
-
 /** Runs `self`; returns the longest stall of the event loop meanwhile and the total, by the clock and in CPU time. */
 const stalled = (self) =>
   Effect.gen(function*() {
     yield* Effect.async((resume) => void setTimeout(() => resume(Effect.void), 20)) // lets earlier work finish
     globalThis.gc?.()
-    const start = { wall: performance.now(), cpu: cpu() }
-    let last = start
-    let longest = 0
-    let isOver = false
-    const look = () => {
-      const now = { wall: performance.now(), cpu: cpu() }
-      longest = Math.max(longest, Math.min(now.wall - last.wall, now.cpu - last.cpu))
-      last = now
-      if (!isOver) setImmediate(look)
-    }
-    setImmediate(look)
+    const before = cpu()
+    const longest = watch()
     const outcome = yield* Effect.either(self)
-    const took = cpu() - start.cpu
+    const took = cpu() - before
     yield* Effect.async((resume) => void setImmediate(() => setImmediate(() => resume(Effect.void))))
-    isOver = true
-    return { longest, took, outcome }
+    return { longest: longest(), took, outcome }
   })
 
 const sentence = (length, n) => {
@@ -126,10 +111,10 @@ const measure = (answer, { turns: said = turns, ...options } = {}, embedder = Em
         if (op === "remember" && one.outcome._tag === "Right") yield* pipeline.undo(one.outcome.right)
       }
     }
-    const median = (values) => values.sort((a, b) => a - b)[values.length >> 1]
+    const middle = (values) => median(values, (value) => value)
     const row = (op) => ({
-      longest: median(all[op].map(({ longest }) => longest)),
-      took: median(all[op].map(({ took }) => took))
+      longest: middle(all[op].map(({ longest }) => longest)),
+      took: middle(all[op].map(({ took }) => took))
     })
     const { outcome } = all.remember[0]
     return {

@@ -9,6 +9,7 @@ import { Context, Effect, Layer } from "effect"
 import MiniSearch from "minisearch"
 import { Analyzer, Completion, Embedder, Fusion, Markdown, MemoryPipeline, MemoryStore, Viewer } from "../dist/index.js"
 import { notes, queries } from "./corpus.mjs"
+import { cpu as cpuOfProcess } from "./measure.mjs"
 
 const count = Number(process.argv[2] ?? 10_000)
 const places = 50
@@ -20,10 +21,7 @@ const viewers = Array.from({ length: places }, (_, n) => Viewer.make(place(n)))
 const all = notes(count)
 const questions = queries(200)
 
-const cpu = Effect.sync(() => {
-  const { system, user } = process.cpuUsage()
-  return (system + user) / 1_000
-})
+const cpu = Effect.sync(cpuOfProcess)
 const timed = (effect) =>
   Effect.gen(function*() {
     const start = yield* cpu

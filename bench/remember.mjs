@@ -8,6 +8,7 @@ import { NodeContext } from "@effect/platform-node"
 import { Context, Effect, Layer } from "effect"
 import { Completion, Embedder, Markdown, MemoryPipeline, MemoryStore, Message, Viewer } from "../dist/index.js"
 import { notes } from "./corpus.mjs"
+import { cpu as cpuOfProcess } from "./measure.mjs"
 
 const calls = 100
 const warm = 20
@@ -16,10 +17,7 @@ const ada = Viewer.make(scope)
 const others = notes(10_000)
 const facts = notes(10_000 + 2 * (calls + warm)).slice(10_000).map(({ body }) => body.slice(0, 90).trim())
 
-const cpu = Effect.sync(() => {
-  const { system, user } = process.cpuUsage()
-  return (system + user) / 1_000
-})
+const cpu = Effect.sync(cpuOfProcess)
 /** The mean of `calls`, after some to warm up. */
 const timed = (call) =>
   Effect.gen(function*() {

@@ -6,13 +6,13 @@
  */
 import { NodeContext } from "@effect/platform-node"
 import { Effect, Layer } from "effect"
-import { spawnSync } from "node:child_process"
 import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs"
 import { readFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parse } from "yaml"
 import { Markdown, MemoryIndex, MemoryRecord, MemoryStore, Viewer } from "../dist/index.js"
+import { child, median, printed } from "./measure.mjs"
 
 const [, , argument = "10000", second = "1"] = process.argv
 const root = second // of a process that this one starts
@@ -82,36 +82,26 @@ const modes = {
 }
 
 if (argument in modes) {
-  const before = process.cpuUsage()
-  const start = performance.now()
-  await modes[argument]()
-  const { system: kernel, user } = process.cpuUsage(before)
-  console.log(JSON.stringify({ wall: performance.now() - start, cpu: (user + kernel) / 1000 }))
+  await printed(modes[argument])
 } else {
   const [notes, tenants] = [Number(argument), Number(second)]
   const folder = mkdtempSync(join(tmpdir(), "vault-"))
-  const child = (mode, ...rest) => {
-    const { status, stderr, stdout } = spawnSync(process.execPath, [import.meta.filename, mode, folder, ...rest], {
-      encoding: "utf8"
-    })
-    if (status !== 0) throw new Error(stderr)
-    return JSON.parse(stdout)
-  }
-  child("fill", String(notes), String(tenants))
+  const inChild = child(import.meta.filename)
+  inChild("fill", folder, notes, tenants)
   const old = Date.now() / 1000 - 3600 // as if written an hour ago
   for (const name of files(folder)) utimesSync(join(folder, name), old, old)
-  const median = (runs) => runs.toSorted((a, b) => a.wall - b.wall)[runs.length >> 1]
+  const middle = (runs) => median(runs, ({ wall }) => wall)
   const words = tenants > 1 ? ["note"] : []
   const plain = []
   const cold = []
   const warm = []
   for (let i = 0; i < 3; i++) {
-    plain.push(child("plain", ...words))
+    plain.push(inChild("plain", folder, ...words))
     rmSync(join(folder, ".effect-memory/snapshot"), { force: true })
-    cold.push(child("open", ...words))
-    warm.push(child("open", ...words))
+    cold.push(inChild("open", folder, ...words))
+    warm.push(inChild("open", folder, ...words))
   }
-  const base = median(plain)
+  const base = middle(plain)
   console.log(`${notes} files of ${tenants} tenants, median of 3 new processes each, to the first answer`)
   for (
     const [name, runs] of [["readFile + yaml + index, in turn", plain], ["opened without a snapshot", cold], [
@@ -119,7 +109,7 @@ if (argument in modes) {
       warm
     ]]
   ) {
-    const { cpu, wall } = median(runs)
+    const { cpu, wall } = middle(runs)
     console.log(
       `${name.padEnd(46)} wall ${wall.toFixed(0).padStart(6)} ms   cpu ${cpu.toFixed(0).padStart(6)} ms   ${
         (base.wall / wall).toFixed(1)

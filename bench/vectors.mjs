@@ -10,16 +10,13 @@ import { fileURLToPath } from "node:url"
 import * as sqliteVec from "sqlite-vec"
 import { VectorIndex } from "../dist/index.js"
 import { random } from "./corpus.mjs"
+import { cpu } from "./measure.mjs"
 
 const dimensions = 384
 const places = 50
 const limit = 10
 const placeOf = (n) => n % places
 
-const cpu = () => {
-  const { system, user } = process.cpuUsage()
-  return (system + user) / 1_000
-}
 /** CPU milliseconds. */
 const timed = (run) => {
   const start = cpu()
