@@ -1,4 +1,4 @@
-/** Seed 2's tools, in its shapes: memory by named stores. `MemoryTools.makeStores`. */
+/** Tools that reach memory by the names of stores: `search_memory`, `add_memory`, and the stores' own tools. */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
@@ -13,20 +13,21 @@ import * as MemoryManager from "../harness/MemoryManager.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import type { MemorySpec } from "../harness/MemorySpec.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
-import * as Provenance from "./Provenance.ts"
+import * as ToolTerms from "./ToolTerms.ts"
 
+/** Options of `makeStores`. */
 export interface StoreToolsOptions {
-  /** Whom the tools reach. Default, and `[]`: all. */
+  /** Names of the stores that the tools reach. Default, and `[]`: all. */
   readonly stores?: ReadonlyArray<string> | undefined
   readonly search?:
     | false
     | { readonly name?: string | undefined; readonly description?: string | undefined }
     | undefined
-  /** Default none. */
+  /** The tool that adds. Default: none. */
   readonly add?: true | {
     readonly name?: string | undefined
     readonly description?: string | undefined
-    /** `false`: accepted, and written in the background. Default true. */
+    /** `false` accepts entries, and writes them in the background. Default true. */
     readonly waitForWrites?: boolean | undefined
   } | undefined
 }
@@ -38,9 +39,9 @@ interface Reachable {
 }
 
 /**
- * search_memory, add_memory, then the stores' own; none where the spec says `enabled: false`. A store that is not there is
- * `not_found`; add_memory without a store that takes writes `read_only`; a name that is used twice, or that no model's API
- * takes, `invalid_id`.
+ * Makes `search_memory`, `add_memory`, then the stores' own tools; none if the spec says `enabled: false`. Fails with
+ * `not_found` for a store that is not there, with `read_only` for `add_memory` without a store that takes writes, and with
+ * `invalid_id` for a tool's name that is used twice or that no model's API takes.
  */
 export const make = (
   viewer: Viewer.Viewer,
@@ -110,7 +111,7 @@ const searchMemory = (
       content: Schema.String,
       storeName: Schema.optional(Schema.String),
       metadata: Schema.optional(JsonObject),
-      ...Provenance.fields
+      ...ToolTerms.provenance
     })),
     writes: false,
     handler: ({ maxSearchResults, query, stores: asked }) =>
@@ -121,7 +122,7 @@ const searchMemory = (
           content: embeddingText(record),
           ...(store !== undefined && { storeName: store }),
           ...(Object.keys(record.metadata).length > 0 && { metadata: record.metadata }),
-          ...Provenance.provenanceOf(record)
+          ...ToolTerms.provenanceOf(record)
         }))
       })
   })
@@ -209,8 +210,8 @@ const described = (description: string, stores: Stores): string => {
 }
 
 /**
- * Those that are asked for, as far as they can be reached and have not left since. None of them is an error, which names
- * those there are.
+ * Returns the names of the stores that a model asked for, as far as the tool reaches them and they have not left since. Fails,
+ * naming the stores that are there, if none is left.
  */
 const reachable = (manager: MemoryManager.Service, stores: Stores, asked: ReadonlyArray<string> = []) =>
   Effect.gen(function*() {

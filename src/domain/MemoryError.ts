@@ -77,6 +77,15 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
 <A, E, R1>(self: Effect.Effect<A, E, R1>): Effect.Effect<A | A2, E | E2, R1 | R2> =>
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
+/**
+ * Runs an effect again, at once, for as long as it fails with `conflict`: it reads anew what somebody else changed.
+ *
+ * @internal
+ */
+export const retryOnConflict = <A, E extends { readonly reason: Reason }, R>(
+  self: Effect.Effect<A, E, R>
+): Effect.Effect<A, E, R> => Effect.retry(self, { while: ({ reason }) => reason === "conflict" })
+
 /** That it died is its own failure, and no end of what stands beside it: `unavailable`, the cause kept for logs. */
 export const mortal =
   (op: string) => <A, R>(self: Effect.Effect<A, MemoryError, R>): Effect.Effect<A, MemoryError, R> =>

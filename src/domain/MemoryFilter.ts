@@ -4,7 +4,7 @@ import { VAD } from "./Emotion.ts"
 import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
 import * as MemoryKind from "./MemoryKind.ts"
-import { isValidAt, MemoryRecord, Millis, Tag, Trust, Unit } from "./MemoryRecord.ts"
+import { foldCase, isValidAt, MemoryRecord, Millis, Tag, Trust, Unit } from "./MemoryRecord.ts"
 import { matchesScope, MemoryScope } from "./MemoryScope.ts"
 import type { Json, JsonObject } from "./Payload.ts"
 
@@ -187,7 +187,7 @@ export const absenceIn = (
   now: number | undefined
 ): (record: MemoryRecord) => Absence | undefined => {
   const at = filter.asOf ?? now
-  const tags = filter.tags && new Set(filter.tags.map(fold))
+  const tags = filter.tags && new Set(filter.tags.map(foldCase))
   const ids = filter.ids && new Set(filter.ids)
   const kinds = filter.kinds && new Set(filter.kinds)
   const conditions = Object.entries(filter.where ?? {}).map(([path, condition]) => {
@@ -200,7 +200,7 @@ export const absenceIn = (
     }
     if (filter.scope !== undefined && !matchesScope(record.scope, filter.scope)) return "scope"
     if (kinds && !kinds.has(record.kind)) return "kind"
-    if (tags && !record.tags.some((tag) => tags.has(fold(tag)))) return "tags"
+    if (tags && !record.tags.some((tag) => tags.has(foldCase(tag)))) return "tags"
     if (ids && !ids.has(record.id)) return "ids"
     if (!within(filter.createdAt, record.createdAt) || !within(filter.validAt, record.validAt)) return "time"
     if (filter.minImportance !== undefined && record.importance < filter.minImportance) return "importance"
@@ -209,8 +209,6 @@ export const absenceIn = (
     return undefined
   }
 }
-
-const fold = (tag: string): string => tag.normalize("NFC").toLowerCase()
 
 const within = (range: typeof Range.Type | undefined, at: number): boolean =>
   (range?.from === undefined || at >= range.from) && (range?.until === undefined || at < range.until)

@@ -218,9 +218,21 @@ export const dedupeKey = (
     tenant.normalize("NFC"),
     key(draft.scope),
     draft.kind,
-    draft.summaryDerived === true || draft.summary === undefined ? "" : collapse(draft.summary),
-    collapse(draft.body),
+    draft.summaryDerived === true || draft.summary === undefined ? "" : collapseSpace(draft.summary),
+    collapseSpace(draft.body),
     draft.data ?? {}
   ]))
 
-const collapse = (text: string): string => text.normalize("NFC").replace(/\s+/g, " ").trim()
+/**
+ * Returns the text in NFC, with each run of white space as one space and none at the ends.
+ *
+ * @internal
+ */
+export const collapseSpace = (text: string): string => text.normalize("NFC").replace(/\s+/g, " ").trim()
+
+/**
+ * Returns the text in NFC and lower case, so that texts compare equal in any case of letters.
+ *
+ * @internal
+ */
+export const foldCase = (text: string): string => text.normalize("NFC").toLowerCase()

@@ -173,6 +173,14 @@ export const Note = Schema.Struct({
 })
 export interface Note extends Schema.Schema.Type<typeof Note> {}
 
+/**
+ * Returns the object without its fields that are `undefined`.
+ *
+ * @internal
+ */
+export const definedFields = <A extends object>(all: A): { readonly [K in keyof A]: Exclude<A[K], undefined> } =>
+  Object.fromEntries(Object.entries(all).filter(([, value]) => value !== undefined)) as never // a field that was `undefined` is optional to its readers
+
 const copy = (json: Json): Json => {
   if (typeof json === "number") return json + 0
   if (typeof json !== "object" || json === null) return json

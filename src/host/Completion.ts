@@ -1,38 +1,43 @@
-/** The harness's language model, as little of it as we need. */
-import type * as FileSystem from "@effect/platform/FileSystem"
-import type * as Path from "@effect/platform/Path"
+/**
+ * The harness's language model, as little of it as this library needs. A cassette is a file of its answers, which replays a run
+ * without the model.
+ */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import * as FormatVersion from "../domain/FormatVersion.ts"
 import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
-import * as Cassette from "./Cassette.ts"
 
 /** Longest answer that is accepted, in UTF-16 units. A longer one is a `model` failure, and is not parsed. */
 export const maxAnswerLength = 262_144
 
+/** What a model is asked. */
 export interface Prompt {
   readonly system: string
   readonly user: string
 }
 
 export interface Service {
-  /** Recorded in cassettes and receipts. */
+  /** Name of the model; recorded in cassettes. */
   readonly model: string
-  /** Fails with `model`. */
+  /** Asks the model. Fails with `model`. */
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
-   * The first JSON in the answer that decodes; prose, fences and truncation are survived. Objects and arrays only. None
-   * that decodes, or an answer longer than `maxAnswerLength`, is `model`: the same call may succeed later. The failure
-   * says what was expected, and never quotes the answer.
+   * Asks the model and decodes the first JSON object or array in the answer that fits; prose, fences and truncation are
+   * survived. Fails with `model` if none fits, or if the answer is longer than `maxAnswerLength`: the same call may succeed
+   * later. The failure says what was expected, and never quotes the answer.
    */
   readonly object: <A, I>(schema: Schema.Schema<A, I>, prompt: Prompt) => Effect.Effect<A, MemoryError.MemoryError>
 }
 
 export class Completion extends Context.Tag("@memory/Completion")<Completion, Service>() {}
 
+/** Makes the service of a function that asks a model. */
 export const make = ({ complete, model }: Pick<Service, "model" | "complete">): Service => {
   const asked = (prompt: Prompt) =>
     Effect.withSpan(Effect.suspend(() => complete(prompt)), "Completion.complete", { attributes: { model } })
@@ -47,8 +52,9 @@ export const make = ({ complete, model }: Pick<Service, "model" | "complete">): 
 }
 
 /**
- * Answers in order, a string as it is, a `MemoryError` as the failure of that call, anything else as its JSON; one call
- * too many fails with `model`. Each time the layer is built the script begins anew, where it can.
+ * Answers from a script, in order: with a string as it is, a `MemoryError` as the failure of that call, anything else as its
+ * JSON. Calls beyond the script fail with `model`. The script begins anew each time the layer is built, unless it is an
+ * iterator.
  */
 export const layerScripted = (
   answers: Iterable<unknown> | ((prompt: Prompt) => unknown)
@@ -82,8 +88,8 @@ export const layerNone: Layer.Layer<Completion> = Layer.succeed(
 )
 
 /**
- * A plugin: asks the model below and appends what it said to a cassette, each answer before it is handed on. Failures
- * are not recorded; a cassette that cannot be written is `io`. To record anew, delete the file first.
+ * Asks the model of the layer below and appends its answers to a cassette, each before it is handed on. Failures are not
+ * recorded. Fails with `io` if the cassette cannot be written. To record anew, delete the file first.
  */
 export const layerRecord = (
   file: string
@@ -92,7 +98,7 @@ export const layerRecord = (
     Completion,
     Effect.gen(function*() {
       const { complete, model } = yield* Completion
-      const append = yield* Cassette.recorder(file)
+      const append = yield* recordTo(file)
       return make({
         model,
         complete: (prompt) => Effect.tap(complete(prompt), (answer) => append({ model, ...prompt, answer }))
@@ -101,16 +107,16 @@ export const layerRecord = (
   )
 
 /**
- * Plays a cassette: to a prompt that was asked several times the answers in the order in which they were recorded, from
- * the first on each time the layer is built. A prompt that is not on it, or was asked less often, fails with `model`.
- * No cassette is `not_found`, one that cannot be read `corrupt`.
+ * Answers from a cassette. A prompt that was recorded several times gets its answers in that order, from the first one on
+ * each time the layer is built. A prompt that is not on the cassette, or was recorded less often, fails with `model`. The
+ * layer fails with `not_found` if there is no cassette, and with `corrupt` if it cannot be read.
  */
 export const layerReplay = (
   file: string
 ): Layer.Layer<Completion, MemoryError.MemoryError, FileSystem.FileSystem> =>
   Layer.effect(
     Completion,
-    Effect.map(Cassette.read(file), (entries) => {
+    Effect.map(readCassette(file), (entries) => {
       const tracks = new Map<string, Array<string>>()
       for (const entry of entries) {
         const track = trackOf(entry)
@@ -134,13 +140,13 @@ export const layerReplay = (
 
 const trackOf = ({ system, user }: Prompt): string => JSON.stringify([system, user])
 
-/** Fails for a prompt without a recorded answer. The error's cause holds the prompt, for logs. */
+/** Says that a prompt has no recorded answer. The error's cause holds the prompt, for logs. */
 const notOnCassette = (played: number): string => {
   const lacks = played > 0 ? `only ${played} of the answers to this prompt` : "no answer to this prompt"
   return `the cassette has ${lacks}: delete it and record it anew with Completion.layerRecord`
 }
 
-/** Whoever else takes from it takes from the same. */
+/** Takes answers one by one. Callers that share an iterator share its answers. */
 const taken = (answers: Iterable<unknown>) => {
   const iterator = answers[Symbol.iterator]()
   return (): ReadonlyArray<unknown> => {
@@ -167,3 +173,79 @@ const decoded = <A, I>(schema: Schema.Schema<A, I>, answer: string) =>
 
 const failed = (message: string, cause?: unknown) =>
   MemoryError.make("model", { op: "Completion.complete", message, cause })
+
+/** What a cassette holds of each answer, as a line of JSON. */
+const CassetteEntry = Schema.Struct({
+  model: Schema.String,
+  system: Schema.String,
+  user: Schema.String,
+  answer: Schema.String
+})
+interface CassetteEntry extends Schema.Schema.Type<typeof CassetteEntry> {}
+
+/**
+ * Appends lines to a cassette, one write per line and one at a time. Creates a missing folder and cuts off an unfinished
+ * line. Fails with `unsupported`, and changes nothing, if a newer release recorded the cassette.
+ */
+const recordTo = (file: string) =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const path = yield* Path.Path
+    yield* fs.makeDirectory(path.dirname(file), { recursive: true })
+    if (yield* fs.exists(file)) {
+      const text = yield* fs.readFileString(file)
+      yield* Effect.forEach(linesOf(text), (line, n) => refuseNewer("Cassette.append", line, n), { discard: true })
+      if (text !== finished(text)) yield* fs.writeFileString(file, finished(text))
+    }
+    const one = yield* Effect.makeSemaphore(1)
+    return (entry: CassetteEntry) =>
+      Effect.flatMap(encodeEntry(entry), (line) => fs.writeFileString(file, `${line}\n`, { flag: "a" })).pipe(
+        one.withPermits(1),
+        Effect.uninterruptible,
+        Effect.mapError((cause) => unwritable(cause)),
+        Effect.withSpan("Cassette.append")
+      )
+  }).pipe(Effect.mapError((cause) => cause instanceof MemoryError.MemoryError ? cause : unwritable(cause)))
+
+/** Reads the recorded answers, in order. Fails with `unsupported` if a newer release recorded one of them. */
+const readCassette = (file: string) =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const text = yield* Effect.mapError(fs.readFileString(file), (cause) =>
+      cause._tag === "SystemError" && cause.reason === "NotFound"
+        ? MemoryError.make("not_found", {
+          op: reading,
+          message: "there is no cassette: record one with Completion.layerRecord",
+          cause
+        })
+        : MemoryError.make("io", { op: reading, message: "the cassette could not be read", cause }))
+    return yield* Effect.forEach(linesOf(text), (line, n) =>
+      Effect.zipRight(
+        refuseNewer(reading, line, n),
+        Effect.mapError(decodeEntry(line), (cause) => {
+          const location = `line ${n + 1}`
+          return MemoryError.make("corrupt", {
+            op: reading,
+            message: `the cassette's ${location} is not a recorded answer`,
+            detail: { location },
+            cause
+          })
+        })
+      ))
+  }).pipe(Effect.withSpan("Cassette.read"))
+
+const reading = "Cassette.read"
+const asLine = Schema.parseJson(CassetteEntry)
+const encodeEntry = Schema.encode(asLine)
+const decodeEntry = Schema.decode(asLine)
+
+/** The finished lines of a cassette. A last line without its end was never finished, and does not count. */
+const linesOf = (text: string): ReadonlyArray<string> => finished(text).split("\n").slice(0, -1)
+
+const refuseNewer = (op: string, line: string, n: number) =>
+  FormatVersion.refuseNewerJson(line, { op, what: `the cassette's line ${n + 1}` })
+
+const finished = (text: string): string => text.slice(0, text.lastIndexOf("\n") + 1)
+
+const unwritable = (cause: unknown) =>
+  MemoryError.make("io", { op: "Cassette.append", message: "the cassette could not be written", cause })

@@ -1,22 +1,24 @@
-/** Text to vectors. */
-import type * as FileSystem from "@effect/platform/FileSystem"
+/** Text to vectors: the harness's embedding model, or vectors of words without one. */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
-import * as VectorCache from "./VectorCache.ts"
-import * as WordVectors from "./WordVectors.ts"
 
-/** Some models embed a question otherwise than what answers it. */
+/** What a text is embedded for. Some models embed a question in another way than its answers. */
 export type Purpose = "add" | "search" | "update"
 
 export interface Service {
-  /** Part of every vector's key: what changes its vectors changes its name. */
+  /** Name of the model, a part of every vector's key: another name for other vectors. */
   readonly model: string
-  /** 0: there are no vectors. */
+  /** Dimensions of a vector; 0 = there are no vectors. */
   readonly dimensions: number
-  /** One vector per text, in order, not to be written to: callers may share them. Fails with `model`. */
+  /** Returns one vector per text, in order. They must not be written to: callers may share them. Fails with `model`. */
   readonly embed: (
     texts: ReadonlyArray<string>,
     purpose: Purpose
@@ -25,18 +27,19 @@ export interface Service {
 
 export class Embedder extends Context.Tag("@memory/Embedder")<Embedder, Service>() {}
 
+/** Options of `make`. */
 export interface Options {
   /** Texts per call, default 32. */
   readonly batch?: number | undefined
-  /** Calls at a time, of all callers together; default 4. */
+  /** Calls of all callers together that are under way at a time; default 4. */
   readonly concurrency?: number | undefined
-  /** Vectors kept, those that were used last; default 1,000, which is 1.5 MB of 384 dimensions; 0 = none. */
+  /** Number of vectors to keep, those that were used last; default 1,000, 1.5 MB at 384 dimensions; 0 = none. */
   readonly cache?: number | undefined
 }
 
 /**
- * Adds batches, bounded concurrency and a cache to a backend. A text that is being embedded, for whomever, is not asked
- * for again. An answer of another count or other dimensions, or with a number that is not finite, fails with `model`.
+ * Adds batches, bounded concurrency and a cache to a backend. Callers share a text that is being embedded. Fails with `model`
+ * for an answer of another count or other dimensions, or with a number that is not finite.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
   Effect.map(Effect.makeSemaphore(options.concurrency ?? 4), (permits) => {
@@ -51,25 +54,27 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
         permits.withPermits(1),
         Effect.withSpan("Embedder.call", { attributes: { model, purpose, texts: texts.length } })
       )
-    return traced({ model, dimensions, embed: VectorCache.make(cache, batch, ask) })
+    return traced({ model, dimensions, embed: cached(cache, batch, ask) })
   })
 
 /**
- * Offline: 100-d GloVe of 20,000 English words, their weighted mean (smooth inverse frequency). Knows words, not
- * sentences. Length 1; a text without a word that it knows is 0. The table, 2 MB, is read when the layer is built: `io`
- * where it does not lie beside the code, as in a bundle.
+ * Works offline: the weighted mean (smooth inverse frequency) of GloVe vectors of 20,000 English words, 100 dimensions. It
+ * knows words, not sentences. Vectors have length 1; a text without a known word has the zero vector. The layer reads the
+ * table, 2 MB, and fails with `io` if it does not lie beside the code, as in a bundle.
  */
 export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, FileSystem.FileSystem> = Layer.effect(
   Embedder,
-  Effect.map(WordVectors.load, (vectorOf) =>
-    traced({
-      model: WordVectors.model,
-      dimensions: WordVectors.dimensions,
+  Effect.gen(function*() {
+    const vectorOf = yield* loadWordVectors
+    return traced({
+      model: wordModel,
+      dimensions: wordDimensions,
       embed: (texts) => Effect.forEach(texts, (text) => Effect.sync(() => vectorOf(text)))
-    }))
+    })
+  })
 )
 
-/** No vectors: searches are lexical. */
+/** Makes no vectors: searches are lexical. */
 export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
   model: "none",
   dimensions: 0,
@@ -77,9 +82,9 @@ export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
 })
 
 /**
- * For tests: equal texts are equal vectors, and shared words bring texts closer; of meaning it knows nothing. Each stem
- * adds or takes 1 where its hash says (feature hashing, Weinberger et al. 2009). Length 1; a text without words is 0.
- * Dimensions: default 256.
+ * For tests: equal texts have equal vectors, and shared words bring texts closer, but it knows nothing of meaning. Each stem
+ * adds or takes 1 where its hash says (feature hashing, Weinberger et al. 2009). Vectors have length 1; a text without words
+ * has the zero vector. Dimensions: default 256.
  */
 export const layerHash = (
   { dimensions = 256 }: { readonly dimensions?: number | undefined } = {}
@@ -112,11 +117,11 @@ const malformed = (texts: number, dimensions: number, vectors: ReadonlyArray<Flo
   return MemoryError.make("model", { op: "Embedder.embed", message: `the embedding model gave ${got}` })
 }
 
-const termsOf = Tokenizer.make({ stem: true })
+const stemsOf = Tokenizer.make({ stem: true })
 
 const hashed = (text: string, dimensions: number): Float32Array => {
   const vector = new Float32Array(dimensions)
-  for (const term of termsOf(text)) {
+  for (const term of stemsOf(text)) {
     let hash = 2_166_136_261 // FNV-1a, 32 bits
     for (let at = 0; at < term.length; at++) hash = Math.imul(hash ^ term.charCodeAt(at), 16_777_619)
     hash = Math.imul(hash ^ (hash >>> 15), 0x2c1b3c6d) >>> 0 // its low bits alone tell similar words badly apart
@@ -124,4 +129,181 @@ const hashed = (text: string, dimensions: number): Float32Array => {
   }
   const length = Math.hypot(...vector)
   return length === 0 ? vector : vector.map((x) => x / length)
+}
+
+type Vectors = ReadonlyArray<Float32Array>
+type Embed = Service["embed"]
+
+/**
+ * Keeps the vectors that were used last, by purpose and text, and lets callers share the calls that are under way. `ask` gets
+ * at most `batch` texts at a time, each once; its vectors are shared, not copied.
+ *
+ * Law: one caller at a time asks for a text. A failure reaches everyone who waits for the text, and is not kept. A caller that
+ * is interrupted stops nobody else: those who wait ask themselves.
+ */
+const cached = (limit: number, batch: number, ask: Embed): Embed => {
+  const kept = recentlyUsed(limit)
+  const underWay = new Map<string, Pending>()
+
+  const embed: Embed = (texts, purpose) =>
+    Effect.uninterruptibleMask((restore) => {
+      const vectors = new Map<string, Float32Array>()
+      const mine: Array<Claim> = []
+      const others: Array<Claim> = []
+      for (const text of new Set(texts)) {
+        const key = `${purpose}\n${text}`
+        const vector = kept.get(key)
+        const pending = underWay.get(key)
+        if (vector) vectors.set(text, vector)
+        else if (pending) others.push({ text, key, pending })
+        else {
+          const claim: Claim = { text, key, pending: Deferred.unsafeMake(FiberId.none) }
+          underWay.set(key, claim.pending)
+          mine.push(claim)
+        }
+      }
+
+      const settle = (claims: ReadonlyArray<Claim>, exit: Exit.Exit<Vectors, MemoryError.MemoryError>) =>
+        Effect.sync(() => {
+          for (const [n, { key, pending, text }] of claims.entries()) {
+            if (underWay.get(key) !== pending) continue // it was settled with its batch
+            underWay.delete(key)
+            if (Exit.isSuccess(exit)) {
+              vectors.set(text, exit.value[n]!)
+              kept.set(key, exit.value[n]!)
+            }
+            const stopped = Exit.isInterrupted(exit)
+            Deferred.unsafeDone(pending, stopped ? Exit.succeed(undefined) : Exit.map(exit, (all) => all[n]))
+          }
+        })
+      const asked = Effect.forEach(
+        Arr.chunksOf(mine, batch),
+        (claims) => Effect.onExit(ask(claims.map(({ text }) => text), purpose), (exit) => settle(claims, exit)),
+        { concurrency: "unbounded", discard: true }
+      )
+
+      const awaited = Effect.gen(function*() {
+        const left: Array<string> = []
+        for (const { pending, text } of others) {
+          const vector = yield* Deferred.await(pending)
+          if (vector) vectors.set(text, vector)
+          else left.push(text)
+        }
+        const again = left.length > 0 ? yield* embed(left, purpose) : []
+        for (const [n, text] of left.entries()) vectors.set(text, again[n]!)
+        return texts.map((text) => vectors.get(text)!)
+      })
+
+      return restore(asked).pipe(
+        Effect.ensuring(settle(mine, Exit.interrupt(FiberId.none))), // batches that never began
+        Effect.zipRight(restore(awaited))
+      )
+    })
+  return embed
+}
+
+/** A vector that somebody asked for; `undefined` if that caller was interrupted. */
+type Pending = Deferred.Deferred<Float32Array | undefined, MemoryError.MemoryError>
+
+/** A text that a call asks for, or waits for. */
+interface Claim {
+  readonly text: string
+  readonly key: string
+  readonly pending: Pending
+}
+
+/** A map of at most `limit` vectors. The one whose use is longest ago goes first. */
+const recentlyUsed = (limit: number) => {
+  const entries = new Map<string, Float32Array>()
+  return {
+    get: (key: string): Float32Array | undefined => {
+      const vector = entries.get(key)
+      if (vector && entries.delete(key)) entries.set(key, vector)
+      return vector
+    },
+    set: (key: string, vector: Float32Array): void => {
+      entries.set(key, vector)
+      if (entries.size > limit) { for (const oldest of entries.keys()) return void entries.delete(oldest) }
+    }
+  }
+}
+
+/** Name of the word vectors. It counts up with each change of the table, of the words taken from a text, or of their weights. */
+const wordModel = "glove-100d-20k-1"
+const wordDimensions = 100
+
+/**
+ * Reads the table, 2 MB. A text is the weighted mean of its words' vectors, rare words counting for more; order and negation
+ * are lost. A word that stands twice counts twice; one that the table lacks does not count. Takes 5 µs for a short text.
+ *
+ * ```text
+ * v(text) = Σ a / (a + p(w)) · v(w),  then of length 1       a = 10⁻³
+ * p(w)    = 1 / (H · (rank(w) + 2.7)),  Σ p = 1              rank 1 = the most frequent
+ * ```
+ *
+ * Smooth inverse frequency (Arora, Liang and Ma 2017, without their common component: taken out as a constant it finds
+ * less in dialogue), p by Zipf–Mandelbrot from the order of the table, v(w) of length 1.
+ */
+const loadWordVectors: Effect.Effect<(text: string) => Float32Array, MemoryError.MemoryError, FileSystem.FileSystem> =
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const [words, bytes] = yield* Effect.all([
+      fs.readFileString(pathOf("glove100-top20k.words.txt")),
+      fs.readFile(pathOf("glove100-top20k.i8"))
+    ]).pipe(
+      Effect.mapError((cause) =>
+        MemoryError.make("io", { op: loading, message: "no word vectors beside the code", cause })
+      )
+    )
+    const ranks = new Map(words.trimEnd().split("\n").map((word, rank) => [word, rank]))
+    if (bytes.length !== ranks.size * wordDimensions) {
+      const location = "assets/word-vectors"
+      return yield* MemoryError.make("corrupt", {
+        op: loading,
+        message: "the word vectors are not whole",
+        detail: { location }
+      })
+    }
+    return meanOf(ranks, new Int8Array(bytes.buffer, bytes.byteOffset, bytes.length))
+  }).pipe(Effect.withSpan("WordVectors.load"))
+
+const loading = "Embedder.layerWordVectors"
+
+/** Finds a file of the table from `src` and from `dist` alike. */
+const pathOf = (name: string): string =>
+  decodeURIComponent(new URL(`../../assets/word-vectors/${name}`, import.meta.url).pathname)
+    .replace(/^\/(?=[A-Za-z]:\/)/, "") // a drive of Windows
+
+const meanOf = (ranks: ReadonlyMap<string, number>, table: Int8Array) => {
+  const scales = scalesOf(ranks.size, table)
+  return (text: string): Float32Array => {
+    const sum = new Float32Array(wordDimensions)
+    for (const term of wordsOf(text)) {
+      const rank = ranks.get(term)
+      if (rank === undefined) continue
+      const scale = scales[rank]!
+      const row = rank * wordDimensions
+      for (let n = 0; n < wordDimensions; n++) sum[n]! += scale * table[row + n]!
+    }
+    const length = lengthOf(sum, 0)
+    return length === 0 ? sum : sum.map((x) => x / length)
+  }
+}
+
+const wordsOf = Tokenizer.make({ stopwords: "wide" })
+
+/** The factor of each row: its weight, divided by its length. */
+const scalesOf = (size: number, table: Int8Array): Float64Array => {
+  const zipf = Float64Array.from({ length: size }, (_, rank) => 1 / (rank + 1 + 2.7))
+  const total = zipf.reduce((sum, x) => sum + x, 0)
+  return zipf.map((x, rank) => {
+    const length = lengthOf(table, rank * wordDimensions)
+    return length === 0 ? 0 : 1e-3 / (1e-3 + x / total) / length
+  })
+}
+
+const lengthOf = (vectors: Int8Array | Float32Array, from: number): number => {
+  let sum = 0
+  for (let at = from; at < from + wordDimensions; at++) sum += vectors[at]! ** 2
+  return Math.sqrt(sum)
 }

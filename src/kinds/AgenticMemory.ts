@@ -1,7 +1,9 @@
 /**
- * Notes that know their neighbours (A-MEM; Xu et al., 2025). By rule without a `Completion`, better with one: where the
- * model fails a warning is logged and the rules decide. Nothing is linked or changed unless you say so. Longer than other
- * files, since its eight operations share what they ask of the store.
+ * Notes that know their neighbours (A-MEM; Xu et al., 2025): each has attributes, suggestions of links, and says what it makes
+ * of older notes.
+ *
+ * Works by rule without a `Completion`, better with one; if the model fails a warning is logged and the rules decide. Nothing
+ * is linked or changed unless the caller says so. Operations fail with `not_found` for an id of no visible note.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -15,22 +17,23 @@ import type { MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
-import { byRecency, embeddingText, Link, Unit } from "../domain/MemoryRecord.ts"
+import { byRecency, embeddingText, Link, type MemoryRecord, Unit } from "../domain/MemoryRecord.ts"
 import type * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
-import { Completion } from "../host/Completion.ts"
+import * as Completion from "../host/Completion.ts"
 import { check } from "../storage/Check.ts"
-import { type IfRevision, MemoryStore } from "../storage/MemoryStore.ts"
-import * as Asking from "./AgenticMemory/Asking.ts"
-import { type Attributes, attributesOf, shared, subjects } from "./AgenticMemory/Attributes.ts"
-import * as Judgement from "./AgenticMemory/Judgement.ts"
-import { type DraftOf, make as typed, type PatchOf, type Typed } from "./TypedMemory.ts"
+import * as MemoryStore from "../storage/MemoryStore.ts"
+import * as NoteAnalysis from "./AgenticMemory/NoteAnalysis.ts"
+import * as TypedMemory from "./TypedMemory.ts"
 
+/** What a note carries in `data`. */
 export type Note = Payload.Note
-export type { Attributes }
-export type Evolution = Judgement.Evolution
-export type LinkSuggestion = Judgement.LinkSuggestion
-export interface Stored extends Typed<Note> {
+export type Attributes = NoteAnalysis.Attributes
+export type Evolution = NoteAnalysis.Evolution
+export type LinkSuggestion = NoteAnalysis.LinkSuggestion
+
+/** A note that was stored, and how it relates to others. */
+export interface Stored extends TypedMemory.Typed<Note> {
   /** At most 5, best first. */
   readonly suggestions: ReadonlyArray<LinkSuggestion>
   readonly evolution: ReadonlyArray<Evolution>
@@ -38,250 +41,282 @@ export interface Stored extends Typed<Note> {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** An id that is no visible note's is `not_found`. */
 export interface Service {
-  /** What a text is about: at most 10 keywords, 5 tags, 10 entities, and a context of 200 characters. Writes nothing. */
+  /** Finds what a text is about: at most 10 keywords, 5 tags, 10 entities, and a context of 200 characters. Writes nothing. */
   readonly attributes: (text: string) => Effect.Effect<Attributes>
-  /** With its attributes; the tags after the note's own. */
-  readonly store: (viewer: Viewer.Any, note: Omit<DraftOf<Note>, "data">) => Io<Stored>
-  /** A plain note's attributes are those of the rules, and not written. */
-  readonly get: (viewer: Viewer.Any, id: MemoryId) => Io<Option.Option<Typed<Note>>>
-  /** Of the 100 notes that match it best and the 100 newest: at most 5, from .5, best first. */
+  /** Stores a note with its attributes, whose tags come after the note's own. */
+  readonly store: (viewer: Viewer.Any, note: Omit<TypedMemory.DraftOf<Note>, "data">) => Io<Stored>
+  /** Returns a note. A plain note gets the attributes that the rules find; they are not written. */
+  readonly get: (viewer: Viewer.Any, id: MemoryId) => Io<Option.Option<TypedMemory.Typed<Note>>>
+  /** Suggests links to the 100 notes that match best and the 100 newest: at most 5, of similarity 0.5 or more, best first. */
   readonly suggestLinks: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<LinkSuggestion>>
-  /** Both ways, those from .7 whose note is there; all of them or none. Those applied. */
+  /**
+   * Links notes both ways for each suggestion of similarity 0.7 or more whose note is there; all of them or none. Returns those
+   * that were applied.
+   */
   readonly link: (
     viewer: Viewer.Any,
     id: MemoryId,
     suggestions: ReadonlyArray<LinkSuggestion>
   ) => Io<ReadonlyArray<LinkSuggestion>>
-  /** Of the 50 that match it best and the 50 newest. What it makes of older notes of its scope, best first. */
+  /**
+   * Returns what the note makes of older notes of its scope, best first, among the 50 that match best and the 50 newest.
+   * Applies nothing.
+   */
   readonly evolution: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<Evolution>>
-  /** From its text as it stands, hand edits included. Tags that are no subject of ours stay. */
+  /** Finds the attributes anew in the note's current text, hand edits included. Tags that are not subjects of the rules stay. */
   readonly refreshAttributes: (viewer: Viewer.Any, id: MemoryId) => Io<Stored>
-  /** Of the 200 that match it best and the 200 newest: those that share most first, then newest. */
+  /**
+   * Returns notes that share values of an attribute, among the 200 that match best and the 200 newest: those that share most
+   * first, then newest.
+   */
   readonly findByShared: (
     viewer: Viewer.Any,
     id: MemoryId,
     attribute: "keywords" | "tags" | "entities"
-  ) => Io<ReadonlyArray<Typed<Note>>>
+  ) => Io<ReadonlyArray<TypedMemory.Typed<Note>>>
 }
 
 export class AgenticMemory extends Context.Tag("@memory/AgenticMemory")<AgenticMemory, Service>() {}
 
-/** Notes in a store, each with all of its attributes. */
+export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {
+  const store = yield* MemoryStore.MemoryStore
+  const plain = yield* TypedMemory.make(MemoryKind.note)
+  const within: Notes = {
+    store,
+    put: (viewer, note) => Effect.map(plain.put(viewer, note), complete),
+    get: (viewer, id) => Effect.map(plain.get(viewer, id), Option.map(complete)),
+    list: (viewer, filter) => Effect.map(plain.list(viewer, filter), Arr.map(complete)),
+    search: (viewer, query) => Effect.map(plain.search(viewer, query), Arr.map(complete)),
+    update: (viewer, id, patch, options) => Effect.map(plain.update(viewer, id, patch, options), complete),
+    completion: yield* Effect.serviceOption(Completion.Completion)
+  }
+  const judgedById = (op: string, viewer: Viewer.Any, id: MemoryId) =>
+    Effect.flatMap(requireNote(within, op, viewer, id), (note) => judgedAnew(within, viewer, note))
+
+  return {
+    attributes: (text) => attributesBy(within, text),
+    store: (viewer, note) => Effect.withSpan(storeNote(within, viewer, note), "AgenticMemory.store"),
+    get: within.get,
+    suggestLinks: (viewer, id) =>
+      judgedById("suggestLinks", viewer, id).pipe(
+        Effect.map(({ suggestions }) => suggestions),
+        Effect.withSpan("AgenticMemory.suggestLinks")
+      ),
+    link: (viewer, id, suggestions) =>
+      link(within, viewer, id, suggestions).pipe(
+        MemoryError.retryOnConflict,
+        Effect.withSpan("AgenticMemory.link")
+      ),
+    evolution: (viewer, id) =>
+      judgedById("evolution", viewer, id).pipe(
+        Effect.map(({ evolution }) => evolution),
+        Effect.withSpan("AgenticMemory.evolution")
+      ),
+    refreshAttributes: (viewer, id) =>
+      refresh(within, viewer, id).pipe(
+        MemoryError.retryOnConflict,
+        Effect.flatMap((note) => judgedAnew(within, viewer, note)),
+        Effect.withSpan("AgenticMemory.refreshAttributes")
+      ),
+    findByShared: (viewer, id, attribute) =>
+      Effect.withSpan(findByShared(within, viewer, id, attribute), "AgenticMemory.findByShared")
+  }
+})
+
+export const layer: Layer.Layer<AgenticMemory, never, MemoryStore.MemoryStore> = Layer.effect(AgenticMemory, make)
+
+/** Notes in a store, each with all of its attributes, and the model that judges them, if there is one. */
 interface Notes {
-  readonly put: (viewer: Viewer.Any, note: DraftOf<Note>) => Io<Typed<Note>>
+  readonly store: MemoryStore.Service
+  readonly put: (viewer: Viewer.Any, note: DraftOf) => Io<Typed>
   readonly get: Service["get"]
-  readonly list: (viewer: Viewer.Any, filter: Omit<MemoryFilter, "kinds">) => Io<ReadonlyArray<Typed<Note>>>
-  readonly search: (viewer: Viewer.Any, query: Omit<MemoryQuery, "kinds">) => Io<ReadonlyArray<Typed<Note>>>
+  readonly list: (viewer: Viewer.Any, filter: Omit<MemoryFilter, "kinds">) => Io<ReadonlyArray<Typed>>
+  readonly search: (viewer: Viewer.Any, query: Omit<MemoryQuery, "kinds">) => Io<ReadonlyArray<Typed>>
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
-    patch: PatchOf<Note>,
-    options: IfRevision
-  ) => Io<Typed<Note>>
+    patch: TypedMemory.PatchOf<Note>,
+    options: MemoryStore.IfRevision
+  ) => Io<Typed>
+  readonly completion: Option.Option<Completion.Service>
+}
+type Typed = TypedMemory.Typed<Note>
+type DraftOf = TypedMemory.DraftOf<Note>
+
+/** Number of notes that are looked through, by relevance and by recency each. */
+const windows = { link: 100, evolution: 50, shared: 200 }
+/** Number of notes that a model is shown at once. */
+const shown = 10
+
+/** Returns the model's answer; that of the rules if there is no model, or if it fails, which is logged. */
+const better = <A>({ completion }: Notes, rules: A, ask: (model: Completion.Service) => Io<A>): Effect.Effect<A> =>
+  Option.match(completion, {
+    onNone: () => Effect.succeed(rules),
+    onSome: (model) =>
+      Effect.catchAll(ask(model), (error) => Effect.as(Effect.logWarning("notes are judged by rule", error), rules))
+  })
+
+const attributesBy = (within: Notes, text: string): Effect.Effect<Attributes> => {
+  const rules = NoteAnalysis.attributesOf(text)
+  const ask = (model: Completion.Service) =>
+    Effect.map(
+      model.object(NoteAnalysis.Described, NoteAnalysis.describe(text)),
+      (said) => NoteAnalysis.attributesIn(said, rules)
+    )
+  return Effect.withSpan(better(within, rules, ask), "AgenticMemory.attributes")
 }
 
-/** What is looked through, at most, by relevance and by recency each. */
-const windows = { link: 100, evolution: 50, shared: 200 }
-/** Notes that a model is shown at once. */
-const shown = 10
+const requireNote = ({ get }: Notes, op: string, viewer: Viewer.Any, id: MemoryId) =>
+  Effect.flatMap(
+    get(viewer, id),
+    Option.match({
+      onNone: () => MemoryError.make("not_found", { op, id, message: "there is no such note" }),
+      onSome: Effect.succeed
+    })
+  )
+
+/** Returns the notes that may relate to a note, without `self`: those that match best first, then the newest. */
+const candidates = (
+  { list, search }: Notes,
+  viewer: Viewer.Any,
+  { entities, keywords }: Note,
+  limit: number,
+  self?: MemoryId
+) =>
+  Effect.gen(function*() {
+    const text = [...keywords, ...entities].join(" ")
+    const found = yield* search(viewer, { text, limit })
+    const newest = yield* list(viewer, { limit })
+    const all = new Map([...found, ...newest].map(({ data, record }) => [record.id, { data, record }]))
+    return Array.from(all.values()).filter(({ record }) => record.id !== self)
+  })
+
+/** Relates all candidates to a note by rule, and has a model judge the most similar ones. */
+const relations = (within: Notes, note: Typed, all: ReadonlyArray<Typed>) => {
+  const rules = all.map((candidate) => NoteAnalysis.byRule(note, candidate))
+  const best = rules.slice().sort((a, b) => b.similarity - a.similarity).slice(0, shown)
+    .map(({ candidate }) => candidate)
+  const ask = (model: Completion.Service) =>
+    Effect.map(
+      model.object(NoteAnalysis.Judged, NoteAnalysis.judge(embeddingText(note.record), best)),
+      (said) => NoteAnalysis.relationsIn(said, best, rules)
+    )
+  return best.length === 0
+    ? Effect.succeed(rules)
+    : better<ReadonlyArray<NoteAnalysis.Relation>>(within, rules, ask)
+}
+
+/** Judges a note: the links to `all` that it suggests, and what it makes of those that are `near`, too. */
+const judged = (within: Notes, note: Typed, all: ReadonlyArray<Typed>, near: ReadonlyArray<Typed>) =>
+  Effect.gen(function*() {
+    const found = yield* relations(within, note, all)
+    const isNear = new Set(near.map(({ record }) => record.id))
+    return {
+      ...note,
+      suggestions: NoteAnalysis.suggestions(found),
+      evolution: NoteAnalysis.evolution(
+        note.record,
+        found.filter(({ candidate }) => isNear.has(candidate.record.id)),
+        yield* Clock.currentTimeMillis
+      )
+    } satisfies Stored
+  })
+
+const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
+  Effect.gen(function*() {
+    const all = yield* candidates(within, viewer, note.data, windows.link, note.record.id)
+    const near = yield* candidates(within, viewer, note.data, windows.evolution, note.record.id)
+    return yield* judged(within, note, all, near)
+  })
+
+const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
+  Effect.gen(function*() {
+    const { tags, ...data } = yield* attributesBy(within, textOf(note))
+    // before the note is stored: one that says the same would be folded into it
+    const all = yield* candidates(within, viewer, data, windows.link, note.id)
+    const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
+    const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })
+    return yield* judged(within, put, all, near)
+  })
+
+const link = (within: Notes, viewer: Viewer.Any, id: MemoryId, suggestions: ReadonlyArray<LinkSuggestion>) =>
+  Effect.gen(function*() {
+    yield* check("link", Suggestions, { suggestions })
+    const { record } = yield* requireNote(within, "link", viewer, id)
+    const wanted = new Map(
+      suggestions.filter(({ similarity, to }) => similarity >= 0.7 && to !== id)
+        .map((one) => [JSON.stringify([one.to, one.type]), one])
+    )
+    const ends = yield* Effect.forEach(
+      wanted.values(),
+      (one) => Effect.map(within.get(viewer, one.to), Option.map(({ record }) => ({ ...one, record })))
+    )
+    const applied = ends.flatMap(Option.toArray)
+    const toLink = (to: MemoryId, { similarity, type }: LinkSuggestion) => ({ to, type, weight: similarity })
+    const others = new Map(applied.map(({ record }) => [record.id, record]))
+    const mutations = Array.from(
+      others.values(),
+      (other) => linked(other, applied.filter(({ to }) => to === other.id).map((one) => toLink(id, one)))
+    )
+    if (mutations.length > 0) {
+      const links = applied.map((one) => toLink(one.to, one))
+      yield* within.store.apply(viewer, [linked(record, links), ...mutations])
+    }
+    return applied.map(({ similarity, to, type }) => ({ to, type, similarity }))
+  })
 
 const Suggestions = Schema.Struct({
   suggestions: Schema.Array(Schema.Struct({ to: MemoryId, type: Link.fields.type, similarity: Unit }))
 })
 
-export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
-  const store = yield* MemoryStore
-  const plain = yield* typed(MemoryKind.note)
-  const notes: Notes = {
-    put: (viewer, note) => Effect.map(plain.put(viewer, note), complete),
-    get: (viewer, id) => Effect.map(plain.get(viewer, id), Option.map(complete)),
-    list: (viewer, filter) => Effect.map(plain.list(viewer, filter), Arr.map(complete)),
-    search: (viewer, query) => Effect.map(plain.search(viewer, query), Arr.map(complete)),
-    update: (viewer, id, patch, options) => Effect.map(plain.update(viewer, id, patch, options), complete)
-  }
-  const completion = yield* Effect.serviceOption(Completion)
-
-  /** The model's answer, or that of the rules. */
-  const better = <A>(rules: A, ask: (model: typeof Completion.Service) => Io<A>): Effect.Effect<A> =>
-    Option.match(completion, {
-      onNone: () => Effect.succeed(rules),
-      onSome: (model) =>
-        Effect.catchAll(ask(model), (error) => Effect.as(Effect.logWarning("notes are judged by rule", error), rules))
-    })
-
-  const attributes = (text: string) => {
-    const rules = attributesOf(text)
-    return better(
-      rules,
-      (model) =>
-        Effect.map(model.object(Asking.Described, Asking.describe(text)), (said) => Asking.attributesIn(said, rules))
-    )
-      .pipe(Effect.withSpan("AgenticMemory.attributes"))
-  }
-
-  const require = (op: string, viewer: Viewer.Any, id: MemoryId) =>
-    Effect.flatMap(
-      notes.get(viewer, id),
-      Option.match({
-        onNone: () => MemoryError.make("not_found", { op, id, message: "there is no such note" }),
-        onSome: Effect.succeed
-      })
-    )
-
-  /** The best matches first, then the newest; the note itself not among them. */
-  const candidates = (viewer: Viewer.Any, { entities, keywords }: Note, limit: number, self?: MemoryId) =>
-    Effect.gen(function*() {
-      const text = [...keywords, ...entities].join(" ")
-      const found = yield* notes.search(viewer, { text, limit })
-      const newest = yield* notes.list(viewer, { limit })
-      const all = new Map([...found, ...newest].map(({ data, record }) => [record.id, { data, record }]))
-      return Array.from(all.values()).filter(({ record }) => record.id !== self)
-    })
-
-  const relations = (note: Typed<Note>, all: ReadonlyArray<Typed<Note>>) => {
-    const rules = all.map((candidate) => Judgement.byRule(note, candidate))
-    const best = rules.slice().sort((a, b) => b.similarity - a.similarity).slice(0, shown)
-      .map(({ candidate }) => candidate)
-    const text = embeddingText(note.record)
-    return best.length === 0 ?
-      Effect.succeed(rules) :
-      better(
-        rules,
-        (model) =>
-          Effect.map(
-            model.object(Asking.Judged, Asking.judge(text, best)),
-            (said) => Asking.relationsIn(said, best, rules)
-          )
-      )
-  }
-
-  const judged = (note: Typed<Note>, all: ReadonlyArray<Typed<Note>>, near: ReadonlyArray<Typed<Note>>) =>
-    Effect.gen(function*() {
-      const found = yield* relations(note, all)
-      const isNear = new Set(near.map(({ record }) => record.id))
-      return {
-        ...note,
-        suggestions: Judgement.suggestions(found),
-        evolution: Judgement.evolution(
-          note.record,
-          found.filter(({ candidate }) => isNear.has(candidate.record.id)),
-          yield* Clock.currentTimeMillis
-        )
-      } satisfies Stored
-    })
-  const judgedById = (viewer: Viewer.Any, note: Typed<Note>) =>
-    Effect.gen(function*() {
-      const all = yield* candidates(viewer, note.data, windows.link, note.record.id)
-      return yield* judged(note, all, yield* candidates(viewer, note.data, windows.evolution, note.record.id))
-    })
-
-  return {
-    attributes,
-    store: (viewer, note) =>
-      Effect.gen(function*() {
-        const { tags, ...data } = yield* attributes(textOf(note))
-        // before it is there: a note that says the same would be folded into it
-        const all = yield* candidates(viewer, data, windows.link, note.id)
-        const near = yield* candidates(viewer, data, windows.evolution, note.id)
-        const put = yield* notes.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })
-        return yield* judged(put, all, near)
-      }).pipe(Effect.withSpan("AgenticMemory.store")),
-    get: notes.get,
-    suggestLinks: (viewer, id) =>
-      Effect.flatMap(require("suggestLinks", viewer, id), (note) => judgedById(viewer, note)).pipe(
-        Effect.map(({ suggestions }) => suggestions),
-        Effect.withSpan("AgenticMemory.suggestLinks")
-      ),
-    link: (viewer, id, suggestions) =>
-      Effect.gen(function*() {
-        yield* check("link", Suggestions, { suggestions })
-        const { record } = yield* require("link", viewer, id)
-        const wanted = new Map(
-          suggestions.filter(({ similarity, to }) => similarity >= 0.7 && to !== id)
-            .map((one) => [JSON.stringify([one.to, one.type]), one])
-        )
-        const ends = yield* Effect.forEach(wanted.values(), (one) =>
-          Effect.map(notes.get(viewer, one.to), Option.map(({ record }) => ({ ...one, record }))))
-        const applied = ends.flatMap(Option.toArray)
-        const linked = (from: typeof record, links: typeof record.links): MemoryMutation => ({
-          _tag: "Update",
-          id: from.id,
-          patch: {
-            links: [
-              ...from.links.filter(({ to, type }) =>
-                !links.some((link) => link.to === to && link.type === type)
-              ),
-              ...links
-            ]
-          },
-          ifRevision: from.revision
-        })
-        const toLink = (to: MemoryId, { similarity, type }: LinkSuggestion) => ({ to, type, weight: similarity })
-        const others = new Map(applied.map(({ record }) => [record.id, record]))
-        const mutations = Array.from(others.values(), (other) =>
-          linked(other, applied.filter(({ to }) => to === other.id).map((one) => toLink(id, one))))
-        if (mutations.length > 0) {
-          yield* store.apply(viewer, [
-            linked(
-              record,
-              applied.map((one) =>
-                toLink(one.to, one)
-              )
-            ),
-            ...mutations
-          ])
-        }
-        return applied.map(({ similarity, to, type }) => ({ to, type, similarity }))
-      }).pipe(
-        Effect.retry({ while: ({ reason }) => reason === "conflict" }),
-        Effect.withSpan("AgenticMemory.link")
-      ),
-    evolution: (viewer, id) =>
-      Effect.flatMap(require("evolution", viewer, id), (note) => judgedById(viewer, note)).pipe(
-        Effect.map(({ evolution }) => evolution),
-        Effect.withSpan("AgenticMemory.evolution")
-      ),
-    refreshAttributes: (viewer, id) =>
-      Effect.gen(function*() {
-        const { record } = yield* require("refreshAttributes", viewer, id)
-        const { tags, ...data } = yield* attributes(embeddingText(record))
-        const own = record.tags.filter((tag) => !subjects.includes(tag))
-        const patch = { data: { ...record.data, ...data }, tags: united(own, tags) }
-        return yield* notes.update(viewer, id, patch, { ifRevision: record.revision })
-      }).pipe(
-        Effect.retry({ while: ({ reason }) => reason === "conflict" }),
-        Effect.flatMap((note) => judgedById(viewer, note)),
-        Effect.withSpan("AgenticMemory.refreshAttributes")
-      ),
-    findByShared: (viewer, id, attribute) =>
-      Effect.gen(function*() {
-        const note = yield* require("findByShared", viewer, id)
-        const wanted = valuesOf(note, attribute)
-        if (wanted.length === 0) return []
-        const all = attribute === "tags"
-          ? yield* notes.list(viewer, { tags: wanted, limit: windows.shared })
-          : yield* candidates(viewer, note.data, windows.shared)
-        return all
-          .filter(({ record }) => record.id !== id)
-          .map((one) => ({ one, count: shared(wanted, valuesOf(one, attribute)).length }))
-          .filter(({ count }) => count > 0)
-          .sort((a, b) => b.count - a.count || byRecency(a.one.record, b.one.record))
-          .map(({ one }) => one)
-      }).pipe(Effect.withSpan("AgenticMemory.findByShared"))
-  }
+/** Adds links to a record, in place of those that have the same end and type. */
+const linked = (from: MemoryRecord, links: MemoryRecord["links"]): MemoryMutation => ({
+  _tag: "Update",
+  id: from.id,
+  patch: {
+    links: [
+      ...from.links.filter(({ to, type }) => !links.some((link) => link.to === to && link.type === type)),
+      ...links
+    ]
+  },
+  ifRevision: from.revision
 })
 
-export const layer: Layer.Layer<AgenticMemory, never, MemoryStore> = Layer.effect(AgenticMemory, make)
+const refresh = (within: Notes, viewer: Viewer.Any, id: MemoryId) =>
+  Effect.gen(function*() {
+    const { record } = yield* requireNote(within, "refreshAttributes", viewer, id)
+    const { tags, ...data } = yield* attributesBy(within, embeddingText(record))
+    const own = record.tags.filter((tag) => !NoteAnalysis.subjects.includes(tag))
+    const patch = { data: { ...record.data, ...data }, tags: united(own, tags) }
+    return yield* within.update(viewer, id, patch, { ifRevision: record.revision })
+  })
 
-/** The attributes that a plain note lacks, by rule. Nothing is written: `refreshAttributes` adds them for good. */
-const complete = ({ data, record }: Typed<{ readonly [K in keyof Note]?: Note[K] | undefined }>): Typed<Note> => {
+const findByShared = (within: Notes, viewer: Viewer.Any, id: MemoryId, attribute: "keywords" | "tags" | "entities") =>
+  Effect.gen(function*() {
+    const note = yield* requireNote(within, "findByShared", viewer, id)
+    const wanted = valuesOf(note, attribute)
+    if (wanted.length === 0) return []
+    const all = attribute === "tags"
+      ? yield* within.list(viewer, { tags: wanted, limit: windows.shared })
+      : yield* candidates(within, viewer, note.data, windows.shared)
+    return all
+      .filter(({ record }) => record.id !== id)
+      .map((one) => ({ one, count: NoteAnalysis.shared(wanted, valuesOf(one, attribute)).length }))
+      .filter(({ count }) => count > 0)
+      .sort((a, b) => b.count - a.count || byRecency(a.one.record, b.one.record))
+      .map(({ one }) => one)
+  })
+
+/** Adds the attributes that a plain note lacks, by rule. Writes nothing; `refreshAttributes` adds them for good. */
+const complete = (
+  { data, record }: TypedMemory.Typed<{ readonly [K in keyof Note]?: Note[K] | undefined }>
+): Typed => {
   const { context, entities, keywords } = data
   if (context !== undefined && entities !== undefined && keywords !== undefined) {
     return { record, data: { ...data, context, entities, keywords } }
   }
-  const { tags: _, ...rules } = attributesOf(embeddingText(record))
+  const { tags: _, ...rules } = NoteAnalysis.attributesOf(embeddingText(record))
   return {
     record,
     data: {
@@ -293,12 +328,12 @@ const complete = ({ data, record }: Typed<{ readonly [K in keyof Note]?: Note[K]
   }
 }
 
-const textOf = ({ body, summary }: Pick<DraftOf<Note>, "body" | "summary">): string =>
+const textOf = ({ body, summary }: Pick<DraftOf, "body" | "summary">): string =>
   embeddingText({ summary: summary ?? "", summaryDerived: summary === undefined ? true : undefined, body })
 
-const valuesOf = ({ data, record }: Typed<Note>, attribute: "keywords" | "tags" | "entities") =>
+const valuesOf = ({ data, record }: Typed, attribute: "keywords" | "tags" | "entities") =>
   attribute === "tags" ? record.tags : data[attribute]
 
-/** The first go before the others; as many as a record may have. */
+/** Returns the tags of both lists, the first list first, as many as a record may have. */
 const united = (tags: ReadonlyArray<string>, others: ReadonlyArray<string>): ReadonlyArray<string> =>
   Array.from(new Set([...tags, ...others])).slice(0, Math.max(32, tags.length))

@@ -15,7 +15,7 @@ import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import { MemoryId, stableId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { deriveSummary, Unit } from "../domain/MemoryRecord.ts"
-import type * as Payload from "../domain/Payload.ts"
+import * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { check, invalid } from "../storage/Check.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
@@ -120,7 +120,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       })
       return yield* write(held, audited, now)
     }).pipe(
-      Effect.retry({ while: ({ reason }) => reason === "conflict" }),
+      MemoryError.retryOnConflict,
       Effect.withSpan(`BeliefMemory.${op}`)
     )
 
@@ -161,8 +161,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       }).pipe(Effect.withSpan("BeliefMemory.query")),
     revise: (viewer, id, { audit: _, ...data }, because) =>
       change("revise", viewer, id, because, (held, audited) => {
-        const said = Object.fromEntries(Object.entries(data).filter(([, value]) => value !== undefined))
-        const next = { ...audited(surenessOf(held)), ...said }
+        const next = { ...audited(surenessOf(held)), ...Payload.definedFields(data) }
         const isCalledBySelf = held.record.summary === deriveSummary(nameOf(held.data))
         return update(viewer, held, {
           data: next,

@@ -1,40 +1,67 @@
-/** What happened and how it felt, and the two halves of a chat turn around the reply. */
+/**
+ * Episodes: what happened and how it felt, and reflections on it. Around each turn of a chat, `beforeTurn` recalls what bears
+ * on the reply and `afterTurn` saves what came of it.
+ *
+ * The time of an episode is its `validAt`, its counterpart the `actorId` of its scope. "Newest first" is by that time, then
+ * by id.
+ */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Fiber from "effect/Fiber"
+import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
+import * as Ref from "effect/Ref"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import * as MemoryError from "../domain/MemoryError.ts"
-import type { SearchResult } from "../domain/MemoryFilter.ts"
+import { Limit, type SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import type { Message } from "../domain/Message.ts"
+import { Unit } from "../domain/MemoryRecord.ts"
+import { type Message, stripMetaTags } from "../domain/Message.ts"
 import type * as Payload from "../domain/Payload.ts"
-import type * as Viewer from "../domain/Viewer.ts"
+import * as PromptText from "../domain/PromptText.ts"
+import * as SchemaIssues from "../domain/SchemaIssues.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import { saysTheSame } from "../ranking/NearDuplicate.ts"
+import { invalid } from "../storage/Check.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
 import * as Adapter from "./EpisodicMemory/Adapter.ts"
 import * as Source from "./EpisodicMemory/Source.ts"
-import * as Turns from "./EpisodicMemory/Turns.ts"
 import type { DraftOf, Found, Typed } from "./TypedMemory.ts"
 
+/** What an episode carries in `data`. */
 export type Episode = Payload.Episode
+/** What a reflection carries in `data`. */
 export type Reflection = Payload.Reflection
 
 export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
-export { buildMemoryBlock } from "./EpisodicMemory/Block.ts"
 export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source.ts"
-export { RecallLimits } from "./EpisodicMemory/Turns.ts"
 
+/** Limits of what `beforeTurn` recalls. Defaults: 5 episodes, 3 found by meaning, 3 reflections, any importance. */
+export const RecallLimits = Schema.Struct({
+  episodicLimit: Limit.pipe(Schema.optionalWith({ default: () => 5 })),
+  semanticLimit: Limit.pipe(Schema.optionalWith({ default: () => 3 })),
+  reflectionLimit: Limit.pipe(Schema.optionalWith({ default: () => 3 })),
+  minImportance: Unit.pipe(Schema.optionalWith({ default: () => 0 }))
+})
+
+/** What `beforeTurn` recalls. */
 export interface Recalled {
-  /** Conversation and events, newest first; half the room for each, and what one leaves is the other's. */
+  /** Conversations and events, newest first. Each has half of the room, and the room that the other leaves. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
-  /** Best first, without those in `episodic` or what says the same. */
+  /** Episodes found by meaning, best first, without those in `episodic` and those that say the same as one of them. */
   readonly semantic: ReadonlyArray<Found<Episode>>
   /** Newest first. */
   readonly reflections: ReadonlyArray<Typed<Reflection>>
-  /** The four sections, escaped; `""` where there are none. */
+  /** The four sections as text for a model, escaped; `""` if there are none. */
   readonly block: string
-  /** Legs that failed; the others are there. */
+  /** Legs that failed; what the others found is there. */
   readonly failures: SearchResult["failures"]
 }
 
+/** What came of a turn. */
 export interface Turn {
   readonly episode: DraftOf<Episode>
   readonly reflection?: DraftOf<Reflection> | undefined
@@ -42,47 +69,55 @@ export interface Turn {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The time of an episode is its `validAt`, its counterpart the `actorId` of its scope. Newest first is by that time, then by id. */
 export interface Service {
-  /** Its type is `chat_message` where it says none; its context is its summary where it says none. */
+  /** Saves an episode. Its type is by default `chat_message`, its summary by default its context. */
   readonly saveEpisode: (viewer: Viewer.Any, episode: DraftOf<Episode>) => Io<Typed<Episode>>
-  /** Newest first, of the 1,000 last recorded that match; with `context` what says the same is folded. */
+  /**
+   * Returns the matching episodes, newest first, among the 1,000 that were recorded last. With `context`, episodes that say
+   * the same are folded.
+   */
   readonly recall: (viewer: Viewer.Any, query: Source.RecallQuery) => Io<ReadonlyArray<Typed<Episode>>>
-  /** Best first. By words alone, and a warning, where the embedder fails. */
+  /** Finds episodes by meaning, best first; by words alone, with a logged warning, if the embedder fails. */
   readonly semanticRecall: (
     viewer: Viewer.Any,
     text: string,
     options?: Source.SemanticRecallOptions
   ) => Io<ReadonlyArray<Found<Episode>>>
-  /** In the order of the ids, without those that are not there. */
+  /** Returns episodes in the order of the ids, without those that are not there. */
   readonly getByIds: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Io<ReadonlyArray<Typed<Episode>>>
   readonly saveReflection: (viewer: Viewer.Any, reflection: DraftOf<Reflection>) => Io<Typed<Reflection>>
-  /** Newest first; default 20. */
+  /** Returns reflections, newest first. `limit`: default 20. */
   readonly getReflections: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Reflection>>>
   /**
-   * Waits for this viewer's `afterTurn`s first. Fails only where every leg does. Every leg finds what the viewer sees: of
-   * its `actorId`, the counterpart, and of nobody in particular.
+   * Recalls what bears on a message, after this viewer's `afterTurn`s are saved. Fails only if every leg does. Every leg
+   * finds what the viewer sees: episodes with its `actorId` as counterpart, and those without one.
    */
   readonly beforeTurn: (
     viewer: Viewer.Any,
     message: Message,
-    limits?: typeof Turns.RecallLimits.Encoded
+    limits?: typeof RecallLimits.Encoded
   ) => Io<Recalled>
-  /** Returns at once; saved by a fiber that the layer's scope waits for. A failure is logged and in `failures`. */
+  /**
+   * Returns at once; a fiber saves the turn, and the layer's scope waits for that fiber. A failure is logged and kept in
+   * `failures`.
+   */
   readonly afterTurn: (viewer: Viewer.Any, turn: Turn) => Effect.Effect<void>
-  /** Of `afterTurn`, since the layer was built. */
+  /** Failures of `afterTurn` since the layer was built. */
   readonly failures: Effect.Effect<ReadonlyArray<MemoryError.MemoryError>>
 }
 
 export class EpisodicMemory extends Context.Tag("@memory/EpisodicMemory")<EpisodicMemory, Service>() {}
 
-/** Semantic recall is lexical without an `Embedder`. */
+/** Keeps episodes in the store. Semantic recall is lexical without an `Embedder`. */
 export const layer: Layer.Layer<EpisodicMemory, never, MemoryStore> = Layer.scoped(
   EpisodicMemory,
-  Effect.flatMap(Source.fromStore, Turns.make)
+  Effect.flatMap(Source.fromStore, (source) => makeService(source))
 )
 
-/** The harness keeps the history itself: nothing is stored and nothing recalled. To save one by one is `unsupported`. */
+/**
+ * For a harness that keeps the history itself: stores nothing on `afterTurn` and recalls nothing. Saving a single episode or
+ * reflection fails with `unsupported`.
+ */
 export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(EpisodicMemory, {
   saveEpisode: () => external("saveEpisode"),
   recall: () => Effect.succeed([]),
@@ -95,19 +130,214 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
   failures: Effect.succeed([])
 })
 
-/** What an adapter lacks is `unsupported`, and no leg of a turn. What it answers is held against query and viewer again. */
+/**
+ * Keeps episodes with an adapter. A method that the adapter lacks fails with `unsupported`, and is left out of turns. The
+ * adapter's answers are checked against query and viewer again.
+ */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
-  Layer.scoped(EpisodicMemory, Turns.make(Adapter.toSource(adapter)))
+  Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))
 
 /**
- * For one viewer, as the seed's `MemoryAdapter`: `toAdapter(viewer, Effect.runPromise)`. One that keeps many counterparts
- * apart is `within` its `agentId`.
+ * Makes a `MemoryAdapter` for one viewer: `toAdapter(viewer, Effect.runPromise)`. A viewer that keeps many counterparts apart
+ * has the reach `within` its `agentId`.
  */
 export const toAdapter = (
   viewer: Viewer.Any,
   run: Adapter.Run
 ): Effect.Effect<Required<Adapter.MemoryAdapter>, never, EpisodicMemory> =>
   Effect.map(EpisodicMemory, (memory) => Adapter.fromService(memory, viewer, run))
+
+/** The sections of a block. */
+interface Sections {
+  readonly episodic: ReadonlyArray<Typed<Episode>>
+  readonly semantic: ReadonlyArray<Typed<Episode>>
+  readonly reflections: ReadonlyArray<Typed<Reflection>>
+}
+
+/**
+ * Writes the four sections of a recall as text for a model: escaped, a line for each item, between the marks of injected
+ * memory. Returns `""` if all sections are empty. A text of more than 1,000 UTF-16 units is cut, and marked `…`.
+ *
+ * ```text
+ * <memory>
+ * Recent conversations:
+ * - [2026-01-01T00:00:00.000Z] ada: the lake — Ada: I swam. (V:0.40 A:0.00 importance:0.60)
+ *
+ * Recent events:
+ * - [2026-01-01T00:00:00.000Z] [gift] ada: a mug (importance:0.50)
+ *
+ * Related past experiences:
+ * Your recent self-reflections:
+ * - I am fond of her.
+ * </memory>
+ * ```
+ */
+export const buildMemoryBlock = ({ episodic, reflections, semantic }: Sections): string => {
+  const sections = [
+    section("Recent conversations:", episodic.filter((episode) => !isEvent(episode)).map(episodeLine)),
+    section("Recent events:", episodic.filter(isEvent).map(episodeLine)),
+    section("Related past experiences:", semantic.map(episodeLine)),
+    section("Your recent self-reflections:", reflections.map(({ record }) => `- ${text(record.body)}`))
+  ].filter((section) => section !== "")
+  return sections.length === 0 ? "" : [PromptText.open, sections.join("\n\n"), PromptText.close].join("\n")
+}
+
+/** Makes the service over a source of episodes. The scope waits for turns that are being saved. */
+const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    const saving = yield* FiberSet.make<void>()
+    yield* Effect.addFinalizer(() => Fiber.awaitAll(saving))
+    const viewers = new Map<Fiber.RuntimeFiber<unknown, unknown>, Viewer.Any>()
+    const failed = yield* Ref.make<ReadonlyArray<MemoryError.MemoryError>>([])
+
+    /** Waits for the turns of this viewer that are being saved. */
+    const settled = (viewer: Viewer.Any) =>
+      Fiber.awaitAll(Array.from(viewers).flatMap(([fiber, of]) => Viewer.equals(viewer, of) ? [fiber] : []))
+
+    const save = <A>(what: string, self: Effect.Effect<A, MemoryError.MemoryError>): Effect.Effect<void> =>
+      Effect.catchAll(Effect.asVoid(self), (error) =>
+        Effect.zipRight(
+          Ref.update(failed, (all) => [...all, error]),
+          Effect.logError(`${what} was not saved`, error)
+        ))
+
+    return {
+      saveEpisode: (viewer, draft) => span("saveEpisode", source.saveEpisode(viewer, draft)),
+      recall: (viewer, query) => span("recall", source.episodes(viewer, query)),
+      semanticRecall: (viewer, text, options = {}) =>
+        span(
+          "semanticRecall",
+          source.semantic(viewer, text, options).pipe(
+            Effect.tap(({ failures }) =>
+              failures.length > 0 ? Effect.logWarning("recalled by words alone", failures) : Effect.void
+            ),
+            Effect.map(({ found }) => found)
+          )
+        ),
+      getByIds: (viewer, ids) => span("getByIds", source.getByIds(viewer, ids)),
+      saveReflection: (viewer, draft) => span("saveReflection", source.saveReflection(viewer, draft)),
+      getReflections: (viewer, limit = 20) => span("getReflections", source.reflections(viewer, limit)),
+      beforeTurn: (viewer, message, limits = {}) =>
+        span(
+          "beforeTurn",
+          Effect.flatMap(
+            decoded(limits),
+            (limits) => Effect.zipRight(settled(viewer), recall(source, viewer, message, limits))
+          )
+        ),
+      afterTurn: (viewer, { episode, reflection }) =>
+        Effect.gen(function*() {
+          const now = yield* Clock.currentTimeMillis
+          const before = settled(viewer)
+          const fiber = yield* FiberSet.run(
+            saving,
+            before.pipe(
+              Effect.zipRight(save("an episode", source.saveEpisode(viewer, { validAt: now, ...episode }))),
+              Effect.zipRight(
+                reflection === undefined
+                  ? Effect.void
+                  : save("a reflection", source.saveReflection(viewer, { validAt: now, ...reflection }))
+              ),
+              Effect.tapDefect((cause) => Effect.logError("a turn was not saved", cause)),
+              Effect.withSpan("EpisodicMemory.save")
+            )
+          )
+          viewers.set(fiber, viewer)
+          fiber.addObserver(() => viewers.delete(fiber))
+        }).pipe(Effect.uninterruptible, Effect.withSpan("EpisodicMemory.afterTurn")),
+      failures: Ref.get(failed)
+    }
+  })
+
+const span = <A, E>(name: string, self: Effect.Effect<A, E>) => Effect.withSpan(self, `EpisodicMemory.${name}`)
+
+const decoded = (limits: typeof RecallLimits.Encoded) =>
+  Effect.mapError(
+    Schema.decode(RecallLimits, { errors: "all" })(limits),
+    (error) => invalid("beforeTurn", ...SchemaIssues.lines(error))
+  )
+
+/** Recalls along four legs, each of which may fail by itself. */
+const recall = (
+  source: Source.Source,
+  viewer: Viewer.Any,
+  { content }: Message,
+  { episodicLimit, minImportance, reflectionLimit, semanticLimit }: typeof RecallLimits.Type
+) =>
+  Effect.gen(function*() {
+    const asked = { limit: episodicLimit, minImportance }
+    const room = Math.min(1_000, semanticLimit + episodicLimit)
+    const legs = yield* Effect.all({
+      conversation: Effect.either(source.episodes(viewer, { ...asked, type: Source.talk })),
+      events: Effect.either(source.episodes(viewer, { ...asked, events: true })),
+      semantic: Effect.either(source.semantic(viewer, stripMetaTags(content), { topK: room, minImportance })),
+      reflections: Effect.either(source.reflections(viewer, reflectionLimit))
+    }, { concurrency: "unbounded" })
+
+    const failures = Object.entries<Either.Either<unknown, MemoryError.MemoryError>>(legs).flatMap(([leg, result]) =>
+      Either.isLeft(result) ? [{ leg, error: result.left }] : []
+    )
+    if (failures.length === Object.keys(legs).length) return yield* failures[0]!.error
+
+    const { found, failures: within } = Either.getOrElse(
+      legs.semantic,
+      (): Source.Semantic => ({ found: [], failures: [] })
+    )
+    const episodic = shared(episodicLimit, orNone(legs.conversation), orNone(legs.events))
+    const recalled = {
+      episodic,
+      semantic: apart(found, episodic).slice(0, semanticLimit),
+      reflections: orNone(legs.reflections)
+    }
+    return {
+      ...recalled,
+      block: buildMemoryBlock(recalled),
+      // a method that an adapter lacks is not a failure of the turn
+      failures: [...failures.filter(({ error }) => error.reason !== "unsupported"), ...within]
+    } satisfies Recalled
+  })
+
+const orNone = <A>(leg: Either.Either<ReadonlyArray<A>, MemoryError.MemoryError>): ReadonlyArray<A> =>
+  Either.getOrElse(leg, (): ReadonlyArray<A> => [])
+
+/** Gives each list half of the room, and the room that the other leaves. */
+const shared = (
+  limit: number,
+  talk: ReadonlyArray<Typed<Episode>>,
+  events: ReadonlyArray<Typed<Episode>>
+): ReadonlyArray<Typed<Episode>> => {
+  const said = talk.slice(0, Math.max(Math.ceil(limit / 2), limit - events.length))
+  return Source.newest([...said, ...events.slice(0, limit - said.length)], limit)
+}
+
+/** Returns the found episodes that are not in `episodic` and do not say the same as one of them. */
+const apart = (found: ReadonlyArray<Found<Episode>>, episodic: ReadonlyArray<Typed<Episode>>) =>
+  found.filter(({ record }) => !episodic.some((one) => one.record.id === record.id || saysTheSame(one.record, record)))
+
+const isEvent = ({ data: { type = Source.talk } }: Typed<Episode>): boolean => type !== Source.talk
+
+const section = (heading: string, lines: ReadonlyArray<string>): string =>
+  lines.length === 0 ? "" : [heading, ...lines].join("\n")
+
+const episodeLine = (episode: Typed<Episode>): string => {
+  const { data: { context = "", emotion, type }, record: { body, importance, scope, validAt } } = episode
+  const entity = scope === "global" ? "unknown" : scope.actorId ?? "unknown"
+  const about = [body.startsWith(context) ? "" : context, body].filter((part) => part.trim() !== "").join(" — ")
+  const felt = emotion === undefined ? "" : `V:${emotion.V.toFixed(2)} A:${emotion.A.toFixed(2)} `
+  return [
+    `- [${new Date(Math.min(validAt, latest)).toISOString()}]`,
+    ...(isEvent(episode) ? [`[${text(type ?? "")}]`] : []),
+    `${text(entity)}:`,
+    text(about) || "no context",
+    `(${felt}importance:${importance.toFixed(2)})`
+  ].join(" ")
+}
+
+/** Writes a text on one line, escaped and cut. */
+const text = (all: string): string => PromptText.line(all.length > 1_000 ? `${all.slice(0, 999).toWellFormed()}…` : all)
+
+/** The last millisecond that has a date. */
+const latest = 8.64e15
 
 const external = (op: string) =>
   MemoryError.make("unsupported", { op, message: "the harness keeps the history: there is nothing to save to" })

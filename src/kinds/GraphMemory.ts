@@ -1,9 +1,11 @@
 /**
- * Entities and what holds between them: links of records, indexed both ways.
+ * Entities and their relationships: links between records, indexed both ways.
  *
- * A relationship is a link of the record it begins at, or a `[[Name]]` in its body: one of type `wikilink`, weight 1,
- * which only the body can take back. Where an end is not seen there is no relationship. Walks go through entities only, a
- * search through all kinds.
+ * A relationship is a link of the record at which it begins, or a `[[Name]]` in that record's body. The latter has type
+ * `wikilink` and weight 1, and only an edit of the body removes it. A relationship exists only for viewers who see both of
+ * its ends. Walks pass through entities only, a search through records of all kinds.
+ *
+ * Cost of a walk: the neighbourhood that it passes through, however large the graph is.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -12,25 +14,44 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
-import { Limit, matches, type MemoryQuery } from "../domain/MemoryFilter.ts"
+import { type Hit, Limit, matches, type MemoryQuery } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
-import { deriveSummary } from "../domain/MemoryRecord.ts"
+import { byRecency, Link, type MemoryRecord, Unit } from "../domain/MemoryRecord.ts"
 import type * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { check, invalid } from "../storage/Check.ts"
-import { MemoryStore } from "../storage/MemoryStore.ts"
-import { type Reached, spread } from "./GraphMemory/Spread.ts"
-import * as Walk from "./GraphMemory/Walk.ts"
-import { type DraftOf, make as typed, type Typed } from "./TypedMemory.ts"
+import * as MemoryStore from "../storage/MemoryStore.ts"
+import * as TypedMemory from "./TypedMemory.ts"
 
+/** What an entity carries in `data`. */
 export type Entity = Payload.Entity
-export type Relationship = Walk.Relationship
-export type { Reached }
 
+const RelationshipSchema = Schema.Struct({
+  from: MemoryId,
+  to: MemoryId,
+  type: Link.fields.type.pipe(Schema.pattern(/\S/)),
+  /** 0..1 */
+  weight: Unit
+})
+/** A typed, weighted connection from one entity to another. */
+export interface Relationship extends Schema.Schema.Type<typeof RelationshipSchema> {}
+
+/** Selects the relationships that a walk follows. */
+const Along = Schema.Struct({
+  /** Types of relationships, any of them; `wikilink` is a `[[Name]]` in a body. Default: all. */
+  types: Schema.optional(Schema.Array(Schema.String)),
+  /** Least weight, 0..1, inclusive. Default 0. */
+  minWeight: Schema.optional(Unit),
+  /** Default `both`. */
+  direction: Schema.optional(Schema.Literal("out", "in", "both"))
+})
+interface Along extends Schema.Schema.Type<typeof Along> {}
+
+/** Options of a walk: which relationships it follows, how far it goes and how much it returns. */
 export const Traversal = Schema.Struct({
-  ...Walk.Along.fields,
+  ...Along.fields,
   /** 1..5, default 2. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.between(1, 5))),
   /** 1..1,000, default 100. */
@@ -38,33 +59,53 @@ export const Traversal = Schema.Struct({
 })
 export interface Traversal extends Schema.Schema.Type<typeof Traversal> {}
 
-export interface Visited extends Typed<Entity> {
+/** An entity that a walk came to, and the way to it. */
+export interface Visited extends TypedMemory.Typed<Entity> {
   readonly path: ReadonlyArray<Relationship>
 }
+
+/** A record that a search found, by itself or along relationships. */
+export interface Reached {
+  readonly record: MemoryRecord
+  /** 0..1 */
+  readonly score: number
+  /** The way from the hit that led to the record; empty if the record is a hit itself. */
+  readonly path: ReadonlyArray<Relationship>
+}
+
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 export interface Service {
-  /** Called by its name where it has no summary: so a `[[Name]]` finds it. */
-  readonly addEntity: (viewer: Viewer.Any, entity: DraftOf<Entity>) => Io<Typed<Entity>>
-  /** One per from, to and type: again, it has the new weight. `not_found` unless both ends are visible entities. Cost: those of `from`. */
+  /** Adds an entity. Its summary is by default its name, by which a `[[Name]]` finds it. */
+  readonly addEntity: (
+    viewer: Viewer.Any,
+    entity: TypedMemory.DraftOf<Entity>
+  ) => Io<TypedMemory.Typed<Entity>>
+  /**
+   * Relates two entities. There is one relationship per `from`, `to` and type: relating them again sets its weight. Fails
+   * with `not_found` unless both ends are visible entities. Cost: the links of `from`.
+   */
   readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Io<void>
-  /** Whether there was one. */
+  /** Removes a relationship. Returns whether there was one. */
   readonly unrelate: (viewer: Viewer.Any, relationship: Omit<Relationship, "weight">) => Io<boolean>
-  /** The closest tied first. */
+  /** Returns the relationships of an entity, those of the greatest weight first. */
   readonly relationships: (
     viewer: Viewer.Any,
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Io<ReadonlyArray<Relationship>>
-  /** Breadth first: nearest first, of these the closest tied. Neighbours are `maxDepth: 1`. */
+  /** Walks breadth first: nearest entities first, among equals those of the greatest weight. Neighbours are `maxDepth: 1`. */
   readonly traverse: (viewer: Viewer.Any, from: MemoryId, options?: Traversal) => Io<ReadonlyArray<Visited>>
-  /** Ends of walks along exactly these types, each in its direction; of no types, `from` itself. */
+  /**
+   * Returns the ends of all walks from `from` along relationships of exactly these types, each in its direction. An empty
+   * path ends at `from` itself.
+   */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
     types: ReadonlyArray<string>
-  ) => Io<ReadonlyArray<Typed<Entity>>>
-  /** A shortest one, within `maxDepth`; to itself it is empty. */
+  ) => Io<ReadonlyArray<TypedMemory.Typed<Entity>>>
+  /** Returns a shortest path within `maxDepth`. The path from an entity to itself is empty. */
   readonly findPath: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -72,165 +113,287 @@ export interface Service {
     options?: Omit<Traversal, "limit">
   ) => Io<Option.Option<ReadonlyArray<Relationship>>>
   /**
-   * The hits of a search, and what is linked to them, of any kind that the query lets through. Along a link the score is
-   * `weight · graph ÷ (1 + graph)` of what it was, by the query's `weights.graph` (default 1: half); of several ways, and of
-   * its own, the best. `limit` is how many are gone on from at each hop.
+   * Returns the hits of a search and what is linked to them, of any kind that the query allows. A link passes on
+   * `weight · graph ÷ (1 + graph)` of a record's score, by the query's `weights.graph` (default 1: half). The best of
+   * several ways, and of the record's own score, counts. `limit` is the number of records that each hop goes on from.
    */
   readonly search: (
     viewer: Viewer.Any,
     query: Omit<MemoryQuery, "budget" | "explain">,
     options?: Traversal
   ) => Io<ReadonlyArray<Reached>>
-  /** And every relationship of it that the viewer sees: all of it, or nothing. */
+  /** Forgets the entity and, in the same batch, every visible relationship that points to it. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Io<boolean>
 }
 
 export class GraphMemory extends Context.Tag("@memory/GraphMemory")<GraphMemory, Service>() {}
 
-const Ends = Schema.Struct({ ...Walk.Relationship.fields, weight: Schema.optional(Walk.Relationship.fields.weight) })
-const Types = Schema.Struct({ types: Schema.Array(Schema.String) })
-
-export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
-  const store = yield* MemoryStore
-  const entities = yield* typed(MemoryKind.entity)
-  const alone = (yield* Effect.makeSemaphore(1)).withPermits(1) // an end that is forgotten meanwhile is no end
-
-  const stepsOf = (viewer: Viewer.Any, along: Walk.Along) => (id: MemoryId) =>
-    Effect.map(store.links(viewer, id), (neighbours) => Walk.steps(id, neighbours, along))
-  const isEntity = (viewer: Viewer.Any, id: MemoryId) => Effect.map(entities.get(viewer, id), Option.isSome)
-  const require = (op: string, viewer: Viewer.Any, id: MemoryId) =>
-    Effect.flatMap(
-      entities.get(viewer, id),
-      Option.match({
-        onNone: () => MemoryError.make("not_found", { op, id, message: "there is no such entity" }),
-        onSome: Effect.succeed
-      })
-    )
-
-  /** The link of that end and type is now of this weight, or gone; whether that is a change. */
-  const relink = (op: string, viewer: Viewer.Any, { from, to, type }: typeof Ends.Type, weight?: number) =>
-    Effect.gen(function*() {
-      const { record: { links, revision } } = yield* require(op, viewer, from)
-      const isIt = (link: typeof links[number]) => link.to === to && link.type === type
-      if (links.find(isIt)?.weight === weight) return false
-      const others = links.filter((link) => !isIt(link))
-      const next = weight === undefined ? others : [...others, { to, type, weight }]
-      yield* store.update(viewer, from, { links: next }, { ifRevision: revision })
-      return true
-    }).pipe(Effect.retry({ while: ({ reason }) => reason === "conflict" }))
-
-  const walk = (
-    viewer: Viewer.Any,
-    from: MemoryId,
-    { maxDepth = 2, ...along }: Traversal,
-    isEnough: (found: ReadonlyArray<{ readonly id: MemoryId }>) => boolean
-  ) =>
-    Effect.flatMap(isEntity(viewer, from), (isThere) =>
-      isThere
-        ? Walk.breadthFirst({
-          from,
-          maxDepth,
-          stepsOf: stepsOf(viewer, along),
-          look: (id) => entities.get(viewer, id),
-          isEnough
-        })
-        : Effect.succeed([]))
+export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {
+  const store = yield* MemoryStore.MemoryStore
+  const entities = yield* TypedMemory.make(MemoryKind.entity)
+  const graph: Graph = { store, entities }
+  // an end must not be forgotten between the check and the write
+  const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
 
   return {
-    addEntity: (viewer, entity) =>
-      entities.put(viewer, {
-        ...entity,
-        summary: entity.summary ?? (deriveSummary(entity.data.name) || undefined)
-      }),
+    addEntity: (viewer, entity) => entities.put(viewer, TypedMemory.called(entity.data.name, entity)),
     relate: (viewer, relationship) =>
-      Effect.gen(function*() {
-        yield* check("relate", Walk.Relationship, relationship)
-        const { from, to, weight } = relationship
-        if (from === to) return yield* invalid("relate", "to: nothing is related to itself")
-        yield* require("relate", viewer, to)
-        yield* relink("relate", viewer, relationship, weight)
-      }).pipe(alone, Effect.withSpan("GraphMemory.relate")),
+      relate(graph, viewer, relationship).pipe(alone, Effect.withSpan("GraphMemory.relate")),
     unrelate: (viewer, { from, to, type }) =>
-      Effect.gen(function*() {
-        yield* check("unrelate", Ends, { from, to, type })
-        if (!(yield* isEntity(viewer, from)) || !(yield* isEntity(viewer, to))) return false
-        return yield* relink("unrelate", viewer, { from, to, type })
-      }).pipe(alone, Effect.withSpan("GraphMemory.unrelate")),
+      unrelate(graph, viewer, { from, to, type }).pipe(alone, Effect.withSpan("GraphMemory.unrelate")),
     relationships: (viewer, id, options = {}) =>
-      Effect.gen(function*() {
-        const { limit = 100, ...along } = yield* check("relationships", Traversal, options)
-        const found: Array<Relationship> = []
-        if (!(yield* isEntity(viewer, id))) return found
-        for (const { end, relationship } of yield* stepsOf(viewer, along)(id)) {
-          if (found.length < limit && (yield* isEntity(viewer, end))) found.push(relationship)
-        }
-        return found
-      }).pipe(Effect.withSpan("GraphMemory.relationships")),
+      Effect.withSpan(relationships(graph, viewer, id, options), "GraphMemory.relationships"),
     traverse: (viewer, from, options = {}) =>
-      Effect.gen(function*() {
-        const { limit = 100, ...along } = yield* check("traverse", Traversal, options)
-        const all = yield* walk(viewer, from, along, ({ length }) => length === limit)
-        return all.map(({ found, path }): Visited => ({ ...found, path }))
-      }).pipe(Effect.withSpan("GraphMemory.traverse")),
+      Effect.withSpan(traverse(graph, viewer, from, options), "GraphMemory.traverse"),
     queryByPath: (viewer, from, types) =>
-      Effect.gen(function*() {
-        yield* check("queryByPath", Types, { types })
-        let ends = Option.toArray(yield* entities.get(viewer, from))
-        for (const type of types) {
-          const next = new Set<MemoryId>()
-          for (const { record } of ends) {
-            for (const { end } of yield* stepsOf(viewer, { types: [type], direction: "out" })(record.id)) next.add(end)
-          }
-          ends = (yield* Effect.forEach(next, (id) => entities.get(viewer, id))).flatMap(Option.toArray)
-        }
-        return ends
-      }).pipe(Effect.withSpan("GraphMemory.queryByPath")),
+      Effect.withSpan(queryByPath(graph, viewer, from, types), "GraphMemory.queryByPath"),
     findPath: (viewer, from, to, options = {}) =>
-      Effect.gen(function*() {
-        const along = yield* check("findPath", Traversal, options)
-        if (!(yield* isEntity(viewer, to))) return Option.none()
-        if (from === to) return Option.some([])
-        const all = yield* walk(viewer, from, along, (found) => found.at(-1)?.id === to)
-        const last = all.at(-1)
-        return last?.id === to ? Option.some(last.path) : Option.none()
-      }).pipe(Effect.withSpan("GraphMemory.findPath")),
+      Effect.withSpan(findPath(graph, viewer, from, to, options), "GraphMemory.findPath"),
     search: (viewer, query, options = {}) =>
-      Effect.gen(function*() {
-        const { limit = 100, maxDepth = 2, ...along } = yield* check("search", Traversal, options)
-        const { hits } = yield* store.search(viewer, query)
-        const { graph = 1 } = query.weights ?? {}
-        const reached = yield* spread({
-          hits,
-          hops: maxDepth,
-          share: graph / (1 + graph),
-          width: limit,
-          stepsOf: stepsOf(viewer, along),
-          get: (ids) => store.get(viewer, ids)
-        })
-        const isMeant = matches(query, yield* Clock.currentTimeMillis)
-        return reached
-          .filter(({ path, record, score }) => path.length === 0 || (score >= (query.minScore ?? 0) && isMeant(record)))
-          .slice(0, query.limit ?? 20)
-      }).pipe(Effect.withSpan("GraphMemory.search")),
+      Effect.withSpan(search(graph, viewer, query, options), "GraphMemory.search"),
     forget: (viewer, id) =>
-      Effect.gen(function*() {
-        if (!(yield* isEntity(viewer, id))) return false
-        const { from } = yield* store.links(viewer, id)
-        const linkers = yield* store.get(viewer, Array.from(new Set(from.map(({ id }) => id))))
-        const mutations = linkers.flatMap(Option.toArray).flatMap((record): ReadonlyArray<MemoryMutation> => {
-          const links = record.links.filter(({ to }) => to !== id)
-          return record.kind === MemoryKind.entity.name && links.length < record.links.length
-            ? [{ _tag: "Update", id: record.id, patch: { links }, ifRevision: record.revision }]
-            : []
-        })
-        const applied = yield* store.apply(viewer, [...mutations, { _tag: "Forget", id }])
-        return applied.at(-1)?.outcome === "forgotten"
-      }).pipe(
-        Effect.retry({ while: ({ reason }) => reason === "conflict" }),
+      forget(graph, viewer, id).pipe(
+        MemoryError.retryOnConflict,
         alone,
         Effect.withSpan("GraphMemory.forget")
       )
   }
 })
 
-export const layer: Layer.Layer<GraphMemory, never, MemoryStore> = Layer.effect(GraphMemory, make)
+export const layer: Layer.Layer<GraphMemory, never, MemoryStore.MemoryStore> = Layer.effect(GraphMemory, make)
+
+/** A store, and its entities. */
+interface Graph {
+  readonly store: MemoryStore.Service
+  readonly entities: TypedMemory.TypedMemory<Entity>
+}
+
+const Ends = Schema.Struct({
+  ...RelationshipSchema.fields,
+  weight: Schema.optional(RelationshipSchema.fields.weight)
+})
+const Types = Schema.Struct({ types: Schema.Array(Schema.String) })
+
+const isEntity = ({ entities }: Graph, viewer: Viewer.Any, id: MemoryId) =>
+  Effect.map(entities.get(viewer, id), Option.isSome)
+
+const requireEntity = ({ entities }: Graph, op: string, viewer: Viewer.Any, id: MemoryId) =>
+  Effect.flatMap(
+    entities.get(viewer, id),
+    Option.match({
+      onNone: () => MemoryError.make("not_found", { op, id, message: "there is no such entity" }),
+      onSome: Effect.succeed
+    })
+  )
+
+const relate = (graph: Graph, viewer: Viewer.Any, relationship: Relationship) =>
+  Effect.gen(function*() {
+    yield* check("relate", RelationshipSchema, relationship)
+    const { from, to, weight } = relationship
+    if (from === to) return yield* invalid("relate", "to: nothing is related to itself")
+    yield* requireEntity(graph, "relate", viewer, to)
+    yield* relink(graph, "relate", viewer, relationship, weight)
+  })
+
+const unrelate = (graph: Graph, viewer: Viewer.Any, ends: Omit<Relationship, "weight">) =>
+  Effect.gen(function*() {
+    yield* check("unrelate", Ends, ends)
+    if (!(yield* isEntity(graph, viewer, ends.from)) || !(yield* isEntity(graph, viewer, ends.to))) return false
+    return yield* relink(graph, "unrelate", viewer, ends)
+  })
+
+/** Sets the weight of the link with these ends and type, or removes the link if no weight is given. Returns whether it changed. */
+const relink = (graph: Graph, op: string, viewer: Viewer.Any, { from, to, type }: typeof Ends.Type, weight?: number) =>
+  Effect.gen(function*() {
+    const { record: { links, revision } } = yield* requireEntity(graph, op, viewer, from)
+    const isIt = (link: typeof links[number]) => link.to === to && link.type === type
+    if (links.find(isIt)?.weight === weight) return false
+    const others = links.filter((link) => !isIt(link))
+    const next = weight === undefined ? others : [...others, { to, type, weight }]
+    yield* graph.store.update(viewer, from, { links: next }, { ifRevision: revision })
+    return true
+  }).pipe(MemoryError.retryOnConflict)
+
+const relationships = (graph: Graph, viewer: Viewer.Any, id: MemoryId, options: Omit<Traversal, "maxDepth">) =>
+  Effect.gen(function*() {
+    const { limit = 100, ...along } = yield* check("relationships", Traversal, options)
+    const found: Array<Relationship> = []
+    if (!(yield* isEntity(graph, viewer, id))) return found
+    for (const { end, relationship } of yield* stepsFrom(graph, viewer, id, along)) {
+      if (found.length < limit && (yield* isEntity(graph, viewer, end))) found.push(relationship)
+    }
+    return found
+  })
+
+const traverse = (graph: Graph, viewer: Viewer.Any, from: MemoryId, options: Traversal) =>
+  Effect.gen(function*() {
+    const { limit = 100, ...along } = yield* check("traverse", Traversal, options)
+    const all = yield* walk(graph, viewer, from, along, ({ length }) => length === limit)
+    return all.map(({ found, path }): Visited => ({ ...found, path }))
+  })
+
+const queryByPath = (graph: Graph, viewer: Viewer.Any, from: MemoryId, types: ReadonlyArray<string>) =>
+  Effect.gen(function*() {
+    yield* check("queryByPath", Types, { types })
+    let ends = Option.toArray(yield* graph.entities.get(viewer, from))
+    for (const type of types) {
+      const next = new Set<MemoryId>()
+      for (const { record } of ends) {
+        const steps = yield* stepsFrom(graph, viewer, record.id, { types: [type], direction: "out" })
+        for (const { end } of steps) next.add(end)
+      }
+      ends = (yield* Effect.forEach(next, (id) => graph.entities.get(viewer, id))).flatMap(Option.toArray)
+    }
+    return ends
+  })
+
+const findPath = (
+  graph: Graph,
+  viewer: Viewer.Any,
+  from: MemoryId,
+  to: MemoryId,
+  options: Omit<Traversal, "limit">
+): Io<Option.Option<ReadonlyArray<Relationship>>> =>
+  Effect.gen(function*() {
+    const along = yield* check("findPath", Traversal, options)
+    if (!(yield* isEntity(graph, viewer, to))) return Option.none()
+    if (from === to) return Option.some([])
+    const all = yield* walk(graph, viewer, from, along, (found) => found.at(-1)?.id === to)
+    const last = all.at(-1)
+    return last?.id === to ? Option.some(last.path) : Option.none()
+  })
+
+const search = (graph: Graph, viewer: Viewer.Any, query: Parameters<Service["search"]>[1], options: Traversal) =>
+  Effect.gen(function*() {
+    const { limit = 100, maxDepth = 2, ...along } = yield* check("search", Traversal, options)
+    const { hits } = yield* graph.store.search(viewer, query)
+    const { graph: lends = 1 } = query.weights ?? {}
+    const reached = yield* spread(graph, viewer, {
+      hits,
+      along,
+      hops: maxDepth,
+      share: lends / (1 + lends),
+      width: limit
+    })
+    const isMeant = matches(query, yield* Clock.currentTimeMillis)
+    return reached
+      .filter(({ path, record, score }) => path.length === 0 || (score >= (query.minScore ?? 0) && isMeant(record)))
+      .slice(0, query.limit ?? 20)
+  })
+
+const forget = (graph: Graph, viewer: Viewer.Any, id: MemoryId) =>
+  Effect.gen(function*() {
+    if (!(yield* isEntity(graph, viewer, id))) return false
+    const { from } = yield* graph.store.links(viewer, id)
+    const linkers = yield* graph.store.get(viewer, Array.from(new Set(from.map(({ id }) => id))))
+    const mutations = linkers.flatMap(Option.toArray).flatMap((record): ReadonlyArray<MemoryMutation> => {
+      const links = record.links.filter(({ to }) => to !== id)
+      return record.kind === MemoryKind.entity.name && links.length < record.links.length
+        ? [{ _tag: "Update", id: record.id, patch: { links }, ifRevision: record.revision }]
+        : []
+    })
+    const applied = yield* graph.store.apply(viewer, [...mutations, { _tag: "Forget", id }])
+    return applied.at(-1)?.outcome === "forgotten"
+  })
+
+/** A relationship, and the end of it that a walk comes to. */
+interface Step {
+  readonly end: MemoryId
+  readonly relationship: Relationship
+}
+
+/**
+ * Returns the steps that lead away from a record: those of the greatest weight first, among equals in the order of the
+ * record's own links, then the records that link to it, newest first.
+ */
+const stepsFrom = (
+  { store }: Graph,
+  viewer: Viewer.Any,
+  from: MemoryId,
+  { direction = "both", minWeight = 0, types }: Along
+): Io<ReadonlyArray<Step>> =>
+  Effect.map(store.links(viewer, from), (neighbours) => {
+    const out = neighbours.to.map(({ id, type, weight }): Step => ({
+      end: id,
+      relationship: { from, to: id, type, weight }
+    }))
+    const back = neighbours.from.map(({ id, type, weight }): Step => ({
+      end: id,
+      relationship: { from: id, to: from, type, weight }
+    }))
+    return [...(direction === "in" ? [] : out), ...(direction === "out" ? [] : back)]
+      .filter(({ relationship: { type, weight } }) => weight >= minWeight && (types?.includes(type) ?? true))
+      .sort((a, b) => b.relationship.weight - a.relationship.weight)
+  })
+
+/** An entity on a walk. */
+interface Walked {
+  readonly id: MemoryId
+  readonly found: TypedMemory.Typed<Entity>
+  readonly path: ReadonlyArray<Relationship>
+}
+
+/**
+ * Walks breadth first from an entity: each other entity once, by a shortest path, nearest first. Stops when `isEnough`,
+ * which is asked after each entity.
+ */
+const walk = (
+  graph: Graph,
+  viewer: Viewer.Any,
+  from: MemoryId,
+  { maxDepth = 2, ...along }: Traversal,
+  isEnough: (found: ReadonlyArray<Walked>) => boolean
+): Io<ReadonlyArray<Walked>> =>
+  Effect.gen(function*() {
+    if (!(yield* isEntity(graph, viewer, from))) return []
+    const seen = new Set([from])
+    const all: Array<Walked> = []
+    let edge: ReadonlyArray<Pick<Walked, "id" | "path">> = [{ id: from, path: [] }]
+    for (let depth = 0; depth < maxDepth && edge.length > 0; depth++) {
+      const start = all.length
+      for (const { id, path } of edge) {
+        for (const { end, relationship } of yield* stepsFrom(graph, viewer, id, along)) {
+          if (seen.has(end)) continue
+          seen.add(end)
+          const found = yield* graph.entities.get(viewer, end)
+          if (Option.isNone(found)) continue
+          all.push({ id: end, found: found.value, path: [...path, relationship] })
+          if (isEnough(all)) return all
+        }
+      }
+      edge = all.slice(start)
+    }
+    return all
+  })
+
+/** Passes a share of each hit's score on along links, times the weight of the link. Best first, ties newest first. */
+const spread = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, width }: {
+  readonly hits: ReadonlyArray<Hit>
+  readonly along: Along
+  readonly hops: number
+  /** 0..1 */
+  readonly share: number
+  /** Number of records, the best ones, that each hop goes on from. */
+  readonly width: number
+}): Io<ReadonlyArray<Reached>> =>
+  Effect.gen(function*() {
+    const best = new Map(hits.map(({ record, score }): [MemoryId, Reached] => [record.id, { record, score, path: [] }]))
+    let edge: ReadonlyArray<Reached> = Array.from(best.values())
+    for (let hop = 0; hop < hops && edge.length > 0; hop++) {
+      const next = new Map<MemoryId, Omit<Reached, "record">>()
+      for (const { path, record, score } of edge.slice(0, width)) {
+        for (const { end, relationship } of yield* stepsFrom(graph, viewer, record.id, along)) {
+          const lent = score * relationship.weight * share
+          if (lent > (best.get(end)?.score ?? 0) && lent > (next.get(end)?.score ?? 0)) {
+            next.set(end, { score: lent, path: [...path, relationship] })
+          }
+        }
+      }
+      const records = (yield* graph.store.get(viewer, Array.from(next.keys()))).flatMap(Option.toArray)
+      edge = records.map((record) => ({ record, ...next.get(record.id)! })).sort(byScore) // only its keys were asked for
+      for (const one of edge) best.set(one.record.id, one)
+    }
+    return Array.from(best.values()).sort(byScore)
+  })
+
+const byScore = (a: Reached, b: Reached): number => b.score - a.score || byRecency(a.record, b.record)

@@ -1,10 +1,11 @@
 /**
  * Values by key in a namespace: a Map that outlives the process.
  *
- * A layer is one namespace, the viewer is whose. One key is one record, whose id is made of scope, namespace and key, in
- * exactly the viewer's scope: neither broader nor narrower ones are looked into. Text is the record's body, any other
- * value its `data`; a file that somebody gave another key is no entry until the key is what it was.
+ * A layer serves one namespace; the viewer says whose values are meant. A key is one record in exactly the viewer's scope,
+ * neither a broader nor a narrower one, and its id is made of scope, namespace and key. Text is kept as the record's body,
+ * any other value in its `data`. A record whose key was edited by hand is no entry until the key is what it was.
  */
+import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -12,29 +13,31 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type * as MemoryError from "../domain/MemoryError.ts"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../domain/MemoryError.ts"
 import { type MemoryId, stableId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
-import { deriveSummary, type Draft, importanceOf, type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
+import { deriveSummary, type Draft, foldCase, importanceOf, recencyOf } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { invalid } from "../storage/Check.ts"
-import { MemoryStore } from "../storage/MemoryStore.ts"
-import { toKeyValueStore } from "./KeyValueMemory/Platform.ts"
-import * as Value from "./KeyValueMemory/Value.ts"
-import { make as typed, type Typed } from "./TypedMemory.ts"
+import * as MemoryStore from "../storage/MemoryStore.ts"
+import * as TypedMemory from "./TypedMemory.ts"
 
+/** What is kept beside a value. */
 export interface Metadata {
-  /** 0..1, or a level. Default .5. */
+  /** 0..1, or the name of a level. Default 0.5. */
   readonly importance?: number | keyof typeof importanceOf | undefined
   readonly tags?: ReadonlyArray<string> | undefined
-  /** Epoch ms, exclusive; in the past = nothing is stored, and what is there stays. */
+  /** End of the value's life, epoch ms, exclusive. If it is in the past nothing is stored, and what is there stays. */
   readonly expiresAt?: number | undefined
   /** At most 1,024 characters. */
   readonly source?: string | undefined
 }
+
+/** A key with its value. */
 export interface Entry {
   readonly key: string
   /** JSON; `undefined` is refused. */
@@ -42,145 +45,72 @@ export interface Entry {
   readonly metadata?: Metadata | undefined
 }
 
+/** Selects entries; both conditions have to hold. */
 export interface Selection {
-  /** Of the key. */
+  /** Beginning of the key. Default: any. */
   readonly prefix?: string | undefined
-  /** Any of them, whatever the case. */
+  /** Tags in any case, one of which the entry has. Default: any entry. */
   readonly tags?: ReadonlyArray<string> | undefined
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 export interface Service {
-  /** `invalid_draft` unless the value is JSON. Of concurrent ones the last counts. */
+  /** Sets the value of a key. Fails with `invalid_draft` unless the value is JSON. Of concurrent writes the last counts. */
   readonly set: (viewer: Viewer.Any, key: string, value: unknown, metadata?: Metadata) => Io<void>
   readonly get: (viewer: Viewer.Any, key: string) => Io<Option.Option<Payload.Json>>
   readonly has: (viewer: Viewer.Any, key: string) => Io<boolean>
+  /** Deletes a key. Returns whether it was there. */
   readonly delete: (viewer: Viewer.Any, key: string) => Io<boolean>
-  /** This namespace only; what is selected by both, all by default. How many. */
+  /** Deletes the selected entries of this namespace, by default all of them. Returns their number. */
   readonly clear: (viewer: Viewer.Any, selection?: Selection) => Io<number>
-  /** As `entries`. */
+  /** Returns the keys in the order of `entries`, at the same cost. */
   readonly keys: (viewer: Viewer.Any) => Io<ReadonlyArray<string>>
-  /** Last written first. Cost: all that the viewer sees. */
+  /** Returns all entries, last written first. Cost: reads every value of the viewer's own scope in this namespace. */
   readonly entries: (viewer: Viewer.Any) => Io<ReadonlyArray<Entry>>
   readonly size: (viewer: Viewer.Any) => Io<number>
-  /** All or nothing. Of one key twice the later counts. */
+  /** Writes all entries or none. If a key occurs twice the later entry counts. */
   readonly batchWrite: (viewer: Viewer.Any, entries: ReadonlyArray<Entry>) => Io<void>
-  /** By words of key, value and tags, best first. 1..1,000, default 20. */
+  /** Finds entries by words of key, value and tags, best first. `limit`: 1..1,000, default 20. */
   readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Entry>>
-  /** Last written before; epoch ms. How many. */
+  /** Deletes entries that were last written before `olderThan`, epoch ms. Returns their number. */
   readonly prune: (viewer: Viewer.Any, olderThan: number) => Io<number>
 }
 
 export class KeyValueMemory extends Context.Tag("@memory/KeyValueMemory")<KeyValueMemory, Service>() {}
 
-export const make = (namespace: string): Effect.Effect<Service, never, MemoryStore> =>
+export const make = (namespace: string): Effect.Effect<Service, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
-    const store = yield* MemoryStore
-    const records = yield* typed(MemoryKind.entry)
-
+    const within: Namespace = {
+      namespace,
+      store: yield* MemoryStore.MemoryStore,
+      records: yield* TypedMemory.make(MemoryKind.entry)
+    }
     const span = <A>(name: string, self: Io<A>) =>
       Effect.withSpan(self, `KeyValueMemory.${name}`, { attributes: { namespace } })
-    const where = { "data.namespace": { eq: namespace } } as const
-
-    const isOurs = ({ data, record }: Typed<Payload.Entry>) =>
-      data.namespace === namespace && record.id === idOf(record.scope, namespace, data.key)
-
-    const find = (viewer: Viewer.Any, key: string) =>
-      Effect.map(
-        records.get(Viewer.exactly(viewer), idOf(Viewer.scopeOf(viewer), namespace, key)),
-        Option.filter(isOurs)
-      )
-    const all = (viewer: Viewer.Any) =>
-      Effect.map(
-        records.all(Viewer.exactly(viewer), { scope: Viewer.scopeOf(viewer), where, closed: true }),
-        (found) => found.filter(isOurs)
-      )
-
-    const draftOf = (viewer: Viewer.Any, { key, metadata = {} }: Entry, value: Payload.Json): Draft => {
-      const scope = Viewer.scopeOf(viewer)
-      const { body, data } = Value.write(value)
-      return {
-        id: idOf(scope, namespace, key),
-        scope,
-        kind: MemoryKind.entry.name,
-        summary: deriveSummary(key) || deriveSummary(JSON.stringify(key)),
-        body,
-        data: { namespace, key, ...data },
-        tags: metadata.tags,
-        importance: typeof metadata.importance === "string"
-          ? importanceOf[metadata.importance]
-          : metadata.importance,
-        expiresAt: metadata.expiresAt,
-        source: metadata.source === undefined ? undefined : { reference: metadata.source }
-      }
-    }
-
-    const write = (op: string, viewer: Viewer.Any, entries: ReadonlyArray<Entry>) =>
-      Effect.gen(function*() {
-        const drafts = yield* Effect.forEach(entries, (entry, n) =>
-          isJson(entry.value)
-            ? Effect.succeed(draftOf(viewer, entry, entry.value))
-            : invalid(op, `${entries.length === 1 ? "" : `${n}.`}value: expected JSON, no undefined in it`))
-        const now = yield* Clock.currentTimeMillis
-        yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // of none, true
-      })
-
-    /** What was written meanwhile is looked at again. */
-    const remove = (viewer: Viewer.Any, goes: (record: MemoryRecord, entry: Payload.Entry) => boolean) =>
-      Effect.gen(function*() {
-        const found = (yield* all(viewer)).filter(({ data, record }) => goes(record, data))
-        const mutations = found.map(({ record: { id, revision } }): MemoryMutation => ({
-          _tag: "Forget",
-          id,
-          ifRevision: revision
-        }))
-        const applied = yield* store.apply(Viewer.exactly(viewer), mutations)
-        return applied.filter(({ outcome }) => outcome === "forgotten").length
-      }).pipe(Effect.retry({ while: ({ reason }) => reason === "conflict" }))
 
     return {
-      set: (viewer, key, value, metadata) => span("set", write("set", viewer, [{ key, value, metadata }])),
-      get: (viewer, key) => span("get", Effect.map(find(viewer, key), Option.map(valueOf))),
-      has: (viewer, key) => span("has", Effect.map(find(viewer, key), Option.isSome)),
-      delete: (viewer, key) =>
-        span(
-          "delete",
-          Effect.flatMap(find(viewer, key), (found) =>
-            Option.isSome(found)
-              ? records.forget(Viewer.exactly(viewer), found.value.record.id)
-              : Effect.succeed(false))
-        ),
-      clear: (viewer, { prefix = "", tags } = {}) => {
-        const wanted = tags && new Set(tags.map(fold))
-        return span(
-          "clear",
-          remove(viewer, (record, { key }) =>
-            key.startsWith(prefix) && (wanted === undefined || record.tags.some((tag) =>
-              wanted.has(fold(tag))
-            )))
-        )
+      set: (viewer, key, value, metadata) => span("set", write(within, "set", viewer, [{ key, value, metadata }])),
+      get: (viewer, key) => span("get", Effect.map(find(within, viewer, key), Option.map(valueOf))),
+      has: (viewer, key) => span("has", Effect.map(find(within, viewer, key), Option.isSome)),
+      delete: (viewer, key) => span("delete", forget(within, viewer, key)),
+      clear: (viewer, selection = {}) => {
+        const isSelected = selects(selection)
+        return span("clear", remove(within, viewer, isSelected))
       },
-      keys: (viewer) => span("keys", Effect.map(all(viewer), (found) => found.map(({ data }) => data.key))),
-      entries: (viewer) => span("entries", Effect.map(all(viewer), (found) => found.map(entryOf))),
-      size: (viewer) => span("size", Effect.map(all(viewer), ({ length }) => length)),
-      batchWrite: (viewer, entries) => span("batchWrite", write("batchWrite", viewer, entries)),
-      search: (viewer, text, limit) =>
-        span(
-          "search",
-          Effect.map(
-            records.search(Viewer.exactly(viewer), { text, scope: Viewer.scopeOf(viewer), where, limit }),
-            (found) => found.filter(isOurs).map(entryOf)
-          )
-        ),
-      prune: (viewer, olderThan) => span("prune", remove(viewer, (record) => recencyOf(record) < olderThan))
+      keys: (viewer) => span("keys", Effect.map(all(within, viewer), (found) => found.map(({ data }) => data.key))),
+      entries: (viewer) => span("entries", Effect.map(all(within, viewer), (found) => found.map(entryOf))),
+      size: (viewer) => span("size", Effect.map(all(within, viewer), ({ length }) => length)),
+      batchWrite: (viewer, entries) => span("batchWrite", write(within, "batchWrite", viewer, entries)),
+      search: (viewer, text, limit) => span("search", search(within, viewer, text, limit)),
+      prune: (viewer, olderThan) => span("prune", remove(within, viewer, ({ record }) => recencyOf(record) < olderThan))
     }
   })
 
-export const layer = (namespace: string): Layer.Layer<KeyValueMemory, never, MemoryStore> =>
+export const layer = (namespace: string): Layer.Layer<KeyValueMemory, never, MemoryStore.MemoryStore> =>
   Layer.effect(KeyValueMemory, make(namespace))
 
-/** As platform's service, for one viewer. */
+/** Provides the `KeyValueStore` of `@effect/platform` for one viewer. */
 export const layerKeyValueStore = (
   viewer: Viewer.Any
 ): Layer.Layer<KeyValueStore.KeyValueStore, never, KeyValueMemory> =>
@@ -189,19 +119,239 @@ export const layerKeyValueStore = (
     Effect.map(KeyValueMemory, (memory) => toKeyValueStore(memory, viewer))
   )
 
-export { copyBackend, type MemoryBackend, toBackend } from "./KeyValueMemory/Backend.ts"
-export { copyKeyValueStore, toKeyValueStore } from "./KeyValueMemory/Platform.ts"
+/**
+ * Makes a `KeyValueStore` of `@effect/platform` for one viewer. Bytes are kept as base64; a value that is not text is read as
+ * its JSON.
+ */
+export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueStore.KeyValueStore =>
+  KeyValueStore.makeStringOnly({
+    get: (key) =>
+      platform(
+        "get",
+        Effect.map(
+          memory.get(viewer, key),
+          Option.map((value) => typeof value === "string" ? value : JSON.stringify(value))
+        )
+      ),
+    set: (key, value) => platform("set", memory.set(viewer, key, value)),
+    remove: (key) => platform("remove", Effect.asVoid(memory.delete(viewer, key))),
+    clear: platform("clear", Effect.asVoid(memory.clear(viewer))),
+    size: platform("size", memory.size(viewer))
+  })
 
-/** The same on every machine; no two of namespace, key and scope are one. */
+/**
+ * Copies the texts under these keys from platform's `KeyValueStore`, which cannot list its keys, in one write. Returns how
+ * many were there. Fails with `io` if that store does.
+ */
+export const copyKeyValueStore = (
+  memory: Service,
+  viewer: Viewer.Any,
+  keys: ReadonlyArray<string>
+): Effect.Effect<number, MemoryError.MemoryError, KeyValueStore.KeyValueStore> =>
+  Effect.gen(function*() {
+    const store = yield* KeyValueStore.KeyValueStore
+    const entries = yield* Effect.forEach(keys, (key) =>
+      Effect.map(store.get(key), Option.map((value): Entry => ({ key, value })))).pipe(
+        Effect.map((found) =>
+          found.flatMap(Option.toArray)
+        ),
+        Effect.mapError((cause) =>
+          MemoryError.make("io", { op: "copyKeyValueStore", message: "its store can't be read", cause })
+        )
+      )
+    yield* memory.batchWrite(viewer, entries)
+    return entries.length
+  })
+
+/**
+ * A key-value store of promises. This library runs no effects by itself, so a caller that adapts one brings the function that
+ * does.
+ */
+export interface MemoryBackend {
+  set<T>(key: string, value: T, metadata?: Metadata): Promise<void>
+  get<T>(key: string): Promise<T | undefined>
+  has(key: string): Promise<boolean>
+  delete(key: string): Promise<boolean>
+  clear(): Promise<void>
+  keys(): AsyncIterable<string>
+  entries<T>(): AsyncIterable<[string, T]>
+  size(): Promise<number>
+}
+
+/**
+ * Makes a `MemoryBackend` for one viewer: `toBackend(memory, viewer, Effect.runPromise)`. The type of a value is what the
+ * caller says it is.
+ */
+export const toBackend = (
+  memory: Service,
+  viewer: Viewer.Any,
+  run: <A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Promise<A>
+): MemoryBackend & {
+  batchWrite(entries: ReadonlyArray<Entry>): Promise<void>
+  search(text: string, limit?: number): Promise<ReadonlyArray<Entry>>
+  prune(olderThan: number): Promise<number>
+} => ({
+  set: (key, value, metadata) => run(memory.set(viewer, key, value, metadata)),
+  get: <T>(key: string) =>
+    run(Effect.map(memory.get(viewer, key), (value) => Option.getOrUndefined(value) as T | undefined)), // the interface leaves the type to the caller
+  has: (key) => run(memory.has(viewer, key)),
+  delete: (key) => run(memory.delete(viewer, key)),
+  clear: () => run(Effect.asVoid(memory.clear(viewer))),
+  async *keys() {
+    yield* await run(memory.keys(viewer))
+  },
+  async *entries<T>() {
+    for (const { key, value } of await run(memory.entries(viewer))) yield [key, value as T] as [string, T] // the interface leaves the type to the caller
+  },
+  size: () => run(memory.size(viewer)),
+  batchWrite: (entries) => run(memory.batchWrite(viewer, entries)),
+  search: (text, limit) => run(memory.search(viewer, text, limit)),
+  prune: (olderThan) => run(memory.prune(viewer, olderThan))
+})
+
+/** Copies all values of a backend, without metadata, in one write. Returns their number. Fails with `io` if the backend does. */
+export const copyBackend = (
+  memory: Service,
+  viewer: Viewer.Any,
+  backend: Pick<MemoryBackend, "entries">
+): Effect.Effect<number, MemoryError.MemoryError> =>
+  Stream.fromAsyncIterable(
+    backend.entries<unknown>(),
+    (cause) => MemoryError.make("io", { op: "copyBackend", message: "the backend does not tell its entries", cause })
+  ).pipe(
+    Stream.map(([key, value]): Entry => ({ key, value })),
+    Stream.runCollect,
+    Effect.map((entries) => Array.from(entries)),
+    Effect.tap((entries) => memory.batchWrite(viewer, entries)),
+    Effect.map(({ length }) => length)
+  )
+
+/** One namespace of a store. */
+interface Namespace {
+  readonly namespace: string
+  readonly store: MemoryStore.Service
+  readonly records: TypedMemory.TypedMemory<Payload.Entry>
+}
+type Found = TypedMemory.Typed<Payload.Entry>
+
+/** Makes the id of a key: the same on every machine, and another one for every other namespace, key or scope. */
 const idOf = (scope: MemoryScope.MemoryScope, namespace: string, key: string): MemoryId =>
   stableId(JSON.stringify(["entry", MemoryScope.key(scope), namespace, key]))
 
+const belongsTo = (namespace: string) => ({ data, record }: Found): boolean =>
+  data.namespace === namespace && record.id === idOf(record.scope, namespace, data.key)
+
+const whereOf = (namespace: string) => ({ "data.namespace": { eq: namespace } }) as const
+
+const find = ({ namespace, records }: Namespace, viewer: Viewer.Any, key: string) =>
+  Effect.map(
+    records.get(Viewer.exactly(viewer), idOf(Viewer.scopeOf(viewer), namespace, key)),
+    Option.filter(belongsTo(namespace))
+  )
+
+const all = ({ namespace, records }: Namespace, viewer: Viewer.Any) =>
+  Effect.map(
+    records.all(Viewer.exactly(viewer), {
+      scope: Viewer.scopeOf(viewer),
+      where: whereOf(namespace),
+      closed: true
+    }),
+    (found) => found.filter(belongsTo(namespace))
+  )
+
+const search = ({ namespace, records }: Namespace, viewer: Viewer.Any, text: string, limit: number | undefined) =>
+  Effect.map(
+    records.search(Viewer.exactly(viewer), {
+      text,
+      scope: Viewer.scopeOf(viewer),
+      where: whereOf(namespace),
+      limit
+    }),
+    (found) => found.filter(belongsTo(namespace)).map(entryOf)
+  )
+
+const write = ({ namespace, store }: Namespace, op: string, viewer: Viewer.Any, entries: ReadonlyArray<Entry>) =>
+  Effect.gen(function*() {
+    const drafts = yield* Effect.forEach(entries, (entry, n) =>
+      isJson(entry.value)
+        ? Effect.succeed(draftOf(namespace, viewer, entry, entry.value))
+        : invalid(op, `${entries.length === 1 ? "" : `${n}.`}value: expected JSON, no undefined in it`))
+    const now = yield* Clock.currentTimeMillis
+    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // of none, true
+  })
+
+const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>
+  Effect.flatMap(find(within, viewer, key), (found) =>
+    Option.isSome(found)
+      ? within.records.forget(Viewer.exactly(viewer), found.value.record.id)
+      : Effect.succeed(false))
+
+/** Deletes the entries that `goes` selects, and looks again at those that are written meanwhile. Returns their number. */
+const remove = (within: Namespace, viewer: Viewer.Any, goes: (entry: Found) => boolean) =>
+  Effect.gen(function*() {
+    const found = (yield* all(within, viewer)).filter(goes)
+    const mutations = found.map(({ record: { id, revision } }): MemoryMutation => ({
+      _tag: "Forget",
+      id,
+      ifRevision: revision
+    }))
+    const applied = yield* within.store.apply(Viewer.exactly(viewer), mutations)
+    return applied.filter(({ outcome }) => outcome === "forgotten").length
+  }).pipe(MemoryError.retryOnConflict)
+
+const selects = ({ prefix = "", tags }: Selection) => {
+  const wanted = tags && new Set(tags.map(foldCase))
+  return ({ data: { key }, record }: Found): boolean =>
+    key.startsWith(prefix) && (wanted === undefined || record.tags.some((tag) => wanted.has(foldCase(tag))))
+}
+
+const draftOf = (namespace: string, viewer: Viewer.Any, { key, metadata = {} }: Entry, value: Payload.Json): Draft => {
+  const scope = Viewer.scopeOf(viewer)
+  const { body, data } = toRecord(value)
+  return {
+    id: idOf(scope, namespace, key),
+    scope,
+    kind: MemoryKind.entry.name,
+    summary: deriveSummary(key) || deriveSummary(JSON.stringify(key)),
+    body,
+    data: { namespace, key, ...data },
+    tags: metadata.tags,
+    importance: typeof metadata.importance === "string"
+      ? importanceOf[metadata.importance]
+      : metadata.importance,
+    expiresAt: metadata.expiresAt,
+    source: metadata.source === undefined ? undefined : { reference: metadata.source }
+  }
+}
+
+/** Longest body of a record, in UTF-16 units. */
+const maxBody = 65_536
+
+/** Converts a value to what a record holds: text to the body; anything else to `data`, with its words in the body for searches. */
+const toRecord = (
+  value: Payload.Json
+): { readonly body: string; readonly data: { readonly value?: Payload.Json } } =>
+  typeof value === "string" && value.length <= maxBody
+    ? { body: value, data: {} }
+    : { body: cut(lines(value)), data: { value } }
+
+/** Writes a line for each leaf: `path.to.it: leaf`. */
+const lines = (value: Payload.Json, path: ReadonlyArray<string> = []): string => {
+  if (typeof value === "object" && value !== null) {
+    return Object.entries(value).map(([key, inner]) => lines(inner, [...path, key])).filter((line) => line !== "")
+      .join("\n")
+  }
+  return path.length === 0 ? String(value) : `${path.join(".")}: ${String(value)}`
+}
+
+const cut = (text: string): string =>
+  text.length <= maxBody ? text : text.slice(0, maxBody).replace(/[\uD800-\uDBFF]$/, "")
+
 const isJson = Schema.is(Payload.Json)
 
-const valueOf = ({ data, record }: Typed<Payload.Entry>): Payload.Json =>
-  data.value === undefined ? record.body : data.value
+const valueOf = ({ data, record }: Found): Payload.Json => data.value === undefined ? record.body : data.value
 
-const entryOf = (found: Typed<Payload.Entry>): Entry => {
+const entryOf = (found: Found): Entry => {
   const { expiresAt, importance, source, tags } = found.record
   return {
     key: found.data.key,
@@ -215,4 +365,12 @@ const entryOf = (found: Typed<Payload.Entry>): Entry => {
   }
 }
 
-const fold = (tag: string): string => tag.normalize("NFC").toLowerCase()
+const platform = <A>(
+  method: string,
+  self: Effect.Effect<A, MemoryError.MemoryError>
+): Effect.Effect<A, PlatformError> =>
+  Effect.mapError(
+    self,
+    (cause) =>
+      new SystemError({ reason: "Unknown", module: "KeyValueStore", method, description: cause.message, cause })
+  )

@@ -6,6 +6,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
+import { foldCase } from "../domain/MemoryRecord.ts"
 import * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
@@ -43,7 +44,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       ),
     findProcedures: (viewer, context) =>
       procedures.all(viewer, { where: isProcedure }).pipe(
-        Effect.map((all) => all.filter(({ data }) => data.triggers.some(isIn(fold(context)))).sort(bestFirst)),
+        Effect.map((all) => all.filter(({ data }) => data.triggers.some(isIn(foldCase(context)))).sort(bestFirst)),
         Effect.withSpan("ProceduralMemory.findProcedures")
       ),
     recordExecution: (viewer, id, success) =>
@@ -67,10 +68,8 @@ const isProcedure: NonNullable<MemoryFilter["where"]> = Object.fromEntries(
   Object.keys(Payload.Procedure.fields).map((field) => [`data.${field}`, { exists: true }])
 )
 
-const fold = (text: string): string => text.normalize("NFC").toLowerCase()
-
 const isIn = (context: string) => (trigger: string): boolean => {
-  const phrase = fold(trigger).trim()
+  const phrase = foldCase(trigger).trim()
   return phrase !== "" && context.includes(phrase)
 }
 

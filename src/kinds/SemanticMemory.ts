@@ -67,7 +67,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         if (invalidAt !== undefined && invalidAt <= now) return
         yield* facts.update(viewer, id, { invalidAt: now }, { ifRevision: revision })
       }).pipe(
-        Effect.retry({ while: ({ reason }) => reason === "conflict" }),
+        MemoryError.retryOnConflict,
         Effect.withSpan("SemanticMemory.invalidateFact")
       )
   }

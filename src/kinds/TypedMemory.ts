@@ -163,7 +163,7 @@ export const make = <N extends string, A>(
               (record) => decode("modify", record)
             )
             return yield* update("modify", viewer, id, { data: f(data) }, { ifRevision: record.revision })
-          }).pipe(Effect.retry({ while: ({ reason }) => reason === "conflict" }))
+          }).pipe(MemoryError.retryOnConflict)
         ),
       forget: (viewer, id) =>
         span(

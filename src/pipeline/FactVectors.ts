@@ -1,5 +1,5 @@
 /**
- * Vectors of facts, made once per reading: they serve the search for neighbours, and are stored with each fact whose text
+ * Vectors of facts, made once per reading: they serve the search for related memories, and are stored with each fact whose text
  * is kept unchanged. An error here becomes a failure of the `vector` leg; the reading goes on with lexical search.
  */
 import * as Effect from "effect/Effect"

@@ -5,7 +5,7 @@
  * conversation   4,096 turns and 262,144 characters
  * answer         262,144 characters; a longer one is a failure (`Completion.maxAnswerLength`)
  * facts          `maxFacts`, default 64, and 262,144 characters
- * neighbours     1,000, and 262,144 characters
+ * related        1,000, and 262,144 characters
  * decisions      `maxFacts` new records, 128 changed ones
  * ```
  *
@@ -17,7 +17,7 @@ import { Message } from "../domain/Message.ts"
 import type { Decision } from "./Decision.ts"
 import { type Fact, textOf } from "./Extraction.ts"
 
-/** Most characters of a conversation, of all facts of a reading together, and of all neighbours together. */
+/** Most characters of a conversation, of all facts of a reading together, and of all related memories together. */
 export const characters = 262_144
 
 /** Facts of one reading: 1..256, default 64. */

@@ -1,14 +1,24 @@
-/** extract → embed and search → reconcile → apply, and the way back: recall. */
+/**
+ * Conversation to memories, and back: `remember` extracts facts, embeds them, searches related memories, reconciles and applies;
+ * `recall` finds, `undo` reverses a receipt.
+ *
+ * Receipts leave the process: a harness keeps them as JSON, a client may hold them. A receipt is therefore sealed: the store
+ * signs the viewer, the mutations and their outcomes, from which `undo` is computed, so that `undo` takes back only what the
+ * store really did for that viewer. A seal stays valid after the receipt is encoded and decoded, for as long as the store keeps
+ * its secret: a vault beyond a restart, a store in memory until the process ends.
+ */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { type Applied, inverse as inverseOf, type MemoryMutation } from "../domain/MemoryMutation.ts"
+import { Applied, inverse as inverseOf, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
@@ -19,54 +29,56 @@ import { Embedder } from "../host/Embedder.ts"
 import * as EventLoop from "../host/EventLoop.ts"
 import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
-import * as Application from "./Application.ts"
 import type { Fact } from "./Extraction.ts"
 import * as Recall from "./Recall.ts"
-import * as Sealing from "./Sealing.ts"
+import * as RememberRun from "./RememberRun.ts"
 
 /**
- * `origin` is `pipeline` by default. `trust` is that of the worst turn that is read, a tool's 3 and any other 1, or what
- * is said here where that is worse.
+ * Options of `remember` and `plan`. `origin` is `pipeline` by default. `trust` is that of the worst turn that is read, 3 for a
+ * tool and 1 for any other, or the trust given here if that is worse.
  */
 export interface Options extends MemoryStore.Provenance {
-  /** Of all that is written, and of the neighbours compared with: exactly this. */
+  /** Scope of all that is written, and exactly that of the memories that facts are compared with. */
   readonly scope: MemoryScope
   /** Shared scopes that may be written for a viewer that names a user, session or actor: see `Sharing`. Default: none. */
   readonly sharedWrites?: SharedWrites | undefined
-  /** `false`: each turn as it is, no model, no vectors yet. Default true. */
+  /** `false` stores each turn word for word, without a model and, for now, without vectors. Default true. */
   readonly infer?: boolean | undefined
-  /** Default `soft`: closed and kept. */
+  /** `soft` closes and keeps what is superseded, `hard` forgets it. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
-  /** Default, and 0: for ever. */
+  /** Time to live of what is written. Default, and 0: for ever. */
   readonly ttl?: Duration.DurationInput | undefined
-  /** Default `semantic`; `episodic` without `infer`. */
+  /** Kind of what is written. Default `semantic`; `episodic` without `infer`. */
   readonly kind?: string | undefined
-  /** Neighbours per fact, 1..1,000; default 5. All facts together have at most 1,000, of 262,144 characters in all. */
+  /** Related memories per fact, 1..1,000; default 5. All facts together have at most 1,000, of 262,144 characters in all. */
   readonly topK?: number | undefined
   /** Most facts that one reading takes and records that it adds, 1..256; default 64. The receipt counts those left out. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
-  /** Instead of the model; is given tools too, which the model is not. */
+  /** Extracts facts instead of the model. It is given the turns of tools too, which the model is not. */
   readonly customExtract?:
     | ((messages: ReadonlyArray<Message>) => Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError>)
     | undefined
   readonly session?: string | undefined
-  /** Of the first turn, within the session, or of each. Without `infer`: the same turns again are nothing new. */
+  /**
+   * Number of the first turn within the session, or of each turn. Without `infer`, turns that are stored already are not
+   * stored again.
+   */
   readonly sequence?: number | ReadonlyArray<number> | undefined
-  /** Which of several conversations within the session `sequence` counts in. Default: there is one. */
+  /** The conversation within the session in which `sequence` counts. Default: the only one. */
   readonly line?: string | undefined
-  /** Writes the batch instead of the store's own `apply`, all of it or nothing: with rows of the caller's beside it. */
+  /** Writes the batch in place of the store's `apply`, all of it or nothing, perhaps with rows of the caller beside it. */
   readonly apply?: Apply | undefined
 }
 
-/** As `MemoryStore.apply` does. */
+/** Applies a batch as `MemoryStore.apply` does. */
 export type Apply = (
   viewer: Viewer.Any,
   mutations: ReadonlyArray<MemoryMutation>,
   provenance: MemoryStore.Provenance
 ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 
-/** What gave no answer, where the work went on without it. */
+/** A leg that failed, and that the work went on without. */
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
@@ -81,15 +93,24 @@ export const LeftOut = Schema.Struct({
 })
 export interface LeftOut extends Schema.Schema.Type<typeof LeftOut> {}
 
+/** The parts of a receipt that its seal covers. */
+const Sealed = Schema.Struct({
+  viewer: Schema.Union(Viewer.System, Viewer.Stored),
+  mutations: Schema.Array(MemoryMutation),
+  /** Empty for a plan. */
+  applied: Schema.Array(Applied)
+})
+interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
+
 /** A receipt of `remember` or `plan`: the viewer, the planned mutations and their outcomes. Encodable; `undo` reverses it. */
 export const Receipt = Schema.Struct({
-  ...Sealing.sealedFields,
+  ...Sealed.fields,
   /**
    * The store's signature of `viewer`, `mutations` and `applied`. `undo` refuses a receipt without it, or a changed one.
    * Absent in receipts of versions without seals, which can no longer be undone.
    */
   seal: Schema.optional(Schema.String),
-  /** Absent where there was none. */
+  /** Absent if there were none. */
   failures: Schema.optional(Schema.Array(Failure)),
   /** Absent if nothing was left out. */
   leftOut: Schema.optional(LeftOut)
@@ -106,7 +127,7 @@ export interface Service {
     messages: ReadonlyArray<Message>,
     options: Options
   ) => Effect.Effect<Receipt, MemoryError.MemoryError>
-  /** `remember` that changes nothing. */
+  /** Does what `remember` does, but changes nothing. */
   readonly plan: (
     viewer: Viewer.Any,
     messages: ReadonlyArray<Message>,
@@ -118,7 +139,7 @@ export interface Service {
    * nothing is changed.
    */
   readonly undo: (receipt: Receipt) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Embeds the text, searches, and says what was left out. Lexical where there is nothing to embed with. */
+  /** Embeds the text, searches, and says what was left out. The search is lexical if there is no model to embed with. */
   readonly recall: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /** Makes vectors for these records of the viewer's tenant now instead of with `embedMissing`. Returns how many it made. */
   readonly embed: (
@@ -138,13 +159,13 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
     const embedder = yield* Embedder
     const kinds = yield* MemoryKind.Kinds
     const embedding = Embedding.make(store, embedder)
-    const run = Application.make({ store, completion, embedder, embedding, kinds })
+    const remember = RememberRun.make({ store, completion, embedder, embedding, kinds })
 
     const through = (op: string, write: boolean): Service["remember"] => (viewer, messages, options) =>
-      Viewer.required(op, viewer, (viewer) => run(viewer, messages, options, write)).pipe(
+      Viewer.required(op, viewer, (viewer) => remember(viewer, messages, options, write)).pipe(
         Effect.tap(({ applied, mutations }) => EventLoop.pacer()(1_024 * (applied.length + mutations.length))),
         Effect.flatMap(({ applied, failures, leftOut, mutations }) =>
-          Effect.map(Sealing.seal(store, { viewer, mutations, applied }), (seal): Receipt => ({
+          Effect.map(seal(store, { viewer, mutations, applied }), (seal): Receipt => ({
             viewer,
             mutations,
             applied,
@@ -153,7 +174,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
             ...(leftOut && leftOut.facts + leftOut.decisions + leftOut.characters > 0 && { leftOut })
           }))
         ),
-        // whoever runs an outbox sees no receipt, so the log says it
+        // a program that runs an outbox sees no receipt, so the log says it
         Effect.tap(({ leftOut }) => leftOut && Effect.logWarning("a reading reached its limits", leftOut)),
         Effect.withSpan(`MemoryPipeline.${op}`)
       )
@@ -163,7 +184,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
       plan: through("plan", false),
       undo: (receipt) =>
         Effect.gen(function*() {
-          yield* Sealing.verify(store, receipt)
+          yield* verify(store, receipt)
           const mutations = inverse(receipt, yield* Clock.currentTimeMillis)
           if (mutations.length > 0) yield* store.apply(receipt.viewer, mutations)
         }).pipe(Effect.withSpan("MemoryPipeline.undo")),
@@ -185,12 +206,46 @@ export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore |
   make
 )
 
+/**
+ * Signs the parts of a receipt. Dies if they cannot be encoded, since such a receipt could not be kept.
+ *
+ * @internal
+ */
+export const seal = (
+  store: Pick<MemoryStore.Service, "sign">,
+  parts: Sealed
+): Effect.Effect<string, MemoryError.MemoryError> =>
+  Effect.flatMap(
+    Effect.orDie(encodeSealed(sealedParts(parts))),
+    (encoded) => store.sign(purpose, canonicalJson(encoded))
+  )
+
 /** Fails with `not_owned` unless `store` sealed exactly this receipt. `undo` runs it first. */
 export const verify = (
   store: Pick<MemoryStore.Service, "sign">,
   receipt: Receipt
-): Effect.Effect<void, MemoryError.MemoryError> => Sealing.verify(store, receipt)
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    if (receipt.seal === undefined) return yield* refused("the receipt has no seal")
+    const encoded = encodeSealed(sealedParts(receipt))
+    const isOurs = Either.isRight(encoded) &&
+      receipt.seal === (yield* store.sign(purpose, canonicalJson(encoded.right)))
+    if (!isOurs) return yield* refused("the receipt was changed, or another store made it")
+  })
 
-/** What `undo` applies: each record as it was before the receipt. What has expired is gone. */
+/** Returns what `undo` applies: each record as it was before the receipt. A record that has expired since is gone. */
 export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): ReadonlyArray<MemoryMutation> =>
   inverseOf(applied, now)
+
+const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ applied, mutations, viewer })
+
+const encodeSealed = Schema.encodeEither(Sealed)
+
+/** What the store's signature is for. */
+const purpose = "receipt"
+
+const refused = (why: string) =>
+  MemoryError.make("not_owned", {
+    op: "undo",
+    message: `${why}: undo a receipt as \`remember\` returned it, with the store that it was made on`
+  })

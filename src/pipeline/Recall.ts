@@ -1,25 +1,28 @@
-/** A question by its words and, where there is something to embed with, by its meaning. */
+/** Searches by the words of a question and, if there is a model to embed it with, by its meaning. */
 import * as Effect from "effect/Effect"
 import type * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import type * as Embedder from "../host/Embedder.ts"
 import * as Embedding from "../storage/Embedding.ts"
 
-type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
-
+/** The part of an embedding that a recall needs. */
 export interface Embeds extends Pick<Embedding.Embedding, "active" | "query"> {}
 
+/** Embeds questions with an embedder. */
 export const by = (embedder: Embedder.Service): Embeds => ({
   active: embedder.dimensions > 0,
   query: Embedding.queryBy(embedder)
 })
 
-/** Lexical, and the failure told, where the text cannot be embedded; fails only where the vector was all that was asked for. */
+/**
+ * Embeds the text and searches. If the text cannot be embedded the search is lexical, and its `failures` say so; it fails only
+ * in the mode `vector`.
+ */
 export const recall = (
   embedding: Embeds,
   query: MemoryQuery,
-  search: (query: MemoryQuery) => Io<SearchResult>
-): Io<SearchResult> =>
+  search: (query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
+): Effect.Effect<SearchResult, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const { embedding: given, mode, text } = query
     const asIs = text === undefined || given !== undefined || mode === "lexical"

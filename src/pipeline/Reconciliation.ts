@@ -1,5 +1,5 @@
 /**
- * Facts against neighbours to mutations. Pure. The model sees temporary ids only.
+ * Turns a model's decisions about new facts and related memories into mutations. Pure. The model sees temporary ids only.
  *
  * ```text
  * ADD      a new record; nothing where another says the same
@@ -9,20 +9,28 @@
  * NOOP     nothing
  * ```
  *
- * Law: every change of a neighbour is refused where it has moved on, and no fact is lost to an answer that only deletes.
+ * Law: every change of a related memory is refused if that memory has changed since, and an answer that only deletes loses no
+ * fact.
  */
 import { type MemoryId, stableId } from "../domain/MemoryId.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
-import { deriveSummary, type Draft, embeddingText, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
+import {
+  collapseSpace,
+  deriveSummary,
+  type Draft,
+  embeddingText,
+  type MemoryRecord,
+  type Patch
+} from "../domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../domain/MemoryScope.ts"
 import { visible } from "../domain/PromptText.ts"
 import type { Prompt } from "../host/Completion.ts"
-import { collapse, makeNearest, type WordsOf } from "./Attribution.ts"
-import { Decision, Event, indexOf, parseDecision, readDecision } from "./Decision.ts"
+import { Decision, Event, indexOf, makeNearest, parseDecision, readDecision, type WordsOf } from "./Decision.ts"
 import { clean, type Fact } from "./Extraction.ts"
 
 export { Decision, Event, parseDecision, readDecision }
 
+/** Where and how decisions are applied. */
 export interface Target {
   readonly scope: MemoryScope
   readonly kind: string
@@ -31,16 +39,17 @@ export interface Target {
   readonly supersede: "soft" | "hard"
   /** Milliseconds to live; absent or 0 = for ever. */
   readonly ttl?: number | undefined
-  /** Those that a fact may name; any other is `kind`. Default all. */
+  /** Kinds that a fact may name; a fact that names another one gets `kind`. Default: all. */
   readonly kinds?: ReadonlySet<string> | undefined
-  /** Records that may not change, and say what a fact does. */
+  /** Records that must not change and say the same as a fact: it is not added again. */
   readonly said?: ReadonlyArray<MemoryRecord> | undefined
-  /** Of what is added. */
+  /** Source of the records that are added. */
   readonly source?: Draft["source"]
   /** Returns the words of a text, perhaps from a cache. Default: a new cache, which cuts each text once. */
   readonly wordsOf?: WordsOf | undefined
 }
 
+/** Builds the prompt that asks a model what becomes of facts and related memories. */
 export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: ReadonlyArray<MemoryRecord>): Prompt => ({
   system: [
     "You keep the memory of an assistant. You compare new facts with existing memories and decide what becomes of them.",
@@ -59,7 +68,10 @@ export const buildDecisionPrompt = (facts: ReadonlyArray<Fact>, existing: Readon
   ].join("\n")
 })
 
-/** Changes of neighbours first, then what is new. One decision a neighbour: the first; a second text of it is added. */
+/**
+ * Returns the mutations that decisions ask for: changes of related memories first, then new records. The first decision about a
+ * memory counts; the text of a second one is added.
+ */
 export const applyEvents = (
   decisions: ReadonlyArray<Decision>,
   existing: ReadonlyArray<MemoryRecord>,
@@ -76,27 +88,29 @@ export const applyEvents = (
     const record = existing[indexOf(decision.id)]
     const [text] = clean([decision.text]).map(({ text }) => text)
     if (decision.event === "ADD" || (decision.event === "UPDATE" && record && decided.has(record))) {
-      if (text !== undefined && !additions.has(collapse(text))) additions.set(collapse(text), { ...decision, text })
+      if (text !== undefined && !additions.has(collapseSpace(text))) {
+        additions.set(collapseSpace(text), { ...decision, text })
+      }
     } else if (record && !decided.has(record)) {
       if (decision.event === "DELETE") deleted.add(record)
       else if (decision.event !== "UPDATE" || text === undefined) continue
       else if (Object.keys(record.data).length === 0) reworded.set(record, text)
       else {
         deleted.add(record)
-        additions.set(collapse(text), { ...decision, text })
+        additions.set(collapseSpace(text), { ...decision, text })
       }
       decided.add(record)
     }
   }
   const saying = new Map(
     [...said, ...existing.filter((record) => !reworded.has(record))].map((record) =>
-      [collapse(embeddingText(record)), record] as const
+      [collapseSpace(embeddingText(record)), record] as const
     )
   )
   const heirs = new Map<MemoryRecord, MemoryId>()
   for (const [record, text] of reworded) {
-    const other = saying.get(collapse(text))
-    if (other === undefined || deleted.has(other)) saying.set(collapse(text), record)
+    const other = saying.get(collapseSpace(text))
+    if (other === undefined || deleted.has(other)) saying.set(collapseSpace(text), record)
     else {
       reworded.delete(record)
       deleted.add(record)
@@ -165,10 +179,10 @@ export const applyEvents = (
   ]
 }
 
-/** The record says `text` and nothing else. A summary that was cut from the body is cut again. */
+/** Makes a patch after which the record says `text` and nothing else. A summary that was cut from the body is cut again. */
 export const reword = (record: MemoryRecord, text: string): Patch =>
   record.summaryDerived === true ? { body: text } : { summary: deriveSummary(text), body: text }
 
-/** What takes the place of this revision: it has to be known before it is there, and none other has it. */
+/** Derives the id of the record that replaces this revision, since the mutation needs the id before that record exists. */
 const successorOf = (record: MemoryRecord, text: string) =>
   stableId(`successor:${key(record.scope)}\n${record.id}\n${record.revision}\n${text}`)

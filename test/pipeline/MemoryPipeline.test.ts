@@ -22,7 +22,6 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
-import * as Sealing from "../../src/pipeline/Sealing.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { stores } from "../stores.ts"
 
@@ -1273,7 +1272,7 @@ describe("undo", () => {
       const update = (body: string) => ({ _tag: "Update", id: old.id, patch: { body } }) as const
       const applied = yield* store.apply(ada, [update("Porto"), update("Braga")])
       const parts = { viewer: ada, mutations: [], applied }
-      yield* pipeline.undo({ ...parts, seal: yield* Sealing.seal(store, parts) })
+      yield* pipeline.undo({ ...parts, seal: yield* MemoryPipeline.seal(store, parts) })
       assert.deepStrictEqual(yield* bodies(ada), ["Ada lives in Lisbon"])
     }).pipe(within()))
 
@@ -1362,14 +1361,14 @@ describe("the seal of a receipt", () => {
     (parts) =>
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
-        const receipt = { ...parts, seal: yield* Sealing.seal(store, parts) }
+        const receipt = { ...parts, seal: yield* MemoryPipeline.seal(store, parts) }
         const json = JSON.stringify(yield* Schema.encode(MemoryPipeline.Receipt)(receipt))
         const read = yield* Schema.decode(Schema.parseJson(MemoryPipeline.Receipt))(json)
-        yield* Sealing.verify(store, read)
+        yield* MemoryPipeline.verify(store, read)
         const [first] = parts.applied
         if (first === undefined) return
         const changed = { ...read, applied: [{ ...first, before: first.before + 1 }, ...parts.applied.slice(1)] }
-        assert.strictEqual(yield* reason(Sealing.verify(store, changed)), "not_owned")
+        assert.strictEqual(yield* reason(MemoryPipeline.verify(store, changed)), "not_owned")
       }).pipe(within()),
     { fastCheck: { numRuns: 100 } }
   )

@@ -4,7 +4,7 @@ import * as Schema from "effect/Schema"
 import { stableId } from "../../src/domain/MemoryId.ts"
 import { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import { deriveSummary, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
-import { attribute } from "../../src/pipeline/Attribution.ts"
+import { attribute } from "../../src/pipeline/Decision.ts"
 import * as Reconciliation from "../../src/pipeline/Reconciliation.ts"
 import { answers } from "./answers.ts"
 

@@ -1,36 +1,53 @@
-/** Seed 0's Promise-based object, as a source of ours, and our service as such an object. */
+/**
+ * A promise-based adapter as a source of episodes, and the service as such an adapter.
+ *
+ * The adapter's episodes and reflections are plain objects; `SeedEpisode` and `SeedReflection` are their schemas.
+ */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as Emotion from "../../domain/Emotion.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { matches } from "../../domain/MemoryFilter.ts"
 import * as MemoryId from "../../domain/MemoryId.ts"
-import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { deriveSummary, MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { fields, Global, type Ids, key, type MemoryScope, normalise } from "../../domain/MemoryScope.ts"
+import * as Payload from "../../domain/Payload.ts"
+import * as SchemaIssues from "../../domain/SchemaIssues.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { tokenise } from "../../ranking/Tokenizer.ts"
+import { invalid } from "../../storage/Check.ts"
 import type { Service } from "../EpisodicMemory.ts"
 import type { DraftOf, Typed } from "../TypedMemory.ts"
 import { filterOf, named, newest, type RecallQuery, type SemanticRecallOptions, type Source, window } from "./Source.ts"
 
-import {
-  defined,
-  episodeOf,
-  foreign,
-  parse,
-  reflectionOf,
-  SeedEpisode,
-  SeedReflection,
-  toEpisode,
-  toReflection,
-  typed
-} from "./Wire.ts"
+const maybe = <A, I>(schema: Schema.Schema<A, I>) => Schema.optionalWith(schema, { nullable: true })
+const Felt = Schema.Struct({ V: maybe(Schema.Number), A: maybe(Schema.Number), D: maybe(Schema.Number) })
+const common = {
+  id: Schema.String,
+  timestamp: Schema.Number,
+  sourceEntity: maybe(Schema.String),
+  emotionSnapshot: maybe(Felt)
+}
+/** An episode as adapters exchange it. */
+const SeedEpisode = Schema.Struct({
+  ...common,
+  type: maybe(Schema.String),
+  context: maybe(Schema.String),
+  content: maybe(Schema.String),
+  appraisal: maybe(Emotion.AppraisalWire),
+  intensity: maybe(Schema.Number),
+  importance: maybe(Schema.Number)
+})
+/** A reflection as adapters exchange it. */
+const SeedReflection = Schema.Struct({ ...common, content: Schema.String, trigger: Schema.String })
 
-/** The seed says its range of time as a pair, both inclusive. */
+/** A query of an adapter, whose range of time is a pair of epoch ms, both inclusive. */
 export interface SeedQuery extends Omit<RecallQuery, "timeRange"> {
   readonly timeRange?: readonly [from: number, to: number] | undefined
 }
 
-/** Seed 0's Promise-based object; two methods are required. */
+/** An object that keeps episodes, with methods that return promises. Two methods are required. */
 export interface MemoryAdapter {
   saveEpisode(episode: object): Promise<void>
   recall(query: SeedQuery): Promise<ReadonlyArray<object>>
@@ -40,10 +57,12 @@ export interface MemoryAdapter {
   getReflections?(sourceEntity?: string): Promise<ReadonlyArray<object>>
 }
 
+/** Runs an effect: `Effect.runPromise`, or one of a runtime. */
 export type Run = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Promise<A>
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** Makes a source of episodes of an adapter. */
 export const toSource = (adapter: MemoryAdapter): Source => {
   const ask = <A>(op: string, call: (() => Promise<A>) | undefined): Io<A> =>
     call === undefined
@@ -56,7 +75,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
             : MemoryError.make("io", { op, message: `the adapter's ${op} failed`, cause })
       })
 
-  /** What the adapter has, as far as the viewer sees it; it may hand out anybody's. */
+  /** Reads rows of the adapter, and drops those that the viewer does not see: the adapter may hand out anybody's. */
   const seen = <A>(
     op: string,
     viewer: Viewer.Any,
@@ -96,7 +115,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         const passes = matches(yield* filterOf("recall", query), now)
         const { events: _, timeRange, ...rest } = query
         const asked: SeedQuery = {
-          ...defined({ ...rest, context, sourceEntity: query.sourceEntity ?? actorOf(viewer) }),
+          ...Payload.definedFields({ ...rest, context, sourceEntity: query.sourceEntity ?? actorOf(viewer) }),
           ...(timeRange && {
             timeRange: [timeRange.from ?? 0, (timeRange.until ?? Number.MAX_SAFE_INTEGER) - 1] as const
           }),
@@ -112,11 +131,12 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         const passes = matches(yield* filterOf("semanticRecall", options), now)
         const rows = ask(
           "semanticRecall",
-          semanticRecall && (() => semanticRecall.call(adapter, text, defined({ ...options, topK: window })))
+          semanticRecall &&
+            (() => semanticRecall.call(adapter, text, Payload.definedFields({ ...options, topK: window })))
         )
         const all = yield* episodes("semanticRecall", viewer, rows)
         const found = all.filter(({ record }) => passes(record)).slice(0, topK)
-        return { found: found.map((one, i) => ({ ...one, score: 1 - i / found.length })), failures: [] } // the seed says no score
+        return { found: found.map((one, i) => ({ ...one, score: 1 - i / found.length })), failures: [] } // an adapter gives no score
       }),
     getByIds: (viewer, ids) => {
       const { getByIds } = adapter
@@ -150,6 +170,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
   }
 }
 
+/** Makes an adapter of the service, for one viewer. */
 export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Required<MemoryAdapter> => {
   const now = Clock.currentTimeMillis
   return {
@@ -162,7 +183,7 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
       run(Effect.map(
         memory.recall(viewer, {
           ...query,
-          ...(limit !== undefined && { limit: limit === 0 ? window : Math.min(limit, window) }), // 0 is the seed's "all"
+          ...(limit !== undefined && { limit: limit === 0 ? window : Math.min(limit, window) }), // 0 means all
           ...(timeRange && { timeRange: between(...timeRange) })
         }),
         (all) => all.map(toEpisode)
@@ -187,7 +208,7 @@ export const fromService = (memory: Service, viewer: Viewer.Any, run: Run): Requ
   }
 }
 
-/** Both inclusive, and any number: the seed's may be infinite, and parts of milliseconds. */
+/** Converts an adapter's range, both inclusive, which may be infinite or have parts of milliseconds. */
 const between = (from: number, until: number): RecallQuery["timeRange"] => ({
   from: Math.min(Math.max(0, Math.ceil(from)), Number.MAX_SAFE_INTEGER),
   until: until >= Number.MAX_SAFE_INTEGER ? undefined : Math.max(0, Math.floor(until) + 1)
@@ -195,6 +216,7 @@ const between = (from: number, until: number): RecallQuery["timeRange"] => ({
 
 const actorOf = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? undefined : viewer.actorId
 
+/** Completes a draft that an adapter is to save. Fails with `invalid_scope` if the viewer does not see its scope. */
 const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any, draft: DraftOf<A>) =>
   Effect.gen(function*() {
     if (!Viewer.sees(viewer, draft.scope)) {
@@ -204,8 +226,126 @@ const written = <A extends object>(op: string, kind: string, viewer: Viewer.Any,
     return yield* typed(op, kind, { ...draft, id, validAt: draft.validAt ?? (yield* Clock.currentTimeMillis) })
   })
 
+/** Whether the record has one of the words of `context`. */
 const speaksOf = (context: string | undefined, { body, summary }: MemoryRecord): boolean => {
   if (context === undefined || context === "") return true
   const words = new Set(tokenise(context))
   return tokenise(`${summary}\n${body}`).some((word) => words.has(word))
 }
+
+/** Decodes an object of an adapter. */
+const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A> =>
+  Effect.mapError(
+    Schema.decodeUnknown(schema, { errors: "all" })(row),
+    (error) => invalid(op, ...SchemaIssues.lines(error))
+  )
+
+/** Derives the record's id of an adapter's id, per viewer, so that an episode that is saved again is the same record. */
+const foreign = (viewer: Viewer.Any, id: string): MemoryId.MemoryId =>
+  MemoryId.foreign("molroo", JSON.stringify([key(scopeOf(viewer, undefined)), id]))
+
+type SeedEpisode = typeof SeedEpisode.Type
+type SeedReflection = typeof SeedReflection.Type
+
+const episodeOf = (seed: SeedEpisode, viewer: Viewer.Any, now: number): DraftOf<Payload.Episode> => ({
+  id: foreign(viewer, seed.id),
+  ...commonOf(seed, viewer, now),
+  body: seed.content ?? seed.context ?? "",
+  importance: unit(seed.importance, 0.5),
+  data: Payload.definedFields({
+    type: seed.type,
+    context: seed.content === undefined || seed.context === seed.content ? undefined : seed.context,
+    emotion: seed.emotionSnapshot && Emotion.clampVAD(seed.emotionSnapshot),
+    appraisal: seed.appraisal,
+    intensity: seed.intensity === undefined ? undefined : unit(seed.intensity, 0)
+  })
+})
+
+/** Converts a reflection. Ids of reflections are times in milliseconds, so the text is a part of the record's id. */
+const reflectionOf = (seed: SeedReflection, viewer: Viewer.Any, now: number): DraftOf<Payload.Reflection> => ({
+  id: foreign(viewer, JSON.stringify([seed.id, seed.sourceEntity, seed.content])),
+  ...commonOf(seed, viewer, now),
+  body: seed.content,
+  metadata: Payload.definedFields({ sourceEntity: seed.sourceEntity }),
+  data: Payload.definedFields({
+    trigger: seed.trigger,
+    emotion: seed.emotionSnapshot && Emotion.clampVAD(seed.emotionSnapshot)
+  })
+})
+
+const commonOf = (seed: SeedEpisode | SeedReflection, viewer: Viewer.Any, now: number) => ({
+  scope: scopeOf(viewer, seed.sourceEntity),
+  validAt: seed.timestamp >= 0 ? Math.min(Math.floor(seed.timestamp), now) : now,
+  source: { reference: seed.id }
+})
+
+const scopeOf = (viewer: Viewer.Any, sourceEntity: string | undefined): MemoryScope => {
+  const ids: Ids = Viewer.isSystem(viewer) ? {} : viewer
+  const own = sourceEntity === ids.agentId ? undefined : sourceEntity // the persona itself
+  const scope = Payload.definedFields({
+    ...Object.fromEntries(fields.map((field) => [field, ids[field]])),
+    actorId: own
+  })
+  return Object.keys(scope).length === 0 ? Global : normalise(scope)
+}
+
+/** Makes the record of a draft that no store has stored. */
+const typed = <A extends object>(op: string, kind: string, draft: DraftOf<A>): Io<Typed<A>> =>
+  Effect.try({
+    try: () => {
+      const { body, id, importance = 0.5, metadata = {}, scope, source, validAt = 0, ...rest } = draft
+      const data = Schema.decodeUnknownSync(Payload.JsonObject)(Payload.definedFields(draft.data))
+      const summary = draft.summary ?? (deriveSummary(body) || kind)
+      const record = {
+        ...rest,
+        ...{
+          id: id!,
+          kind,
+          scope,
+          summary,
+          body,
+          importance,
+          data,
+          metadata,
+          validAt,
+          createdAt: validAt,
+          revision: 1
+        },
+        ...{ tags: draft.tags ?? [], links: draft.links ?? [] },
+        source: { origin: "import" as const, trust: 2 as const, ...source }
+      }
+      return { record: new MemoryRecord(record), data: draft.data }
+    },
+    catch: (cause) =>
+      MemoryError.make("invalid_draft", { op, message: "not an episode", detail: { issues: [String(cause)] } })
+  })
+
+const toEpisode = ({ data, record }: Typed<Payload.Episode>) =>
+  Payload.definedFields({
+    id: record.source.reference ?? record.id,
+    timestamp: record.validAt,
+    sourceEntity: record.scope === Global ? undefined : record.scope.actorId,
+    type: data.type,
+    context: data.context ?? record.body,
+    content: record.body,
+    appraisal: data.appraisal && Schema.encodeSync(Emotion.AppraisalWire)(data.appraisal),
+    emotionSnapshot: data.emotion ?? Emotion.neutral,
+    intensity: data.intensity,
+    importance: record.importance
+  })
+
+const toReflection = ({ data, record }: Typed<Payload.Reflection>) => {
+  const said = record.metadata["sourceEntity"]
+  const entity = typeof said === "string" ? said : record.scope === Global ? undefined : record.scope.actorId
+  return {
+    id: record.source.reference ?? record.id,
+    timestamp: record.validAt,
+    ...(entity !== undefined && { sourceEntity: entity }),
+    content: record.body,
+    trigger: data.trigger,
+    emotionSnapshot: data.emotion ?? Emotion.neutral
+  }
+}
+
+const unit = (value: number | undefined, otherwise: number): number =>
+  value === undefined || Number.isNaN(value) ? otherwise : Math.min(1, Math.max(0, value))

@@ -1,4 +1,4 @@
-/** Where episodes and reflections are: in a store, or with somebody's adapter. */
+/** A source of episodes and reflections, which keeps and finds them: a store, or an adapter. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -15,21 +15,23 @@ import * as Embedding from "../../storage/Embedding.ts"
 import { MemoryStore } from "../../storage/MemoryStore.ts"
 import * as TypedMemory from "../TypedMemory.ts"
 
-/** Every field is honoured in the store, before the limit. */
+/** Selects episodes. The store applies every field before the limit. */
 export interface RecallQuery {
+  /** The counterpart: the `actorId` of an episode's scope. Default: any. */
   readonly sourceEntity?: string | undefined
-  /** Words, any of them, of what was said or what it was about. */
+  /** Words, one of which the text or the context of an episode has. */
   readonly context?: string | undefined
   /** 1..1,000, default 20. */
   readonly limit?: number | undefined
   readonly minImportance?: number | undefined
-  /** Epoch ms, from `from`, before `until`. */
+  /** Times of episodes, epoch ms: `from` inclusive, `until` exclusive. */
   readonly timeRange?: { readonly from?: number | undefined; readonly until?: number | undefined } | undefined
   readonly type?: string | ReadonlyArray<string> | undefined
-  /** −1..1, inclusive. */
+  /** Valence of the emotion, −1..1, both inclusive. */
   readonly valenceRange?: readonly [min: number, max: number] | undefined
 }
 
+/** Options of a search by meaning. */
 export interface SemanticRecallOptions {
   /** 1..1,000, default 5. */
   readonly topK?: number | undefined
@@ -38,13 +40,14 @@ export interface SemanticRecallOptions {
   readonly sourceEntity?: string | undefined
 }
 
-/** What is no talk is an event. */
+/** A query with `events: true` selects episodes of every type but `talk`. */
 export interface EpisodeQuery extends RecallQuery {
   readonly events?: boolean | undefined
 }
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
+/** Keeps and finds episodes and reflections. */
 export interface Source {
   readonly saveEpisode: (viewer: Viewer.Any, draft: TypedMemory.DraftOf<Episode>) => Io<TypedMemory.Typed<Episode>>
   /** Newest first. */
@@ -63,17 +66,19 @@ export interface Source {
   readonly reflections: (viewer: Viewer.Any, limit: number) => Io<ReadonlyArray<TypedMemory.Typed<Reflection>>>
 }
 
+/** What a search by meaning found, and the legs of it that failed. */
 export interface Semantic {
   readonly found: ReadonlyArray<TypedMemory.Found<Episode>>
   readonly failures: SearchResult["failures"]
 }
 
-/** What an episode is that says no type. */
+/** Type of an episode that names none. */
 export const talk = "chat_message"
 
-/** Looked through for the newest: as many as a store is to hold of a scope's episodes. */
+/** Number of episodes among which the newest are looked for: as many as a store holds of a scope's episodes. */
 export const window = 1_000
 
+/** Keeps episodes in the store, with vectors if there is an `Embedder`. */
 export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const episodes = yield* TypedMemory.make(MemoryKind.episodic)
@@ -130,7 +135,7 @@ const Asked = Schema.Struct({ limit: Limit })
 
 const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
 
-/** All that a query says but words and limit. */
+/** Converts a query to a filter, without words and limit. */
 export const filterOf = (
   op: string,
   { events, minImportance, sourceEntity, timeRange, type, valenceRange }: Omit<EpisodeQuery, "context" | "limit">
@@ -149,11 +154,11 @@ export const filterOf = (
   })
 }
 
-/** Newest first, of equals the last that was written; what is given stays in its order. */
+/** Returns the newest ones, newest first; of equal times the one with the greatest id first. */
 export const newest = <A extends TypedMemory.Typed<unknown>>(all: ReadonlyArray<A>, limit: number): ReadonlyArray<A> =>
   all.slice().sort(({ record: a }, { record: b }) => b.validAt - a.validAt || (a.id < b.id ? 1 : -1)).slice(0, limit)
 
-/** With its type, and called what it is about; an event of which nothing is said, what it is. */
+/** Completes an episode: with its type, and a summary of its context. An event without text is summed up by its type. */
 export const named = (draft: TypedMemory.DraftOf<Episode>): TypedMemory.DraftOf<Episode> => {
   const { context = "", type = talk } = draft.data
   const unsaid = draft.body.trim() === "" ? deriveSummary(type) || talk : undefined

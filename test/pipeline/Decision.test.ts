@@ -1,9 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { stableId } from "../../src/domain/MemoryId.ts"
-import { embeddingText, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
-import { attribute, collapse, makeNearest } from "../../src/pipeline/Attribution.ts"
-import { type Decision, indexOf } from "../../src/pipeline/Decision.ts"
+import { collapseSpace as collapse, embeddingText, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import { attribute, type Decision, indexOf, makeNearest } from "../../src/pipeline/Decision.ts"
 import type { Fact } from "../../src/pipeline/Extraction.ts"
 import * as Tokenizer from "../../src/ranking/Tokenizer.ts"
 

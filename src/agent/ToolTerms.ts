@@ -1,20 +1,27 @@
-/** Scopes as a model names them: one word, which the viewer's ids make a scope of. */
+/**
+ * The terms in which tools speak of memory to a model: names of scopes, ids, and the provenance of a record, which says what
+ * wrote it and how far it is trusted.
+ */
+import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
+import { MemoryId } from "../domain/MemoryId.ts"
+import { type MemoryRecord, Origin, Trust } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { MemorySpec } from "../harness/MemorySpec.ts"
 
-/** From everyone's to the narrowest. */
+/** Names of scopes, from everyone's to the narrowest: one word, which the viewer's ids make a scope of. */
 export const Name = Schema.Literal("global", "user", "agent", "session", "run")
 export type Name = typeof Name.Type
 
-/** Returns the name of a record's scope. A scope of an actor alone is `actor`, which no tool offers a model to choose. */
+/** Name of a record's scope. The scope of an actor alone is `actor`, which no tool offers a model to choose. */
 export const Shown = Schema.Literal(...Name.literals, "actor")
 export type Shown = typeof Shown.Type
 
-/** A tool that takes any name and is told of these only: a wrong one is then `invalid_scope`, in words. */
+/** Schema that accepts any name, but tells the model of these only: a wrong name is then `invalid_scope`, in words. */
 export const oneOf = (names: ReadonlyArray<Name>, description: string) =>
   Name.annotations({
     description,
@@ -62,13 +69,13 @@ export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
   return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // beside an actor's id there may be any
 }
 
-/** By the narrowest id that says whose it is. */
+/** Names a scope after its narrowest id. */
 export const nameOf = (scope: MemoryScope.MemoryScope): Shown =>
   scope === MemoryScope.Global || Object.keys(scope).length === 0
     ? "global"
     : narrowestFirst.find((name) => scope[idOf[name]] !== undefined) ?? "actor"
 
-/** Of what a viewer sees, the records of that name and no others. */
+/** Selects the records with a scope of that name. */
 export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
   name === "global" ? { scope: MemoryScope.Global } : {
     where: Object.fromEntries(
@@ -76,6 +83,28 @@ export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
         .map((other) => [`scope.${idOf[other]}`, { exists: other === name }])
     )
   }
+
+/** Fields for the output schema of a tool that shows records; `provenanceOf` fills them. */
+export const provenance = {
+  origin: Origin,
+  /** 0 is the most trusted, 3 the least. */
+  trust: Trust
+}
+
+/** Returns the provenance fields of a record. */
+export const provenanceOf = (
+  { source: { origin, trust } }: MemoryRecord
+): Pick<MemoryRecord["source"], "origin" | "trust"> => ({
+  origin,
+  trust
+})
+
+/** Decodes an id that a model gave. Fails with `invalid_id`. */
+export const decodedId = (op: string, id: string): Effect.Effect<MemoryId, MemoryError.MemoryError> =>
+  Effect.mapError(
+    Schema.decode(MemoryId)(id),
+    ({ message }) => MemoryError.make("invalid_id", { op, message: `id: ${message}` })
+  )
 
 const narrowestFirst = ["run", "session", "agent", "user"] as const
 

@@ -1,14 +1,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as FastCheck from "effect/FastCheck"
-import * as ToolScope from "../../src/agent/ToolScope.ts"
+import * as ToolTerms from "../../src/agent/ToolTerms.ts"
 import { matches } from "../../src/domain/MemoryFilter.ts"
 import { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import * as Sharing from "../../src/domain/Sharing.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemorySpec from "../../src/harness/MemorySpec.ts"
 
-describe("ToolScope", () => {
+describe("ToolTerms", () => {
   const ids = FastCheck.record({
     userId: FastCheck.constantFrom("ada", "bob"),
     agentId: FastCheck.constant("pilot"),
@@ -33,18 +33,18 @@ describe("ToolScope", () => {
         (fields, reach, scope, sharedWrites) => {
           const viewer = Object.keys(fields).length === 0 ? Viewer.make({}) : Viewer.make({ ...fields, reach })
           const spec = MemorySpec.make({ sharedWrites })
-          for (const [name, own] of ToolScope.writable(viewer, spec)) {
+          for (const [name, own] of ToolTerms.writable(viewer, spec)) {
             assert.isTrue(Viewer.sees(viewer, own))
             assert.isTrue(Sharing.mayWrite(viewer, own, spec.sharedWrites))
-            assert.strictEqual(ToolScope.nameOf(own), name)
+            assert.strictEqual(ToolTerms.nameOf(own), name)
           }
           const record = new MemoryRecord({ ...note!, scope }, { disableValidation: true })
-          const named = ToolScope.nameOf(scope)
+          const named = ToolTerms.nameOf(scope)
           assert.isTrue(
-            !Viewer.sees(viewer, scope) || named === "actor" || ToolScope.readable(viewer).includes(named)
+            !Viewer.sees(viewer, scope) || named === "actor" || ToolTerms.readable(viewer).includes(named)
           )
-          for (const name of ToolScope.Name.literals) {
-            assert.strictEqual(matches(ToolScope.only(name), undefined)(record), named === name)
+          for (const name of ToolTerms.Name.literals) {
+            assert.strictEqual(matches(ToolTerms.only(name), undefined)(record), named === name)
           }
         }
       ),

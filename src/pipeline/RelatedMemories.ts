@@ -1,30 +1,33 @@
 /**
- * The memories that new facts are compared with: of exactly the scope that is written, none that the facts may not
- * change, and no turn stored as it was said, which stays said. Those that match each fact best, then, while there is room, the newest: a contradiction need not share a word.
+ * Finds the memories that new facts are compared with: memories of exactly the scope that is written which the facts may
+ * change, without turns that were stored word for word. Those that match each fact best come first; the newest fill up the
+ * room, since a contradiction need not share a word.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import { embeddingText, isExpired, type MemoryRecord, type Trust } from "../domain/MemoryRecord.ts"
+import { collapseSpace, embeddingText, isExpired, type MemoryRecord, type Trust } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type * as EventLoop from "../host/EventLoop.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
-import { collapse } from "./Attribution.ts"
 import * as Limits from "./Limits.ts"
-import * as Turns from "./Turns.ts"
 
+/** Metadata key of a turn that was stored word for word; its value is the role of the speaker. */
+export const turnMark = "turn"
+
+/** Selects the memories that facts are compared with. */
 export interface Wanted {
   readonly scope: MemoryScope.MemoryScope
   /** The query of each fact: its vector, and the first 1,024 UTF-16 units of its text. */
   readonly queries: ReadonlyArray<Query>
-  /** For each fact, 1..1,000. */
+  /** Number of memories for each fact, 1..1,000. */
   readonly topK: number
-  /** Of the facts: what is more trusted is left alone. */
+  /** Trust of the facts; memories that are more trusted are left alone. */
   readonly trust: Trust
-  /** Kinds that are left alone, too: a sentence is not enough for them. */
+  /** Kinds that are left alone as well, since a sentence is not enough for them. */
   readonly typed: ReadonlySet<string>
   /** Epoch ms. */
   readonly now: number
@@ -32,19 +35,22 @@ export interface Wanted {
   readonly paced: EventLoop.Pacer
 }
 
+/** The question for memories that relate to one fact. */
 export interface Query extends Pick<MemoryQuery, "embedding"> {
   readonly text: string
 }
 
+/** What was found. */
 export interface Found {
   /** At most 1,000 records of 262,144 characters in all: the best of each fact first. */
   readonly records: ReadonlyArray<MemoryRecord>
-  /** More trusted ones that say what is asked for: nobody need say it again. */
+  /** More trusted records that say the same as a fact, which is then not stored again. */
   readonly said: ReadonlyArray<MemoryRecord>
-  /** Legs of the search that gave no answer, each once. */
+  /** Legs of the search that failed, each once. */
   readonly failures: SearchResult["failures"]
 }
 
+/** Searches for each fact, and takes what was found rank by rank while there is room. */
 export const find = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
@@ -58,7 +64,7 @@ export const find = (
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
     const said = new Map<MemoryId, MemoryRecord>()
 
-    /** What is left alone takes no place: the search is widened until there are enough, or no more. */
+    /** Finds the best memories for one fact. Widens the search until there are enough that may change, or no more. */
     const best = (
       { embedding, text }: Query,
       limit = topK
@@ -70,7 +76,9 @@ export const find = (
         for (const failure of failed) failures.set(failure.leg, failure)
         const records = hits.map(({ record }) => record).filter(isSentence)
         for (const record of records) {
-          if (!isOpen(record) && collapse(text) === collapse(embeddingText(record))) said.set(record.id, record)
+          if (!isOpen(record) && collapseSpace(text) === collapseSpace(embeddingText(record))) {
+            said.set(record.id, record)
+          }
         }
         const open = records.filter(isOpen).slice(0, topK)
         if (open.length === topK || leftOut.limit === 0 || limit === widest) return open
@@ -118,8 +126,8 @@ const shown = () => {
   }
 }
 
-/** `conflict` where one of them is not any more what it was. */
-export const unmoved = (
+/** Fails with `conflict` if one of the records has changed. */
+export const requireUnchanged = (
   store: MemoryStore.Service,
   viewer: Viewer.Any,
   records: ReadonlyArray<MemoryRecord>
@@ -127,7 +135,7 @@ export const unmoved = (
   Effect.gen(function*() {
     const current = yield* store.get(viewer, records.map(({ id }) => id))
     for (const [i, { id, revision: expected }] of records.entries()) {
-      const actual = Option.match(current[i]!, { onNone: () => 0, onSome: ({ revision }) => revision }) // one in, one out
+      const actual = Option.match(current[i]!, { onNone: () => 0, onSome: ({ revision }) => revision }) // `get` answers every id
       if (actual !== expected) {
         const message = `expected revision ${expected}, found ${actual}`
         return yield* MemoryError.make("conflict", { op: "remember", id, message, detail: { expected, actual } })
@@ -135,14 +143,15 @@ export const unmoved = (
     }
   })
 
+/** Most memories that are asked for at once, and in all. */
 const widest = 1_000
 /** Longest part of a fact's text that is searched for, in UTF-16 units. */
 const asked = 1_024
 
-/** This scope, and nothing narrower; no turns. */
+/** Selects records of exactly this scope, without turns. */
 const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => {
   const absent = [
-    `metadata.${Turns.mark}`,
+    `metadata.${turnMark}`,
     ...scope === MemoryScope.Global
       ? []
       : MemoryScope.fields.filter((field) => scope[field] === undefined).map((field) => `scope.${field}`)

@@ -1,0 +1,366 @@
+/**
+ * One run of `remember`: from turns to a batch of mutations, and the batch to the store.
+ *
+ * Law: nothing is written before the last model call has answered; then the whole batch is written or nothing, and only if
+ * every memory that the model was shown is unchanged. If one has changed, the run plans once more.
+ *
+ * Ids in the batch are derived: a turn's from its place in the session, a fact's from its words, a successor's from the record
+ * that it replaces. Every viewer of the tenant can compute such an id and occupy it first with a record of its own. An occupied
+ * id is therefore replaced by one that only the store can compute.
+ */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import type * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as MemoryError from "../domain/MemoryError.ts"
+import { type MemoryId, stableId } from "../domain/MemoryId.ts"
+import { find, type MemoryKind } from "../domain/MemoryKind.ts"
+import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
+import { collapseSpace, embeddingText, type Trust } from "../domain/MemoryRecord.ts"
+import * as MemoryScope from "../domain/MemoryScope.ts"
+import type { Message } from "../domain/Message.ts"
+import * as Sharing from "../domain/Sharing.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import type * as Completion from "../host/Completion.ts"
+import type * as Embedder from "../host/Embedder.ts"
+import * as EventLoop from "../host/EventLoop.ts"
+import { invalid } from "../storage/Check.ts"
+import type * as Embedding from "../storage/Embedding.ts"
+import type * as MemoryStore from "../storage/MemoryStore.ts"
+import * as Decision from "./Decision.ts"
+import { buildExtractionPrompt, clean, type Fact, readFacts, textOf } from "./Extraction.ts"
+import * as FactVectors from "./FactVectors.ts"
+import * as Limits from "./Limits.ts"
+import type { Failure, LeftOut, Options } from "./MemoryPipeline.ts"
+import * as Reconciliation from "./Reconciliation.ts"
+import * as RelatedMemories from "./RelatedMemories.ts"
+
+/** The planned batch, and what the store did with it. */
+export interface Outcome {
+  readonly mutations: ReadonlyArray<MemoryMutation>
+  /** Empty for a plan. */
+  readonly applied: ReadonlyArray<Applied>
+  readonly failures: ReadonlyArray<Failure>
+  readonly leftOut?: LeftOut
+}
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+/** Remembers messages. With `write: false` it plans, and changes nothing. */
+export type RememberRun = (
+  viewer: Viewer.Any,
+  messages: ReadonlyArray<Message>,
+  options: Options,
+  write: boolean
+) => Io<Outcome>
+
+/** What every run works with. */
+interface Services {
+  readonly store: MemoryStore.Service
+  readonly completion: Completion.Service
+  readonly embedder: Embedder.Service
+  readonly kinds: ReadonlyMap<string, MemoryKind>
+}
+
+/** What is asked of one run. */
+interface Request {
+  readonly viewer: Viewer.Any
+  readonly messages: ReadonlyArray<Message>
+  /** The turns that are read. */
+  readonly turns: ReadonlyArray<Message>
+  readonly options: Options
+  readonly maxFacts: number
+  readonly scope: MemoryScope.MemoryScope
+  readonly trust: Trust
+  readonly write: boolean
+  /** Applies a batch; a plan applies nothing. */
+  readonly apply: (mutations: ReadonlyArray<MemoryMutation>) => Io<ReadonlyArray<Applied>>
+}
+
+/** Makes the function that remembers. */
+export const make = (
+  { embedding, ...services }: Services & { readonly embedding: Embedding.Embedding }
+): RememberRun => {
+  const vectors = FactVectors.make(embedding)
+  const typed = typedAmong(services.kinds)
+  return (viewer, messages, options, write) =>
+    Effect.gen(function*() {
+      const scope = yield* scopeFor(viewer, options)
+      const { maxFacts = Limits.maxFacts } = options
+      if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
+      const turns = turnsToRead(messages, options)
+      const origin = options.origin ?? "pipeline"
+      const trust = Sharing.trustIn(viewer, scope, trustOf(turns, options.trust)) // the batch may be written by the library
+      const apply: Request["apply"] = (mutations) =>
+        write && mutations.length > 0
+          ? (options.apply ?? services.store.apply)(viewer, mutations, { origin, trust })
+          : Effect.succeed([])
+      const request = { viewer, messages, turns, options, maxFacts, scope, trust, write, apply }
+      return options.infer === false
+        ? yield* storeTurns(services, request)
+        : yield* storeFacts(services, vectors, typed, request)
+    })
+}
+
+/** Stores each turn word for word. */
+const storeTurns = ({ store }: Services, { apply, messages, options, scope, viewer }: Request): Io<Outcome> => {
+  const attempt = Effect.gen(function*() {
+    const turns = verbatim(messages, scope, options, yield* Clock.currentTimeMillis)
+    const mutations = yield* unseen(store, viewer, yield* settled(store, viewer, turns))
+    return { mutations, applied: yield* apply(mutations), failures: [] }
+  })
+  // each conflict means that another run stored one of the turns, which is not unseen the next time
+  return Effect.retry(attempt, { times: messages.length, while: ({ reason }) => reason === "conflict" })
+}
+
+/** Extracts facts, reconciles them with related memories, and stores what follows, with vectors. */
+const storeFacts = (
+  services: Services,
+  vectors: FactVectors.FactVectors,
+  typed: ReadonlySet<string>,
+  request: Request
+): Io<Outcome> =>
+  Effect.gen(function*() {
+    const paced = EventLoop.pacer()
+    const { facts, leftOut } = yield* extract(services, request, paced)
+    if (facts.length === 0) return { mutations: [], applied: [], failures: [], leftOut: { ...leftOut, decisions: 0 } }
+    const known = yield* vectors.of(facts, paced)
+    const attempt = (isFirst: boolean) =>
+      reconcile(services, request, { facts, vectors: known.value, typed, isFirst, paced })
+    const { applied, decisions, failures, mutations } = yield* MemoryError.catchReason(
+      "conflict",
+      () => attempt(false)
+    )(attempt(true))
+    const kept = yield* vectors.keep(Viewer.tenantOf(request.viewer), mutations, applied, known.value, paced)
+    return {
+      mutations,
+      applied,
+      failures: [...known.failures, ...failures, ...kept.failures],
+      leftOut: { ...leftOut, decisions }
+    }
+  })
+
+/** Extracts the facts of the turns. `leftOut` counts the facts and characters beyond the limits of one reading. */
+const extract = (services: Services, { maxFacts, options, turns }: Request, paced: EventLoop.Pacer) =>
+  Effect.gen(function*() {
+    const { customExtract, customInstructions } = options
+    if (turns.length === 0) return { facts: [], leftOut: { facts: 0, characters: 0 } }
+    const { leftOut: characters, turns: shown } = customExtract ? { leftOut: 0, turns } : Limits.conversation(turns)
+    const said = customExtract
+      ? clean(yield* customExtract(turns))
+      : yield* asked(services, buildExtractionPrompt(shown, customInstructions), readFacts, paced)
+    const { facts, leftOut } = Limits.facts(said, maxFacts)
+    return { facts, leftOut: { facts: leftOut, characters } }
+  })
+
+/** Finds related memories, asks the model what becomes of them and of the facts, and applies its decisions. */
+const reconcile = (
+  services: Services,
+  { apply, maxFacts, options, scope, trust, viewer, write }: Request,
+  { facts, isFirst, paced, typed, vectors }: {
+    readonly facts: ReadonlyArray<Fact>
+    readonly vectors: Embedding.Vectors
+    /** Kinds that a fact may not have. */
+    readonly typed: ReadonlySet<string>
+    /** Whether this is the run's first attempt. */
+    readonly isFirst: boolean
+    readonly paced: EventLoop.Pacer
+  }
+) =>
+  Effect.gen(function*() {
+    const { embedder, kinds, store } = services
+    const { kind = "semantic", sequence, session, supersede = "soft", topK = 5, ttl } = options
+    const now = yield* Clock.currentTimeMillis
+    const queries = facts.map(({ text }) => {
+      const vector = vectors.get(text.normalize("NFC"))
+      return { text, ...(vector && { embedding: { model: embedder.model, vector: Array.from(vector) } }) }
+    })
+    const found = yield* RelatedMemories.find(store, viewer, { scope, queries, topK, trust, typed, paced, now })
+    const existing = found.records
+    const said = yield* asked(
+      services,
+      Reconciliation.buildDecisionPrompt(facts, existing),
+      (answer) => Reconciliation.readDecision(answer, existing.length),
+      paced
+    )
+    const { kept: decisions, leftOut } = Limits.decisions(said, { additions: maxFacts, changes: Limits.maxChanges })
+    const wordsOf = yield* Decision.cut([
+      ...facts.map(({ text }) => text),
+      ...existing.map(embeddingText),
+      ...decisions.flatMap(({ text }) => text ?? [])
+    ], paced)
+    const attributed = Decision.attribute(decisions, facts, existing, wordsOf)
+    yield* paced(64 * (existing.length + decisions.length))
+    const planned = Reconciliation.applyEvents(attributed, existing, {
+      wordsOf,
+      scope,
+      kind,
+      kinds: new Set(Array.from(kinds.keys()).filter((name) => !typed.has(name))),
+      now: yield* Clock.currentTimeMillis,
+      supersede,
+      ttl: lifeOf(ttl),
+      said: found.said,
+      source: { session, sequence: placeOf(sequence, 0) }
+    })
+    const mutations = yield* settled(store, viewer, isFirst ? planned.map(named(kinds)) : planned)
+    yield* paced(mutations.length * 1_024)
+    if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.said])
+    return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut }
+  })
+
+/** Asks the model, and reads its answer. */
+const asked = <A>(
+  { completion }: Services,
+  prompt: Completion.Prompt,
+  read: (answer: string) => Either.Either<A, MemoryError.MemoryError>,
+  paced: EventLoop.Pacer
+): Io<A> =>
+  Effect.gen(function*() {
+    yield* paced(prompt.user.length)
+    const answer = yield* completion.complete(prompt)
+    yield* paced(answer.length)
+    const said = yield* read(answer)
+    yield* paced(answer.length)
+    return said
+  })
+
+/** Returns the scope to write. Fails with `invalid_scope` if the viewer may not write there. */
+const scopeFor = (
+  viewer: Viewer.Any,
+  { scope, sharedWrites }: Pick<Options, "scope" | "sharedWrites">
+): Io<MemoryScope.MemoryScope> => {
+  const message = !isScope(scope)
+    ? "scope: expected at least one id, each a ScopeId"
+    : !Viewer.sees(viewer, scope)
+    ? "scope: the viewer does not see it, so it may not write there"
+    : !Sharing.mayWrite(viewer, scope, sharedWrites)
+    ? "scope: shared with others, who would read what is remembered there; sharedWrites opens it"
+    : undefined
+  if (message === undefined) return Effect.succeed(MemoryScope.normalise(scope))
+  return MemoryError.make("invalid_scope", { op: "remember", message })
+}
+
+const isScope = Schema.is(MemoryScope.MemoryScope)
+const isMaxFacts = Schema.is(Limits.MaxFacts)
+
+/** Returns the kinds for which a sentence is not enough: they have their own ways to change. */
+const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
+  new Set(Array.from(kinds.values()).filter(({ schema }) => !Schema.is(schema)({})).map(({ name }) => name))
+
+/** Returns the turns that say something. A model is not shown tools and the harness's own words; `customExtract` is. */
+const turnsToRead = (
+  messages: ReadonlyArray<Message>,
+  { customExtract, infer }: Pick<Options, "customExtract" | "infer">
+): ReadonlyArray<Message> =>
+  messages.filter((message) =>
+    textOf(message) !== "" && (infer === false || customExtract || !(isTool(message) || message.role === "system"))
+  )
+
+/** Returns the trust of the worst turn: 3 for a tool, 1 for any other; never better than the caller says. */
+const trustOf = (turns: ReadonlyArray<Message>, said: Trust = 1): Trust =>
+  turns.some(isTool) ? 3 : said === 0 ? 1 : said
+
+/**
+ * Makes a record for each turn that is not blank. With a sequence number the id is made of scope, session, line and place, so
+ * that the same turn is the same record, which is not overwritten. `metadata` says whose turn it was.
+ */
+const verbatim = (
+  messages: ReadonlyArray<Message>,
+  scope: MemoryScope.MemoryScope,
+  { kind = "episodic", line, sequence, session, ttl }: Pick<Options, "kind" | "line" | "sequence" | "session" | "ttl">,
+  now: number
+): ReadonlyArray<MemoryMutation> =>
+  messages.flatMap((message, i): ReadonlyArray<MemoryMutation> => {
+    const body = textOf(message)
+    if (body === "") return []
+    const { actorId, at, id: reference, role } = message
+    const place = placeOf(sequence, i)
+    const life = lifeOf(ttl)
+    return [{
+      _tag: "Put",
+      draft: {
+        ...(place !== undefined &&
+          {
+            id: stableId(
+              `turn:${
+                JSON.stringify([MemoryScope.key(scope), session ?? "", place, ...line === undefined ? [] : [line]])
+              }`
+            )
+          }),
+        scope,
+        kind,
+        body,
+        metadata: { [RelatedMemories.turnMark]: role, ...(actorId !== undefined && { actorId }) },
+        validAt: at === undefined || !(at >= 0) ? now : Math.min(Math.floor(at), now),
+        ...(life > 0 && { expiresAt: now + life }),
+        source: { reference, session, sequence: place }
+      },
+      ...(place !== undefined && { ifRevision: 0 })
+    }]
+  })
+
+/** Returns the sequence number of the i-th turn. */
+const placeOf = (sequence: Options["sequence"], i: number): number | undefined =>
+  typeof sequence === "number" ? sequence + i : sequence?.[i]
+
+/** Returns milliseconds to live, rounded up; 0 = for ever. */
+const lifeOf = (ttl: Duration.DurationInput | undefined): number => {
+  const millis = ttl === undefined ? 0 : Duration.toMillis(ttl)
+  return Number.isFinite(millis) ? Math.ceil(millis) : 0
+}
+
+const isTool = ({ role, tool }: Message): boolean => role === "tool" || tool === true
+
+/**
+ * Gives a fact an id of its words, if the store lets equal records of its kind stand side by side: of several runs at once one
+ * is first, and the others see its record when they plan again. They plan again without such ids, since one may be that of a
+ * closed record.
+ */
+const named = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutation): MemoryMutation => {
+  if (mutation._tag !== "Put" || mutation.draft.id !== undefined) return mutation
+  const { body, kind, scope } = mutation.draft
+  if (find(kinds, kind).dedupe) return mutation
+  const id = stableId(`fact:${JSON.stringify([MemoryScope.key(scope), kind, collapseSpace(body)])}`)
+  return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
+}
+
+/** Returns the turns that are not stored yet. */
+const unseen = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
+  Effect.gen(function*() {
+    const ids = turns.flatMap((turn) => turn._tag === "Put" && turn.draft.id !== undefined ? [turn.draft.id] : [])
+    const there = new Set(Array.from(yield* store.get(viewer, ids), Option.toArray).flat().map(({ id }) => id))
+    return turns.filter((turn) => turn._tag !== "Put" || turn.draft.id === undefined || !there.has(turn.draft.id))
+  })
+
+/**
+ * Returns the batch with a new id for each Put whose id belongs to a record that the viewer does not see. Cost: one read of
+ * the ids that are put.
+ */
+const settled = (
+  store: Pick<MemoryStore.Service, "get" | "sign">,
+  viewer: Viewer.Any,
+  mutations: ReadonlyArray<MemoryMutation>
+): Effect.Effect<ReadonlyArray<MemoryMutation>, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : [])
+    if (ids.length === 0) return mutations
+    const found = yield* store.get(Viewer.system(viewer.tenant), ids)
+    const foreign = ids.filter((_, i) => Option.exists(found[i]!, ({ scope }) => !Viewer.sees(viewer, scope)) // `get` answers every id
+    )
+    const others = new Map<MemoryId, MemoryId>()
+    for (const id of foreign) others.set(id, stableId(yield* store.sign("derived id", id)))
+    return others.size === 0 ? mutations : mutations.map((mutation) => renamed(mutation, others))
+  })
+
+const renamed = (mutation: MemoryMutation, others: ReadonlyMap<MemoryId, MemoryId>): MemoryMutation => {
+  const id = mutation._tag === "Put" ? mutation.draft.id && others.get(mutation.draft.id) : undefined
+  if (mutation._tag === "Put" && id) return { ...mutation, draft: { ...mutation.draft, id } }
+  const heir = mutation._tag === "Update" && mutation.patch.supersededBy
+    ? others.get(mutation.patch.supersededBy)
+    : undefined
+  return mutation._tag === "Update" && heir
+    ? { ...mutation, patch: { ...mutation.patch, supersededBy: heir } }
+    : mutation
+}
