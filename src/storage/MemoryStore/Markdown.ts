@@ -10,7 +10,7 @@ import type { MemoryError } from "../../domain/MemoryError.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import * as Analyzer from "../../ranking/Analyzer.ts"
 import { maintain, make as makeStore, MemoryStore, type Primitives } from "../MemoryStore.ts"
-import * as DeuzVectors from "./Markdown/DeuzVectors.ts"
+import * as Deuz from "./Markdown/Deuz.ts"
 import * as Disk from "./Markdown/Disk.ts"
 import * as Inspection from "./Markdown/Inspection.ts"
 import * as Polling from "./Markdown/Polling.ts"
@@ -93,7 +93,7 @@ export const layer = (
     )
     yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, SnapshotKeeper.unsaved))
     const ready = yield* Polling.keepCurrent(disk, vault, Duration.decode(options.poll ?? "1 second"))
-    const sidecar = yield* DeuzVectors.make(disk, vault.mirror.entries, vault.sidecar, options.deuzModel)
+    const sidecar = yield* Deuz.vectors(disk, vault.mirror.entries, vault.sidecar, options.deuzModel)
     const store = yield* makeStore("markdown", {
       ...primitives(vault),
       trash: options.trash,

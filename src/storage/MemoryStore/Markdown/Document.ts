@@ -22,7 +22,6 @@ import * as ForeignNote from "./ForeignNote.ts"
 import * as Frame from "./Frame.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
-import * as Related from "./Related.ts"
 
 /** Frontmatter keys that are nobody's field here; they survive every write. */
 export type Extra = Readonly<Record<string, unknown>>
@@ -89,7 +88,7 @@ export const print = (
     invalidAt: Frontmatter.time(record.invalidAt),
     expiresAt: Frontmatter.time(record.expiresAt),
     supersededBy: record.supersededBy,
-    links: Related.print(record),
+    links: Frontmatter.printLinks(record),
     data: Object.keys(data).length > 0 ? data : undefined,
     metadata: Object.keys(metadata).length > 0 ? metadata : undefined,
     ...source,
@@ -196,7 +195,7 @@ const strict = (
         (place.id !== undefined && fields["summary"] === undefined ? true : undefined),
       body,
       tags: tagsOf(fields["tags"]),
-      links: Related.read(fields["links"]),
+      links: Frontmatter.readLinks(fields["links"]),
       data: fields["data"] ?? {},
       metadata: fields["metadata"] ?? {},
       importance: importanceIn(context, fields),

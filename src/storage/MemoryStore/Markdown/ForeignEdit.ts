@@ -12,7 +12,6 @@ import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import type { Json, JsonObject } from "../../../domain/Payload.ts"
 import * as ForeignNote from "./ForeignNote.ts"
 import * as Frontmatter from "./Frontmatter.ts"
-import * as Related from "./Related.ts"
 
 /** A stretch of a text, in UTF-16 units, and what stands there instead. */
 interface Splice {
@@ -126,7 +125,7 @@ const nextOf = (property: Property, before: MemoryRecord, after: MemoryRecord): 
     : time !== undefined
     ? [before[time], after[time]]
     : name === "links"
-    ? [Related.print(before) ?? [], Related.print(after) ?? []]
+    ? [Frontmatter.printLinks(before) ?? [], Frontmatter.printLinks(after) ?? []]
     : [undefined, undefined]
   const isMetadata = Object.hasOwn(before.metadata, name) && same(before.metadata[name], json)
   if (!same(old, next) && (!isMetadata || name === "summary")) {

@@ -25,7 +25,6 @@ import { payloadIssues } from "../../Check.ts"
 import * as Claims from "./Claims.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
-import * as Related from "./Related.ts"
 
 type Matter = Readonly<Record<string, unknown>>
 
@@ -141,7 +140,7 @@ export const read = (
       tags,
       importance: take("importance", asUnit) ?? kept("importance") ?? MemoryKind.find(kinds, payload.kind).importance,
       confidence: take("confidence", asUnit) ?? kept("confidence"),
-      links: take("links", (value) => asLinks(Related.read(value))) ?? kept("links") ?? [],
+      links: take("links", (value) => asLinks(Frontmatter.readLinks(value))) ?? kept("links") ?? [],
       supersededBy: take("supersededBy", asId) ?? kept("supersededBy"),
       updatedAt: time("updatedAt"),
       invalidAt: time("invalidAt") ?? kept("invalidAt"),

@@ -2,6 +2,8 @@
 import * as DateTime from "effect/DateTime"
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"
+import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import * as Wikilink from "../../../domain/Wikilink.ts"
 import * as PlainYaml from "./PlainYaml.ts"
 
 /** Longest frontmatter that is parsed, in UTF-16 units: of a text with a signature of ours, and of any other. */
@@ -156,3 +158,33 @@ const fault = (error: unknown): string => {
   const [start] = error.linePos ?? []
   return start === undefined ? error.code : `${error.code} at line ${start.line}, column ${start.col}`
 }
+
+/*
+ * Links as a file says them, for Obsidian to follow and a hand to write:
+ *
+ * ```yaml
+ * links:
+ *   - to: "[[01J8Z3N5T6V7W8X9Y0ABCDEFGH]]"
+ *     type: knows
+ *     weight: 0.5
+ *   - "[[01J8Z3N5T6V7W8X9Y0ABCDEFGH|Charles]]"        related_to, weight 1
+ * ```
+ */
+
+/** `undefined` where there are none. */
+export const printLinks = ({ links }: Pick<MemoryRecord, "links">) =>
+  links.length === 0 ? undefined : links.map(({ to, type, weight }) => ({ to: `[[${to}]]`, type, weight }))
+
+/** An id with or without its brackets. What is no link is left for the Schema to refuse. */
+export const readLinks = (links: unknown): unknown => Array.isArray(links) ? links.map(linkOf) : links ?? []
+
+const linkOf = (link: unknown): unknown => {
+  if (typeof link === "string") return { ...defaults, to: targetOf(link) }
+  return typeof link === "object" && link !== null && "to" in link
+    ? { ...defaults, ...link, to: targetOf(link.to) }
+    : link
+}
+
+const defaults = { type: "related_to", weight: 1 }
+
+const targetOf = (to: unknown): unknown => typeof to === "string" ? Wikilink.parse(to)[0]?.target ?? to : to

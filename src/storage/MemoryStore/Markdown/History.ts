@@ -16,7 +16,6 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import { equal, joined } from "./Bytes.ts"
 import type { Disk } from "./Disk.ts"
-import * as HistoryIndex from "./HistoryIndex.ts"
 import * as Line from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
 import * as Places from "./Places.ts"
@@ -54,11 +53,11 @@ export interface History {
   /** Batches that are not known to have landed, oldest first. */
   readonly unlanded: () => ReadonlyArray<Line.Batch>
   /** Index of all that was read; `None` while a batch has not landed. Cost: a read of 8 KiB, and one pass over the places. */
-  readonly index: Io<Option.Option<HistoryIndex.HistoryIndex>>
+  readonly index: Io<Option.Option<Places.HistoryIndex>>
   /** Bytes read so far. */
   readonly size: () => number
   /** Takes up an index before the first `news`, unless the file no longer begins with what was read. */
-  readonly restore: (index: HistoryIndex.HistoryIndex) => Io<void>
+  readonly restore: (index: Places.HistoryIndex) => Io<void>
   /**
    * Reads what was appended since the last call, and all of a file that was replaced. Without the lock a batch that is half
    * there is left for the next call.
@@ -283,7 +282,7 @@ export const make = (disk: Disk): History => {
     index: one(Effect.gen(function*() {
       if (pending.length > 0 || torn > 0 || failed.size > 0 || epoch === 0) return Option.none()
       const index = { epoch, end, batch, dead: dead + places.dead(), places: places.all() }
-      const hash = yield* HistoryIndex.hashOf(disk, file, end)
+      const hash = yield* Places.hashOf(disk, file, end)
       // a file that was replaced meanwhile is not the one that was read
       return Option.map(
         Option.filter(yield* disk.stat(file), (stat) => stat.ino === ino),
@@ -294,7 +293,7 @@ export const make = (disk: Disk): History => {
       one(Effect.gen(function*() {
         const stat = yield* disk.stat(file)
         if (Option.isNone(stat) || stat.value.size < index.end) return
-        if ((yield* HistoryIndex.hashOf(disk, file, index.end)) !== index.hash) return
+        if ((yield* Places.hashOf(disk, file, index.end)) !== index.hash) return
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
         landed = batch

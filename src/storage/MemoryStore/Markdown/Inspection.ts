@@ -9,11 +9,11 @@ import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Disk } from "./Disk.ts"
 import * as Document from "./Document.ts"
-import { partOf } from "./HandEdits.ts"
 import * as Layout from "./Layout.ts"
 import { type Entry, nowhere } from "./Mirror.ts"
 import { textOf } from "./NoteText.ts"
 import * as Plan from "./Plan.ts"
+import { partOf } from "./Revisions.ts"
 import type { Vault } from "./Vault.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>

@@ -13,10 +13,10 @@ import { type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
 import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Version from "../../Version.ts"
 import type { Disk } from "./Disk.ts"
-import { partOf } from "./HandEdits.ts"
 import type { Part } from "./History.ts"
 import { hidden, idOf, isBelow, segmentOf } from "./Layout.ts"
 import type { Mirror } from "./Mirror.ts"
+import { partOf } from "./Revisions.ts"
 import { unseal } from "./Seal.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>

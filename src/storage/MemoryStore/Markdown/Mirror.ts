@@ -15,7 +15,6 @@ import * as Catalog from "../../Catalog.ts"
 import type { Event } from "../../Changes.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import type { Ahead } from "./Ahead.ts"
-import * as Damage from "./Damage.ts"
 import type { Disk } from "./Disk.ts"
 import type * as Document from "./Document.ts"
 import { type Bad, type Entry, type Found, nowhere } from "./Entry.ts"
@@ -23,7 +22,7 @@ import * as FileReader from "./FileReader.ts"
 import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import * as Moves from "./Moves.ts"
-import * as Sampling from "./Sampling.ts"
+import * as NoteText from "./NoteText.ts"
 import * as Walk from "./Walk.ts"
 
 export type { Entry } from "./Entry.ts"
@@ -90,7 +89,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   /** Time from when on every file is known to be as it is: the beginning of the last look at all of them. */
   let seen = 0
   const changed = new Map<string, Found>()
-  const sampling = Sampling.make()
+  const sampling = Walk.makeSampling()
   let hasLooked = false
   let epoch = 0
 
@@ -280,11 +279,11 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
         ...Array.from(files.values()).flatMap((file) => {
           const error = file._tag === "Bad"
             ? file.error
-            : file.damage ?? (file.issues && Damage.corrupt(file.path, file.issues.join("; ")))
+            : file.damage ?? (file.issues && NoteText.corrupt(file.path, file.issues.join("; ")))
           return error ? [{ path: file.path, error }] : []
         }),
         ...Array.from(claims.values()).flatMap((ids) => Array.from(ids.values())).flatMap(([best, ...rest]) =>
-          rest.map(({ path }) => ({ path, error: Damage.corrupt(path, `the same id as ${best!.path}`) }))
+          rest.map(({ path }) => ({ path, error: NoteText.corrupt(path, `the same id as ${best!.path}`) }))
         ),
         ...Array.from(troubles, ([path, error]) => ({ path, error }))
       ].map(({ error, path }) => ({ path, error })),

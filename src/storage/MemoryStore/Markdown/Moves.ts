@@ -1,24 +1,23 @@
 /**
  * Finds the notes that were renamed or moved between two looks: a file that is gone, and a new one that continues it
- * (`RenameDetection`). Only within one tenant and one scope: elsewhere a note is a new one, since its past belongs to those
+ * (`detect`). Only within one tenant and one scope: elsewhere a note is a new one, since its past belongs to those
  * who saw it where it was.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
+import { sha256 } from "../../../domain/Digest.ts"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
 import type { Bad, Entry } from "./Entry.ts"
-import type { FileReader } from "./FileReader.ts"
+import * as FileReader from "./FileReader.ts"
 import * as Frame from "./Frame.ts"
 import type { History, Place } from "./History.ts"
-import * as NoteIdentity from "./NoteIdentity.ts"
 import { isNote, type Text, textOf } from "./NoteText.ts"
-import * as RenameDetection from "./RenameDetection.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 type Files = ReadonlyMap<string, Entry | Bad | undefined>
@@ -84,7 +83,7 @@ export const find = (
     readonly context: Context
     readonly disk: Disk
     readonly history: History
-    readonly reader: FileReader
+    readonly reader: FileReader.FileReader
   },
   gone: ReadonlyArray<Gone>,
   found: Files,
@@ -109,7 +108,7 @@ export const find = (
         if (Option.exists(text, (now) => now.hash === hash)) texts.set(path, Option.getOrThrow(text))
       }
       const from = new Map(vanished.map((one) => [one.path, one]))
-      const pairs = RenameDetection.detect(
+      const pairs = detect(
         vanished.map(({ frame, hash, path, record: { body } }) => ({
           path,
           hash,
@@ -123,7 +122,7 @@ export const find = (
         if (old === undefined || text === undefined) continue
         const { path, settled, stat } = entry
         const made = yield* reader.entryOf({ path, stat, settled }, text, {
-          record: NoteIdentity.moved(old.record, old.path, path),
+          record: FileReader.moved(old.record, old.path, path),
           properties: old.frame && Frame.propertiesOf(old.frame),
           isSame: text.hash === old.hash
         })
@@ -135,3 +134,184 @@ export const find = (
 
 /** Whose a note is. */
 const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringify([tenant, MemoryScope.key(scope)])
+
+/*
+ * Finds out which new file continues which one that is gone, as git does: by content, since no tool says so.
+ *
+ * ```text
+ * 1. the same content       of several with one content, those with one file name
+ * 2. the most similar       at least `threshold`
+ * ```
+ *
+ * Law: a file continues at most one, and is continued by at most one. Empty texts match nothing, and neither do two
+ * candidates that are as good as each other. Pure; the order of the arguments does not matter.
+ */
+
+/** A file that is gone. */
+export interface Vanished {
+  readonly path: string
+  /** SHA-256 of its last text, hex. */
+  readonly hash: string
+  /** Its last text, where it is known: without it the file is found by the same content only. */
+  readonly text?: string | undefined
+}
+
+/** A file that was not there before. */
+export interface Appeared {
+  readonly path: string
+  readonly text: string
+}
+
+/**
+ * Least similarity of a text and the one that it continues: twice the pairs of words that both have, divided by all that each
+ * has. Above git's half, since notes made of one template share much, and a history that is lost is better than a wrong one.
+ */
+export const threshold = 0.7
+
+/**
+ * A pair of words that more than so many of the old texts have comes from their template: it counts for how similar two texts
+ * are, and finds no candidates. So many notes of one template take no time for every two of them.
+ */
+const maxShared = 64
+
+/** UTF-16 units of a text that are compared. */
+const maxCompared = 65_536
+
+/**
+ * The path that is gone, by the new path that continues it. Cost: linear in the texts, plus, for files without a twin, the
+ * pairs of texts of like length that have a pair of words in common which few have.
+ */
+export const detect = (
+  vanished: ReadonlyArray<Vanished>,
+  appeared: ReadonlyArray<Appeared>
+): ReadonlyMap<string, string> => {
+  const found = new Map<string, string>()
+  const taken = new Set<string>()
+  const match = (from: string, to: string) => {
+    found.set(to, from)
+    taken.add(from)
+  }
+
+  const old = vanished.filter(({ hash, text }) => hash !== empty && text?.trim() !== "")
+  const fresh = appeared.filter(({ text }) => text.trim() !== "")
+  const hashes = new Map(fresh.map(({ path, text }) => [path, sha256(text)]))
+  const twins = groups(old, ({ hash }) => hash)
+  const copies = groups(fresh, ({ path }) => hashes.get(path)!) // of each
+  for (const [hash, news] of copies) {
+    const olds = twins.get(hash) ?? []
+    for (const { path } of news) {
+      const same = olds.filter((one) => nameOf(one.path) === nameOf(path))
+      const others = news.filter((other) => nameOf(other.path) === nameOf(path))
+      if (same.length === 1 && others.length === 1) match(same[0]!.path, path)
+    }
+    const [first, ...more] = news.filter(({ path }) => !found.has(path))
+    const [last, ...rest] = olds.filter(({ path }) => !taken.has(path))
+    if (first && last && more.length === 0 && rest.length === 0) match(last.path, first.path)
+  }
+
+  const isTwin = (hash: string) => twins.has(hash) && copies.has(hash) // tied: no other text is nearer
+  const sources = old.flatMap(({ hash, path, text }) =>
+    text === undefined || taken.has(path) || isTwin(hash) ? [] : [{ path, words: pairsOf(text) }]
+  )
+  const targets = fresh.flatMap(({ path, text }) =>
+    found.has(path) || isTwin(hashes.get(path)!) ? [] : [{ path, words: pairsOf(text) }]
+  )
+  const pairs = candidates(sources, targets)
+  for (let at = 0; at < pairs.length;) {
+    const { score } = pairs[at]!
+    const level = []
+    for (; at < pairs.length && pairs[at]!.score === score; at++) level.push(pairs[at]!)
+    const open = level.filter(({ from, to }) => !taken.has(from) && !found.has(to))
+    const [froms, tos] = [counts(open.map(({ from }) => from)), counts(open.map(({ to }) => to))]
+    for (const { from, to } of open) if (froms.get(from) === 1 && tos.get(to) === 1) match(from, to)
+    for (const { from, to } of open) if (!found.has(to)) tie(taken, found, from, to)
+  }
+  for (const [to, from] of found) if (from === "") found.delete(to)
+  return found
+}
+
+/** Takes both ends of a tie out of what follows: a worse candidate is no better for it. */
+const tie = (taken: Set<string>, found: Map<string, string>, from: string, to: string): void => {
+  taken.add(from)
+  found.set(to, "")
+}
+
+const groups = <A>(all: ReadonlyArray<A>, key: (one: A) => string): ReadonlyMap<string, ReadonlyArray<A>> =>
+  new Map(Object.entries(Arr.groupBy(all, key)))
+
+interface Words {
+  readonly path: string
+  readonly words: Pairs
+}
+
+/** Counts of the pairs of words that follow one another in a text, and their sum. */
+interface Pairs {
+  readonly counts: ReadonlyMap<string, number>
+  readonly total: number
+}
+
+/** Those that are similar enough, the most similar first. */
+const candidates = (sources: ReadonlyArray<Words>, targets: ReadonlyArray<Words>) => {
+  const having = new Map<string, Array<Words>>()
+  for (const source of sources) {
+    for (const pair of source.words.counts.keys()) {
+      const others = having.get(pair)
+      if (others) others.push(source)
+      else having.set(pair, [source])
+    }
+  }
+  const isRare = (pair: string) => (having.get(pair)?.length ?? 0) <= maxShared
+  /** Pairs of a text that are its template's. */
+  const usual = new Map([...sources, ...targets].map(({ words }) => {
+    let sum = 0
+    for (const [pair, count] of words.counts) if (!isRare(pair)) sum += count
+    return [words, sum] as const
+  }))
+  return targets.flatMap((target) => {
+    const rare = new Map<Words, number>()
+    for (const [pair, count] of target.words.counts) {
+      for (const source of isRare(pair) ? having.get(pair) ?? [] : []) {
+        if (!isLike(source.words.total, target.words.total)) continue
+        rare.set(source, (rare.get(source) ?? 0) + Math.min(count, source.words.counts.get(pair) ?? 0))
+      }
+    }
+    return Array.from(rare).flatMap(([{ path, words }, shared]) => {
+      const score = (shared: number) => 2 * shared / (words.total + target.words.total)
+      const rest = Math.min(usual.get(words) ?? 0, usual.get(target.words) ?? 0)
+      if (score(shared + rest) < threshold) return []
+      return [{ from: path, to: target.path, score: score(rest === 0 ? shared : sharedBy(words, target.words)) }]
+    })
+  }).filter(({ score }) => score >= threshold).sort((a, b) => b.score - a.score)
+}
+
+/** Counts the pairs that two texts have in common. */
+const sharedBy = (one: Pairs, other: Pairs): number => {
+  let sum = 0
+  for (const [pair, count] of one.counts) sum += Math.min(count, other.counts.get(pair) ?? 0)
+  return sum
+}
+
+const counts = (all: ReadonlyArray<string>): ReadonlyMap<string, number> => {
+  const found = new Map<string, number>()
+  for (const one of all) found.set(one, (found.get(one) ?? 0) + 1)
+  return found
+}
+
+/** Whether two lengths allow for a similarity of `threshold`. */
+const isLike = (a: number, b: number): boolean => 2 * Math.min(a, b) / (a + b) >= threshold
+
+const pairsOf = (text: string): Pairs => {
+  const words = text.slice(0, maxCompared).match(word) ?? []
+  const counts = new Map<string, number>()
+  const pairs = words.length === 1 ? words : words.slice(1).map((word, i) => `${words[i]} ${word}`)
+  for (const pair of pairs) counts.set(pair, (counts.get(pair) ?? 0) + 1)
+  return { counts, total: pairs.length }
+}
+
+/** Words, and signs of scripts that put no space between them. */
+const word =
+  /[\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]|[^\s\p{Script=Han}\p{Script=Hiragana}\p{Script=Katakana}\p{Script=Thai}]+/gu
+
+const nameOf = (path: string): string => path.slice(path.lastIndexOf("/") + 1)
+
+const empty = sha256("")

@@ -2,11 +2,13 @@
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { Disk } from "./Disk.ts"
+import { hidden } from "./Layout.ts"
 import type { Vault } from "./Vault.ts"
-import * as Watch from "./Watch.ts"
 
 /** Number of polls without a call or a listener after which the vault stops polling. */
 const patience = 60
@@ -57,7 +59,7 @@ export const keepCurrent = (
       yield* awake.await
     })
     yield* Effect.forkScoped(Effect.forever(watch))
-    yield* Watch.hinted(disk, told(vault.follow))
+    yield* hinted(disk, told(vault.follow))
 
     /** Scans if polling has stopped. Calls that come during the scan wait for its end. */
     const wake = waking.withPermits(1)(Effect.suspend(() =>
@@ -77,3 +79,31 @@ export const keepCurrent = (
       return isResting ? wake : Effect.void
     })
   })
+
+/*
+ * A hint that there may be something to look at, from the folder that every writer's log and lock lie in. No more than
+ * that: what a poll would find is found sooner. One folder, not the tree: on Linux a recursive watch is a watch per entry.
+ */
+
+/** From a hint to the look: a write is many of them. The last is that its lock is gone, so what is looked at is whole. */
+const pause = Duration.millis(20)
+
+/** Until the scope closes. Where the folder cannot be watched, which is logged at debug level, there are no hints. */
+const hinted = (disk: Disk, look: Effect.Effect<void>): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    const hints = yield* Queue.sliding<void>(1)
+    yield* Stream.runForEach(disk.watch(hidden), () => Queue.offer(hints, undefined)).pipe(
+      Effect.catchAll(unwatched),
+      Effect.catchAllDefect(unwatched), // what Node throws where there are no watches left
+      Effect.forkScoped
+    )
+    yield* Queue.take(hints).pipe(
+      Effect.zipRight(Effect.sleep(pause)),
+      Effect.zipRight(Queue.takeAll(hints)),
+      Effect.zipRight(look),
+      Effect.forever,
+      Effect.forkScoped
+    )
+  })
+
+const unwatched = (why: unknown) => Effect.logDebug("the vault is polled, not watched", why)

@@ -23,10 +23,10 @@ import { joined } from "./Bytes.ts"
 import * as Compression from "./Compression.ts"
 import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
-import * as HistoryIndex from "./HistoryIndex.ts"
 import type { Place } from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
 import type { Entry } from "./Mirror.ts"
+import * as Places from "./Places.ts"
 import * as SnapshotEntry from "./SnapshotEntry.ts"
 
 export interface Snapshot {
@@ -34,7 +34,7 @@ export interface Snapshot {
   /** By tenant. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
   /** Absent while a batch has not landed. */
-  readonly history?: HistoryIndex.HistoryIndex | undefined
+  readonly history?: Places.HistoryIndex | undefined
 }
 
 export interface Loaded extends Snapshot {
@@ -119,8 +119,7 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
         Effect.gen(function*() {
           const bytes = yield* Compression.decompress(part, whole)
           // sealed by us, with the types that we wrote
-          const placesOf = () =>
-            (JSON.parse(text(bytes)) as ReadonlyArray<HistoryIndex.Tuple>).map(HistoryIndex.fromTuple)
+          const placesOf = () => (JSON.parse(text(bytes)) as ReadonlyArray<Places.Tuple>).map(Places.fromTuple)
           return yield* inTurn(placesOf, () => whole / bytesPerUnit)
         }), { concurrency }),
       indexes: Effect.forEach(indexes, ({ of, part }) =>
@@ -191,7 +190,7 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
     const taken = new Set<Place>()
     const placed = snapshot.entries.map((entry): SnapshotEntry.Placed => {
       const place = newest.get(entry.path)
-      if (place === undefined || !HistoryIndex.isBeside(entry, place)) return { entry }
+      if (place === undefined || !Places.isBeside(entry, place)) return { entry }
       taken.add(place)
       return { entry, place }
     })
@@ -199,7 +198,7 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
     const places = yield* parts(
       history?.places.filter((place) => !taken.has(place)) ?? [],
       () => 256,
-      (group) => [JSON.stringify(group.map(HistoryIndex.toTuple))]
+      (group) => [JSON.stringify(group.map(Places.toTuple))]
     )
     const indexes = yield* Effect.forEach(
       groupsOf(snapshot.indexes, ([, { length }]) => length),

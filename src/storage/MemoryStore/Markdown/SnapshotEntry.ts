@@ -3,9 +3,9 @@
  * arrays within arrays take twice as long to parse.
  */
 import { type MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
-import * as HistoryIndex from "./HistoryIndex.ts"
 import type { Place } from "./HistoryLine.ts"
 import type { Entry } from "./Mirror.ts"
+import * as Places from "./Places.ts"
 
 /** Raised with each change of `Entry`, or of what a text counts as. */
 export const version = 4
@@ -140,7 +140,7 @@ export const fromRow = (row: Row, body: (length: number) => string): Placed => {
 const none: ReadonlyArray<string> = []
 
 /** An entry of version 2; of version 3, an entry without names; UTF-16 units of its body; and its place in the history. */
-export type Early = readonly [entry: Entry | EarlyTuple, body: number, beside?: HistoryIndex.Beside]
+export type Early = readonly [entry: Entry | EarlyTuple, body: number, beside?: Places.Beside]
 type EarlyTuple = readonly [
   path: string,
   tenant: string,
@@ -162,7 +162,7 @@ export const fromEarly = ([kept, length, beside]: Early, body: (length: number) 
   const record: { body: string } = entry.row.record // nobody has it yet
   record.body = body(length)
   unchecked(entry.row.record)
-  return { entry, place: beside && HistoryIndex.fromBeside(entry, beside) }
+  return { entry, place: beside && Places.fromBeside(entry, beside) }
 }
 
 const fromEarlyTuple = (tuple: EarlyTuple): Entry => {

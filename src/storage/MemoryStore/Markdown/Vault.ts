@@ -18,7 +18,6 @@ import type { Sidecar, Write } from "../../MemoryStore.ts"
 import * as Ahead from "./Ahead.ts"
 import { type Disk, isFull } from "./Disk.ts"
 import * as Document from "./Document.ts"
-import * as HandEdits from "./HandEdits.ts"
 import * as Header from "./Header.ts"
 import * as History from "./History.ts"
 import * as Inspection from "./Inspection.ts"
@@ -30,7 +29,6 @@ import * as Mirror from "./Mirror.ts"
 import { isNote } from "./NoteText.ts"
 import * as Plan from "./Plan.ts"
 import * as Revisions from "./Revisions.ts"
-import * as RollForward from "./RollForward.ts"
 import * as SnapshotKeeper from "./SnapshotKeeper.ts"
 import * as VectorFile from "./VectorFile.ts"
 
@@ -109,8 +107,8 @@ export const open = (
       Effect.forEach(news, ({ event, tenant }) => changes.publish(tenant, [event]), { discard: true })
 
     /** Appends the revisions that the history lacks of these records, as their files are once nobody else writes. */
-    const complete = (about: Iterable<HandEdits.Touched>, locked: boolean): Io<void> =>
-      Effect.flatMap(HandEdits.lacking(mirror, history, about), (parts) => {
+    const complete = (about: Iterable<Revisions.Touched>, locked: boolean): Io<void> =>
+      Effect.flatMap(Revisions.lacking(mirror, history, about), (parts) => {
         if (parts.length === 0) return Effect.void
         if (locked) return Effect.asVoid(history.append(parts))
         const paths = parts.flatMap(({ id, path, tenant }) => path ?? history.newest(tenant, id)?.path ?? [])
@@ -121,7 +119,7 @@ export const open = (
     const record = (news: ReadonlyArray<Mirror.News>, locked: boolean) =>
       Effect.gen(function*() {
         yield* Effect.catchAll(
-          complete(HandEdits.touched(news), locked),
+          complete(Revisions.touched(news), locked),
           (error) => Effect.logWarning("an edit by hand is not in the history yet", error)
         )
       })
@@ -170,12 +168,12 @@ export const open = (
       return place === undefined || mirror.entry(place.tenant, place.id)?.hash === place.after
     }
 
-    const print: RollForward.Print = (path, tenant, kept) => Plan.print(context, path, tenant, kept)
+    const print: Plan.Print = (path, tenant, kept) => Plan.print(context, path, tenant, kept)
     /** Writes the files of batches whose writer died. For the holder of the lock. */
     const rollForward: Io<void> = Effect.suspend(() =>
       Effect.forEach(history.unlanded().filter(({ number }) => number > viewed), (batch) =>
         Effect.gen(function*() {
-          yield* Effect.forEach(batch.places, (place) => RollForward.bring(disk, history, print, place, batch.litter), {
+          yield* Effect.forEach(batch.places, (place) => Plan.bring(disk, history, print, place, batch.litter), {
             discard: true
           })
           viewed = batch.number
@@ -210,7 +208,7 @@ export const open = (
     const takeBack = (attempt: NonNullable<typeof failed>): Io<void> =>
       Effect.gen(function*() {
         failed = attempt
-        yield* RollForward.takeBack(disk, attempt.batch.places, attempt.before)
+        yield* Plan.takeBack(disk, attempt.batch.places, attempt.before)
         yield* history.undo(attempt.batch)
         failed = undefined
       })
@@ -218,7 +216,7 @@ export const open = (
     /** Files as the snapshot had them, by tenant and id, of records that changed while nothing ran. Empty once it is open. */
     const reopened = new Map<string, Mirror.Entry | undefined>()
     /** Every record whose file is not what the history has last. */
-    const unknown: Iterable<HandEdits.Touched> = {
+    const unknown: Iterable<Revisions.Touched> = {
       *[Symbol.iterator]() {
         let known = 0
         for (const { hash, path, row: { record: { id } }, tenant } of mirror.entries()) {
@@ -239,7 +237,7 @@ export const open = (
     /** Begins a history where there is none: with what format 1 kept, and the records as they are. */
     const begin: Io<void> = Effect.gen(function*() {
       yield* history.renew(
-        yield* Legacy.inherited(disk, mirror, yield* HandEdits.lacking(mirror, history, unknown))
+        yield* Legacy.inherited(disk, mirror, yield* Revisions.lacking(mirror, history, unknown))
       )
       followed = history.generation()
       yield* Legacy.discard(disk)
@@ -263,7 +261,7 @@ export const open = (
         if (Option.isNone(appended)) {
           // a full disk has no room for a line, and gives up the files and the lines that are there
           yield* Effect.zipRight(view, history.erase(ids.flatMap((id) => history.places(tenant, id)))).pipe(
-            Effect.tapError(() => Effect.option(RollForward.takeBack(disk, [], before)))
+            Effect.tapError(() => Effect.option(Plan.takeBack(disk, [], before)))
           )
           for (const { gone } of plans) for (const path of gone) mirror.set(path, undefined)
           isWritten = true
@@ -341,7 +339,7 @@ export const open = (
       ))
     }
     followed = history.generation()
-    for (const [tenant, id, was] of HandEdits.touched(yield* mirror.look)) reopened.set(`${tenant}/${id}`, was)
+    for (const [tenant, id, was] of Revisions.touched(yield* mirror.look)) reopened.set(`${tenant}/${id}`, was)
     for (const path of awaited.keys()) if (!ahead.has(path)) awaited.delete(path) // it was seen just now
     const tenants = mirror.isTroubled() ? history.tenants() : []
     for (const place of tenants.flatMap((tenant) => Array.from(history.all(tenant)))) {
