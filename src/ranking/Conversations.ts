@@ -31,6 +31,7 @@ export class Conversations {
   readonly #sequences = new Map<number, number>()
   /** Numbers of conversations by number of the scope. */
   readonly #byScope: Array<Array<number>> = []
+  #lent = new Float64Array()
 
   /** `scope` is the number of the record's. */
   add(slot: number, scope: number, { source }: MemoryRecord): void {
@@ -69,8 +70,9 @@ export class Conversations {
   }
 
   /**
-   * What each of `slots` is lent, in their order, `undefined` for who is of no session; or nothing at all. `own`: BM25 by
-   * slot. `postings`: for each term of the query the slots of `scopes` that hold it. `isAlive` is asked of all of these.
+   * Returns what each of `slots` is lent, by slot: −1 for a slot of no session, anything for another slot; `undefined` where
+   * there is no session at all. Good until the next call. `own` is BM25 by slot; `postings` has for each term of the question the slots
+   * of `scopes` that hold it. `isAlive` is asked of all of these.
    */
   lend(
     slots: Int32Array,
@@ -78,14 +80,19 @@ export class Conversations {
     postings: Iterable<Iterable<number>>,
     scopes: ReadonlyArray<number> | undefined,
     isAlive: (slot: number) => boolean
-  ): ReadonlyArray<number | undefined> | undefined {
+  ): Float64Array | undefined {
     if (this.#all.length === 0) return undefined
+    if (this.#lent.length < own.length) this.#lent = new Float64Array(own.length)
+    const all = this.#lent
     const sessions = this.#sessions(postings, scopes, isAlive)
     const best = (turns: ReadonlyArray<number> | undefined) =>
       turns?.reduce((best, slot) => own[slot]! > best && isAlive(slot) ? own[slot]! : best, 0) ?? 0
-    return Array.from(slots, (slot) => {
+    for (const slot of slots) {
       const number = this.#numberOf(slot)
-      if (number < 0) return undefined
+      if (number < 0) {
+        all[slot] = -1
+        continue
+      }
       const { turns } = this.#all[number]!
       const sequence = this.#sequences.get(slot)
       let lent = sessions.get(number) ?? 0
@@ -94,8 +101,9 @@ export class Conversations {
           lent += share * (best(turns.get(sequence - n - 1)) + best(turns.get(sequence + n + 1)))
         })
       }
-      return lent
-    })
+      all[slot] = lent
+    }
+    return all
   }
 
   #sessions(

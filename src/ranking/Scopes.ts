@@ -1,6 +1,6 @@
-/** The exact scopes that records stand in, numbered, and which of them a viewer sees. */
+/** The exact scopes that records stand in, numbered, and which of them are in sight. */
 import * as MemoryScope from "../domain/MemoryScope.ts"
-import * as Viewer from "../domain/Viewer.ts"
+import * as Visibility from "../domain/Visibility.ts"
 
 export class Scopes {
   readonly all: Array<MemoryScope.MemoryScope> = []
@@ -25,23 +25,29 @@ export class Scopes {
   }
 
   /**
-   * `undefined`: all of them, which the library alone sees where it has rows of its own. Cost: of an `exact` viewer at most 32 look-ups, whatever the number of scopes; of one
-   * `within`, the scopes that have the rarest of his ids.
+   * Returns the scopes in sight; `undefined` stands for all of them. Cost: of exact scopes a look-up each, whatever the number
+   * of scopes; of those within some ids, the scopes that have the rarest of these.
    */
-  seenBy(viewer: Viewer.Any): ReadonlyArray<number> | undefined {
-    if (Viewer.isSystem(viewer)) return undefined
-    if (viewer.reach === "exact") {
-      return subsets(viewer).flatMap((scope) => this.#numbers.get(MemoryScope.key(scope)) ?? [])
+  seenBy(visibility: Visibility.Visibility): ReadonlyArray<number> | undefined {
+    switch (visibility._tag) {
+      case "All":
+        return undefined
+      case "Everyone":
+        return this.#numbers.has(internal) ? this.#included(visibility, this.all.keys()) : undefined
+      case "Scopes":
+        return visibility.keys.flatMap((key) => this.#numbers.get(key) ?? [])
+      case "Within": {
+        const ids = idsOf(visibility.ids)
+        const having = ids.map((id) => this.#having.get(id) ?? [])
+        const fewest = having.reduce((least, scopes) => scopes.length < least.length ? scopes : least)
+        return ids.length === 1 ? fewest : this.#included(visibility, fewest)
+      }
     }
-    if (viewer.reach === "everyone") return this.#numbers.has(internal) ? this.#ofOthers() : undefined
-    const ids = idsOf(viewer)
-    const having = ids.map((id) => this.#having.get(id) ?? [])
-    const fewest = having.reduce((least, scopes) => scopes.length < least.length ? scopes : least)
-    return ids.length === 1 ? fewest : fewest.filter((number) => Viewer.sees(viewer, this.all[number]!))
   }
 
-  #ofOthers(): ReadonlyArray<number> {
-    return Array.from(this.all.keys()).filter((number) => !MemoryScope.isInternal(this.all[number]!))
+  #included(visibility: Visibility.Visibility, numbers: Iterable<number>): ReadonlyArray<number> {
+    const includes = Visibility.includes(visibility)
+    return Array.from(numbers).filter((number) => includes(this.all[number]!))
   }
 }
 
@@ -49,12 +55,3 @@ const internal = MemoryScope.key(MemoryScope.Internal)
 
 const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
   MemoryScope.fields.flatMap((field) => ids[field] === undefined ? [] : [MemoryScope.key({ [field]: ids[field] })])
-
-/** Every scope that has some of these ids and no others: the global one has none. */
-const subsets = (ids: MemoryScope.Ids): ReadonlyArray<MemoryScope.MemoryScope> => {
-  const found: Array<MemoryScope.Ids> = [{}]
-  for (const field of MemoryScope.fields) {
-    if (ids[field] !== undefined) found.push(...found.map((scope) => ({ ...scope, [field]: ids[field] })))
-  }
-  return [MemoryScope.Global, ...found.slice(1)]
-}

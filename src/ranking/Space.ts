@@ -50,26 +50,17 @@ export class Space {
     return this.#waiting.has(id)
   }
 
-  /** Of those that have a vector, −1..1, nearest first. */
-  cosines(vector: ReadonlyArray<number>, ids: ReadonlyArray<MemoryId>): ReadonlyArray<Scored<MemoryId>> {
-    this.#catchUp()
-    return this.#vectors === undefined || this.#dimensions !== vector.length
-      ? []
-      : this.#vectors.searchAmong(fitted(vector), ids, ids.length)
-  }
-
   /** Above 0 only, nearest first; ties in no order that means anything. `sees` is asked before the cut. */
   nearest(
-    vector: ReadonlyArray<number>,
+    vector: Float32Array,
     limit: number,
     sees: ((id: MemoryId) => boolean) | ReadonlyArray<MemoryId>
   ): ReadonlyArray<Scored<MemoryId>> {
     this.#catchUp()
     if (this.#vectors === undefined || this.#dimensions !== vector.length) return []
-    const wanted = fitted(vector)
     const found = typeof sees === "function"
-      ? this.#vectors.search(wanted, limit, sees)
-      : this.#vectors.searchAmong(wanted, sees, limit)
+      ? this.#vectors.search(vector, limit, sees)
+      : this.#vectors.searchAmong(vector, sees, limit)
     const end = found.findIndex(({ score }) => !(score > 0))
     return end < 0 ? found : found.slice(0, end)
   }
@@ -91,8 +82,8 @@ export class Space {
   }
 }
 
-/** In 32 bits. A cosine asks for no length: what is too long or too short for them is made 1. */
-const fitted = (vector: ReadonlyArray<number>): Float32Array => {
+/** A vector in 32 bits. A cosine asks for no length: what is too long or too short for them is made 1. */
+export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const most = vector.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
   return Float32Array.from(most === 0 || (most > 1e-30 && most < 1e30) ? vector : vector.map((number) => number / most))
 }
