@@ -8,10 +8,10 @@
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Sight } from "../domain/Visibility.ts"
 import { idf, saturation, slopeOf, type Tokens } from "./Bm25.ts"
-import { type Column, float64, int32 } from "./Column.ts"
-import type { Packed } from "./Packed.ts"
+import { float64, type GrowableArray, int32 } from "./GrowableArray.ts"
+import type { Packed } from "./IndexCodec.ts"
 import { Postings } from "./Postings.ts"
-import { Scopes } from "./Scopes.ts"
+import { ScopeIndex } from "./ScopeIndex.ts"
 import type { Vocabulary } from "./Tokenizer.ts"
 
 /** What is in sight. Good until the index changes. */
@@ -49,7 +49,7 @@ export class InvertedIndex {
   #postings = new Postings()
   /** By term; 0 but while a document is added. */
   readonly #codes = int32()
-  readonly #scopes = new Scopes()
+  readonly #scopes = new ScopeIndex()
   readonly #scope = int32()
   readonly #length = int32()
   /** The slot before in the same scope, plus 1. */
@@ -61,7 +61,7 @@ export class InvertedIndex {
   readonly #dead = int32()
   readonly #soonest = float64()
   #known:
-    | { readonly vocabulary: Vocabulary; readonly generation: number; readonly terms: Column<Int32Array> }
+    | { readonly vocabulary: Vocabulary; readonly generation: number; readonly terms: GrowableArray<Int32Array> }
     | undefined
   // of all scopes; `soonest` is never later than the first expiry
   #totalLength = 0
@@ -301,7 +301,7 @@ export class InvertedIndex {
   }
 
   /** Terms by their numbers in a vocabulary, plus 1; 0: not known yet. Of a small index they are found anew each time. */
-  #termsOf(vocabulary: Vocabulary): Column<Int32Array> {
+  #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     const { generation } = vocabulary
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== generation) {
       this.#known = { vocabulary, generation, terms: int32() }

@@ -16,9 +16,9 @@ import { type Sight, sightOf } from "../domain/Visibility.ts"
 import type * as Analyzer from "./Analyzer.ts"
 import { buildDoc, explain, idf, slopeOf } from "./Bm25.ts"
 import * as Fusion from "./Fusion.ts"
+import { toFloat32 } from "./ModelVectors.ts"
 import { type Asked, type Fact, type Matches, type Near, RecordFact, type Retrieval } from "./Retrieval.ts"
 import * as Scorer from "./Scorer.ts"
-import { toFloat32 } from "./Space.ts"
 import { cosineSimilarity } from "./VectorIndex.ts"
 
 /** How texts become terms, and how long kinds matter. */

@@ -182,7 +182,7 @@ const bodiless = (fact: Fact): Fact => ({
 
 /** Worlds that differ in how many records there are, and how many of them repeat another. */
 const worlds = [
-  { seed: 1, size: 60, repeating: 0.1 },
+  { seed: 1, size: 60, repeating: 0.3 },
   { seed: 2, size: 300, repeating: 0.2 },
   { seed: 3, size: 300, repeating: 0 },
   { seed: 4, size: 250, repeating: 0.9 },

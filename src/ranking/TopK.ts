@@ -1,8 +1,40 @@
+/** The best few of many: by exact scores, and by bounds of scores that are not computed yet. */
+
 /**
- * Who may still be among the best `limit`, judged by the least and the most that a score can be: whoever could reach the
- * bar, which is the `limit`-th best least score so far. None of the best is ever lost, ties included.
+ * Returns the best `limit` slots: highest score first, ties as `tie` has them. Sorts a little more than `limit` at a time, and
+ * from then on looks only at what beats the last of those. Cost: one comparison for most.
  */
-export class Contenders {
+export const topK = (
+  slots: Int32Array,
+  count: number,
+  scores: Float64Array,
+  limit: number,
+  tie: (a: number, b: number) => number
+): Array<number> => {
+  const order = (a: number, b: number) => scores[b]! - scores[a]! || tie(a, b)
+  const room = 4 * limit
+  const best: Array<number> = []
+  let last = -1
+  let bar = 0
+  for (let i = count - 1; i >= 0; i--) { // the newest slots last: ties are won by what is new
+    const slot = slots[i]!
+    const score = scores[slot]!
+    if (score < bar || (score === bar && last >= 0 && tie(last, slot) < 0)) continue
+    if (best.push(slot) < room) continue
+    best.sort(order).length = limit
+    last = best[limit - 1]!
+    bar = scores[last]!
+  }
+  best.sort(order)
+  if (best.length > limit) best.length = limit
+  return best
+}
+
+/**
+ * The slots that may still be among the best `limit`, judged by the least and the most that a score can be: those that could
+ * reach the bar, which is the `limit`-th best least score so far. None of the best is ever lost, ties included.
+ */
+export class TopKBounds {
   /** What the next one must be able to reach. */
   bar = -Infinity
   readonly #limit: number

@@ -5,7 +5,7 @@ import type { Scored } from "./Bm25.ts"
 import { type Embeddings, hashOf } from "./Embeddings.ts"
 import * as VectorIndex from "./VectorIndex.ts"
 
-export class Space {
+export class ModelVectors {
   readonly #model: string
   readonly #embeddings: Embeddings
   #vectors: VectorIndex.VectorIndex<MemoryId> | undefined

@@ -14,7 +14,7 @@
  */
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import { idf } from "./Bm25.ts"
-import { int32 } from "./Column.ts"
+import { int32 } from "./GrowableArray.ts"
 
 const shares = [1 / 2, 1 / 4]
 
@@ -23,7 +23,7 @@ interface Conversation {
   readonly turns: Map<number | undefined, Array<number>>
 }
 
-export class Conversations {
+export class ConversationBoost {
   readonly #all: Array<Conversation> = []
   readonly #numbers = new Map<string, number>()
   /** By slot, plus 1; 0: of no session. */

@@ -2,7 +2,7 @@
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Visibility from "../domain/Visibility.ts"
 
-export class Scopes {
+export class ScopeIndex {
   readonly all: Array<MemoryScope.MemoryScope> = []
   readonly #numbers = new Map<string, number>()
   /** By one id, `userId=ada`: the scopes that have it. */

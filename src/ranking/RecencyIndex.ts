@@ -1,10 +1,10 @@
 /** Slots in the order of every list and every tie: newest first, then id. */
 import type { MemoryId } from "../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
-import { float64 } from "./Column.ts"
 import type { Place } from "./Cursor.ts"
+import { float64 } from "./GrowableArray.ts"
 
-export class Timeline {
+export class RecencyIndex {
   readonly #recency = float64()
   readonly #ids: Array<MemoryId> = []
   /** Oldest first: what comes is mostly newest, and is added at the end. */

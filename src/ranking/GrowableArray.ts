@@ -1,5 +1,5 @@
 /** A column of numbers that grows: a typed array, doubled where a place beyond its end is set. */
-export class Column<A extends Int32Array | Float64Array> {
+export class GrowableArray<A extends Int32Array | Float64Array> {
   /** Replaced when the column grows: read it anew after `set`. */
   data: A
   readonly #make: (length: number) => A
@@ -19,5 +19,6 @@ export class Column<A extends Int32Array | Float64Array> {
   }
 }
 
-export const int32 = (data?: Int32Array): Column<Int32Array> => new Column((length) => new Int32Array(length), data)
-export const float64 = (): Column<Float64Array> => new Column((length) => new Float64Array(length))
+export const int32 = (data?: Int32Array): GrowableArray<Int32Array> =>
+  new GrowableArray((length) => new Int32Array(length), data)
+export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((length) => new Float64Array(length))
