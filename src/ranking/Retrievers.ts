@@ -116,6 +116,16 @@ export interface Found {
   readonly cosine: number
 }
 
+/** What either leg found, on its way to a score. */
+interface Contender {
+  readonly fact: Fact
+  cosine: number
+  /** Whether the vector leg has found it. */
+  readonly isNear: boolean
+  lexical: number
+  lent: number | undefined
+}
+
 /** What was found at some depth. */
 export interface Round {
   /** Best first. */
@@ -174,21 +184,39 @@ export function* byVector(search: Search, embedding: Embedding, depth: number): 
     ? { hits: [], awaiting: 0, exact: true }
     : yield* retrieval.vectors.near(search.sight, search.asked, embedding.model, vector, depth)
   const closest = near.hits[0]?.cosine ?? 0
-  const cosines = new Map(near.hits.map(({ cosine, fact }) => [fact.id, cosine]))
+  const all = new Map<MemoryId, Contender>()
+  for (const { cosine, fact } of near.hits) {
+    all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, lent: undefined })
+  }
   const terms = query.mode !== "vector" && weights.lexical > 0 ? search.terms : undefined
   const matches = terms === undefined ? undefined : yield* retrieval.match(search.sight, search.asked, {
     terms,
     conversation: weights.conversation,
     minScore: 0,
     depth,
-    also: [...cosines.keys(), ...(subject === undefined ? [] : [subject.id])]
+    also: subject === undefined ? Array.from(all.keys()) : [...all.keys(), subject.id]
   })
-  const candidates = new Map(matches?.candidates.map((one) => [one.fact.id, one]))
-  const words = matches?.candidates.slice(0, Math.min(depth, matches.count)).map(({ fact }) => fact) ?? []
-  const facts = new Map([...near.hits.map(({ fact }) => fact), ...words].map((fact) => [fact.id, fact]))
-  const others = words.filter(({ id }) => !cosines.has(id))
-  if (subject !== undefined && !facts.has(subject.id)) others.push(new RecordFact(subject, 0))
-  const further = yield* cosinesOf(search, embedding.model, vector, others)
+  const words = Math.min(depth, matches?.count ?? 0)
+  const others: Array<Contender> = []
+  let about: Contender | undefined
+  matches?.candidates.forEach(({ fact, lent, lexical }, i) => {
+    const known = all.get(fact.id)
+    if (known !== undefined) {
+      known.lexical = lexical
+      known.lent = lent
+      return
+    }
+    const one = { fact, cosine: 0, isNear: false, lexical, lent }
+    others.push(one)
+    if (i < words) all.set(fact.id, one)
+    else about = one // of `also` only the subject is not near
+  })
+  if (subject !== undefined) about = all.get(subject.id) ?? about
+  if (subject !== undefined && about === undefined) {
+    about = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, lent: undefined }
+    others.push(about)
+  }
+  yield* compare(search, embedding.model, vector, others)
 
   const lexicalOf = (lexical: number): Fusion.Share => ({
     weight: weights.lexical,
@@ -198,18 +226,14 @@ export function* byVector(search: Search, embedding: Embedding, depth: number): 
   const vectorOf = (cosine: number): Fusion.Share => ({ weight: weights.vector, score: cosine, best: closest })
   const weight = weights.vector + (matches ? weights.lexical : 0)
   const scored = search.scorer(weight)
-  const foundAs = (fact: Fact): Found => {
-    const { lent, lexical = 0 } = candidates.get(fact.id) ?? {}
-    const cosine = cosines.get(fact.id) ?? further.get(fact.id) ?? 0
+  const foundAs = ({ cosine, fact, lent, lexical }: Contender): Found => {
     const relevance = matches ? Fusion.byScore([lexicalOf(lexical), vectorOf(cosine)]) : Math.min(1, cosine)
     return { fact, relevance, score: scored ? scored(fact, relevance) : relevance, lexical, lent, cosine }
   }
-  const found = Array.from(facts.values(), foundAs).filter(({ score }) => score >= minScore).sort(bestFirst)
-  const isDeep = near.hits.length < depth && words.length < depth
-  const only = matches
-    ? near.hits.filter(({ fact }) => (candidates.get(fact.id)?.lexical ?? 0) === 0).length
-    : near.hits.length
-  const about = subject && foundAs(facts.get(subject.id) ?? new RecordFact(subject, 0))
+  const found = Array.from(all.values(), foundAs).filter(({ score }) => score >= minScore).sort(bestFirst)
+  const isDeep = near.hits.length < depth && words < depth
+  let only = 0
+  for (const { isNear, lexical } of all.values()) if (isNear && lexical === 0) only++
   return {
     found,
     count: query.minScore === undefined ? only + (matches?.count ?? 0) : found.length,
@@ -217,8 +241,8 @@ export function* byVector(search: Search, embedding: Embedding, depth: number): 
     isCut: (last) =>
       !isDeep &&
       (last === undefined
-        ? found.length === facts.size
-        : cosines.has(last.fact.id) && last.cosine === near.hits.at(-1)!.cosine), // one of `near` at least
+        ? found.length === all.size
+        : all.get(last.fact.id)?.isNear === true && last.cosine === near.hits.at(-1)!.cosine), // one of `near` at least
     explanationOf: ({ cosine, lent, lexical, relevance }, record) => {
       const { lexical: whole = 0, ...factors } = search.factors(record, relevance, weight)
       const [byWord, byVector] = [Fusion.partOf(lexicalOf(lexical)), Fusion.partOf(vectorOf(cosine))]
@@ -233,24 +257,24 @@ export function* byVector(search: Search, embedding: Embedding, depth: number): 
       }
     },
     awaiting: near.awaiting,
-    subject: about && (about.lexical > 0 || about.cosine > 0) ? about : undefined,
+    subject: about && (about.lexical > 0 || about.cosine > 0) ? foundAs(about) : undefined,
     exact: near.exact && (matches?.exact ?? true)
   }
 }
 
-/** Reads the vectors of records that the vector leg did not return, and compares them. None for those without a vector. */
-function* cosinesOf(
+/** Reads the vectors of records that the vector leg did not return, and sets their cosines. */
+function* compare(
   { retrieval, sight }: Search,
   model: string,
   vector: Float32Array,
-  facts: ReadonlyArray<Fact>
-): Plan<ReadonlyMap<MemoryId, number>> {
-  if (facts.length === 0 || retrieval.vectors === undefined) return new Map()
-  const vectors = yield* retrieval.vectors.read(sight.tenant, model, facts.map(({ hash }) => hash))
-  return new Map(facts.flatMap(({ id }, i) => {
-    const own = vectors[i] && Option.getOrUndefined(vectors[i])
-    return own === undefined ? [] : [[id, cosineSimilarity(vector, own)] as const]
-  }))
+  all: ReadonlyArray<Contender>
+): Plan<void> {
+  if (all.length === 0 || retrieval.vectors === undefined) return
+  const vectors = yield* retrieval.vectors.read(sight.tenant, model, all.map(({ fact }) => fact.hash))
+  all.forEach((one, i) => {
+    const own = vectors[i]
+    if (own !== undefined && Option.isSome(own)) one.cosine = cosineSimilarity(vector, own.value)
+  })
 }
 
 const bestFirst = (a: Found, b: Found): number =>
