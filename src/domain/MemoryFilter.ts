@@ -132,7 +132,9 @@ export const SearchResult = Schema.Struct({
   leftOut: Schema.Struct({
     limit: Schema.NonNegativeInt,
     budget: Schema.NonNegativeInt,
-    folded: Schema.NonNegativeInt
+    folded: Schema.NonNegativeInt,
+    /** `false`: a store that cannot look at all there is found at least so many, and perhaps not all of the best. */
+    exact: Schema.optional(Schema.Literal(false))
   }),
   /** How many records the vector leg could not look at, having no vector of its model yet; with that leg. */
   awaiting: Schema.optional(Schema.NonNegativeInt),

@@ -1,21 +1,20 @@
 /**
- * Documents by slot, postings by term and scope, totals by scope: BM25 over exactly what a viewer sees.
+ * Documents by slot, postings by term and scope, totals by scope: BM25 over exactly what is in sight.
  *
  * A document is seen while `until` lies beyond the view's `at`: it expires then, and one that was removed has −Infinity.
  * Where none of a scope's documents is dead or expired, its lists and totals are right as they stand; else they are
- * counted by walking. Removing leaves a tombstone; `compacted` makes a copy without. Longer than other files, since all of
- * it looks into the same columns.
+ * counted by walking. Removing leaves a tombstone; `compacted` makes a copy without.
  */
 import type { MemoryScope } from "../domain/MemoryScope.ts"
-import * as Viewer from "../domain/Viewer.ts"
+import type { Sight } from "../domain/Visibility.ts"
 import { idf, saturation, slopeOf, type Tokens } from "./Bm25.ts"
-import { type Column, float64, int32 } from "./Column.ts"
-import type { Packed } from "./Packed.ts"
+import { float64, type GrowableArray, int32 } from "./GrowableArray.ts"
+import type { Packed } from "./IndexCodec.ts"
 import { Postings } from "./Postings.ts"
-import { Scopes } from "./Scopes.ts"
+import { ScopeIndex } from "./ScopeIndex.ts"
 import type { Vocabulary } from "./Tokenizer.ts"
 
-/** What a viewer sees at a time. Good until the index changes. */
+/** What is in sight. Good until the index changes. */
 export interface View {
   /** `undefined`: every scope. */
   readonly scopes: ReadonlyArray<number> | undefined
@@ -41,16 +40,16 @@ export class InvertedIndex {
   matched = 0
   /** By slot; 0 but for the matches. */
   readonly scores = float64()
-  /** Of the last `match`: the query's terms that are seen, in the order of the query. */
-  readonly weights = new Map<string, number>()
-  slope = 0
-  /** Of the terms that `weights` has. */
+  // of the last `match`, by term of the question
+  readonly documentFrequencies: Array<number> = []
+  /** −1: no document ever had the term. */
+  readonly #asked: Array<number> = []
   readonly #lists: Array<ReadonlyArray<number>> = []
 
   #postings = new Postings()
   /** By term; 0 but while a document is added. */
   readonly #codes = int32()
-  readonly #scopes = new Scopes()
+  readonly #scopes = new ScopeIndex()
   readonly #scope = int32()
   readonly #length = int32()
   /** The slot before in the same scope, plus 1. */
@@ -62,7 +61,7 @@ export class InvertedIndex {
   readonly #dead = int32()
   readonly #soonest = float64()
   #known:
-    | { readonly vocabulary: Vocabulary; readonly generation: number; readonly terms: Column<Int32Array> }
+    | { readonly vocabulary: Vocabulary; readonly generation: number; readonly terms: GrowableArray<Int32Array> }
     | undefined
   // of all scopes; `soonest` is never later than the first expiry
   #totalLength = 0
@@ -131,9 +130,8 @@ export class InvertedIndex {
     this.#dead.data[scope]! += 1
   }
 
-  view(viewer: Viewer.Any, now: number): View {
-    const at = Viewer.isSystem(viewer) ? -Infinity : now
-    const scopes = this.#scopes.seenBy(viewer)
+  view({ now: at, visibility }: Sight): View {
+    const scopes = this.#scopes.seenBy(visibility)
     if (scopes === undefined && this.#totalSoonest > at) {
       return { scopes, at, count: this.live, length: this.#totalLength, whole: this.live === this.slots }
     }
@@ -158,6 +156,11 @@ export class InvertedIndex {
   /** The number that a document's scope has in a view. */
   scopeOf(slot: number): number {
     return this.#scope.data[slot]!
+  }
+
+  /** Number of terms. */
+  lengthOf(slot: number): number {
+    return this.#length.data[slot]!
   }
 
   sees(view: View): (slot: number) => boolean {
@@ -196,46 +199,68 @@ export class InvertedIndex {
     }
   }
 
+  /** The occurrences in a document of each term of the last `match`. Cost: the logarithm of the term's documents, each. */
+  frequenciesIn(slot: number): ReadonlyArray<number> {
+    const { arena } = this.#postings
+    return this.#asked.map((term) => {
+      const list = term < 0 ? -1 : this.#postings.find(term, this.#scope.data[slot]!)
+      if (list < 0) return 0
+      const at = this.#postings.at(list)
+      let low = 0
+      let high = this.#postings.count(list)
+      while (low < high) { // slots ascend
+        const middle = (low + high) >>> 1
+        if (arena[at + 2 * middle]! < slot) low = middle + 1
+        else high = middle
+      }
+      return low < this.#postings.count(list) && arena[at + 2 * low] === slot ? arena[at + 2 * low + 1]! >> 1 : 0
+    })
+  }
+
   /**
    * Scores the documents that hold any of the terms. Where the view is not `whole`, some matches may not be seen.
    * `clear` before the next.
    */
-  match(view: View, terms: Iterable<string>): void {
-    const postings = this.#postings
-    this.slope = slopeOf(view.length / view.count)
+  match(view: View, terms: ReadonlyArray<string>): void {
+    const slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
-    for (const term of terms) {
-      const number = postings.knownTerm(term)
-      if (number === undefined) continue
-      const lists: Array<number> = []
-      if (view.scopes !== undefined && view.scopes.length <= postings.listsOf(number)) {
-        for (const scope of view.scopes) {
-          const list = postings.find(number, scope)
-          if (list >= 0) lists.push(list)
-        }
-      } else {
-        if (view.scopes !== undefined) seen ??= new Set(view.scopes)
-        for (let list = postings.first(number); list >= 0; list = postings.next(list)) {
-          if (seen === undefined || seen.has(postings.scopeOf(list))) lists.push(list)
-        }
-      }
+    const isSeen = (scope: number) => (seen ??= new Set(view.scopes)).has(scope)
+    for (const text of terms) {
+      const term = this.#postings.knownTerm(text) ?? -1
+      const lists = term < 0 ? [] : this.#listsOf(term, view, isSeen)
       let df = 0
       for (const list of lists) {
-        const whole = view.whole || this.#isWhole(postings.scopeOf(list), view.at)
-        df += whole ? postings.count(list) : this.#alive(list, view.at)
+        const whole = view.whole || this.#isWhole(this.#postings.scopeOf(list), view.at)
+        df += whole ? this.#postings.count(list) : this.#alive(list, view.at)
       }
-      if (df === 0) continue
-      const weight = idf(view.count, df)
-      this.weights.set(term, weight)
-      this.#lists.push(lists)
-      for (const list of lists) this.#scatter(list, weight)
+      this.#asked.push(term)
+      this.documentFrequencies.push(df)
+      this.#lists.push(df === 0 ? [] : lists)
+      if (df > 0) { for (const list of lists) this.#scatter(list, idf(view.count, df), slope) }
     }
+  }
+
+  #listsOf(term: number, { scopes }: View, isSeen: (scope: number) => boolean): ReadonlyArray<number> {
+    const postings = this.#postings
+    const lists: Array<number> = []
+    if (scopes !== undefined && scopes.length <= postings.listsOf(term)) {
+      for (const scope of scopes) {
+        const list = postings.find(term, scope)
+        if (list >= 0) lists.push(list)
+      }
+      return lists
+    }
+    for (let list = postings.first(term); list >= 0; list = postings.next(list)) {
+      if (scopes === undefined || isSeen(postings.scopeOf(list))) lists.push(list)
+    }
+    return lists
   }
 
   clear(): void {
     for (let i = 0; i < this.matched; i++) this.scores.data[this.matches.data[i]!] = 0
     this.matched = 0
-    this.weights.clear()
+    this.documentFrequencies.length = 0
+    this.#asked.length = 0
     this.#lists.length = 0
   }
 
@@ -276,7 +301,7 @@ export class InvertedIndex {
   }
 
   /** Terms by their numbers in a vocabulary, plus 1; 0: not known yet. Of a small index they are found anew each time. */
-  #termsOf(vocabulary: Vocabulary): Column<Int32Array> {
+  #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
     const { generation } = vocabulary
     if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== generation) {
       this.#known = { vocabulary, generation, terms: int32() }
@@ -321,9 +346,8 @@ export class InvertedIndex {
   }
 
   /** The hot loop: 4 ns a posting. */
-  #scatter(list: number, weight: number): void {
+  #scatter(list: number, weight: number, slope: number): void {
     const { arena } = this.#postings
-    const { slope } = this
     const scores = this.scores.data
     const matches = this.matches.data
     const lengths = this.#length.data

@@ -13,9 +13,9 @@
  *
  * What `decode` restores stays packed until someone asks for a term: few of them are ever asked for.
  */
-import { int32 } from "./Column.ts"
+import { int32 } from "./GrowableArray.ts"
+import { readNumbers, Writer } from "./IndexCodec.ts"
 import { detached } from "./Tokenizer.ts"
-import { read, Writer } from "./Varints.ts"
 
 const TERM = 0
 const SCOPE = 1
@@ -26,7 +26,7 @@ const stride = 5
 /** Stands for the first list of a term whose lists are still packed. */
 const packed = -2
 
-/** Terms in the order of their numbers, their lists as `Varints` write them, and per term where its bytes end. */
+/** Terms in the order of their numbers, their lists as `IndexCodec` writes them, and per term where its bytes end. */
 export interface Encoded {
   readonly terms: ReadonlyArray<string>
   readonly lists: Uint8Array
@@ -151,7 +151,7 @@ export class Postings {
     firsts[2 * term] = -1
     firsts[2 * term + 1] = 0
     const { ends, lists } = this.#packed! // a term is packed where something is
-    const numbers = read(lists.subarray(ends[term - 1] ?? 0, ends[term]))
+    const numbers = readNumbers(lists.subarray(ends[term - 1] ?? 0, ends[term]))
     for (let next = 0; next < numbers.length;) {
       const list = this.#open(term, numbers[next]!)
       const count = numbers[next + 1]!

@@ -6,12 +6,12 @@
  * ```
  *
  * to the last bit, whatever the machine. Where the rows come to 256 KiB in 8 bits (682 of 384 dimensions) and the machine
- * has SIMD in WebAssembly, a `Sieve` tells which cosines have to be computed: by bounds, so nothing is approximate.
+ * has SIMD in WebAssembly, a `QuantizedVectors` tells which cosines have to be computed: by bounds, so nothing is approximate.
  */
 import type { Scored } from "./Bm25.ts"
-import { float64, int32 } from "./Column.ts"
-import { Contenders } from "./Contenders.ts"
-import { Sieve, strideOf } from "./Sieve.ts"
+import { float64, int32 } from "./GrowableArray.ts"
+import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
+import { TopKBounds } from "./TopK.ts"
 
 export interface VectorIndex<in out Id> {
   readonly size: number
@@ -47,7 +47,7 @@ export const make = <Id>(dimensions: number, options: {
   const askedIn = int32()
   let arrived = 0
   let asking = 0
-  let sieve: Sieve | undefined
+  let sieve: QuantizedVectors | undefined
   let mayHaveSieve = true
 
   /** Of what fits: the square of its length. */
@@ -68,7 +68,7 @@ export const make = <Id>(dimensions: number, options: {
   const fitSieve = () => {
     const size = ids.length * stride
     if (sieve === undefined ? !mayHaveSieve || size < sieveFrom : sieve.capacity < 4 * size + sieveFrom) return
-    sieve = size < sieveFrom ? undefined : Sieve.make(dimensions)
+    sieve = size < sieveFrom ? undefined : QuantizedVectors.make(dimensions)
     mayHaveSieve = size < sieveFrom || sieve !== undefined
     for (let slot = 0; slot < ids.length && sieve !== undefined; slot++) sift(slot)
   }
@@ -83,7 +83,7 @@ export const make = <Id>(dimensions: number, options: {
     const cosine = (slot: number) => cosineOf(dot(vector, vectors[slot]!), square, squares.data[slot]!)
     const count = among?.length ?? ids.length
     if (count === 0 || !(limit >= 1)) return []
-    const contenders = new Contenders(limit)
+    const contenders = new TopKBounds(limit)
     if (sieve !== undefined && count > 32 + 2 * limit) {
       sieve.sift(vector, Math.sqrt(square), among, count, contenders, only)
     } else {

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { Sieve } from "../../src/ranking/Sieve.ts"
+import { QuantizedVectors } from "../../src/ranking/QuantizedVectors.ts"
 import { cosineSimilarity, make, type VectorIndex } from "../../src/ranking/VectorIndex.ts"
 import { gaussian, scattered } from "./vectors.ts"
 
@@ -93,7 +93,8 @@ describe("cosineSimilarity", () => {
 })
 
 describe("VectorIndex", () => {
-  it("this machine has the instructions: the tests below try both ways", () => assert.isDefined(Sieve.make(4)))
+  it("this machine has the instructions: the tests below try both ways", () =>
+    assert.isDefined(QuantizedVectors.make(4)))
 
   it("plain or sieved, finds the best ten of clustered, random and equal vectors, whatever their length", async () => {
     for (const dimensions of [1, 3, 16, 100, 384]) {

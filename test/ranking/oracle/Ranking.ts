@@ -9,16 +9,16 @@
  *
  * Statistics are those of what the viewer sees, and what a filter keeps out takes nobody's place.
  */
-import type { Hit, MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
-import type { MemoryId } from "../domain/MemoryId.ts"
-import type * as MemoryKind from "../domain/MemoryKind.ts"
-import type { MemoryRecord } from "../domain/MemoryRecord.ts"
-import type * as Viewer from "../domain/Viewer.ts"
-import type * as Analyzer from "./Analyzer.ts"
+import type { Hit, MemoryFilter, MemoryQuery } from "../../../src/domain/MemoryFilter.ts"
+import type { MemoryId } from "../../../src/domain/MemoryId.ts"
+import type * as MemoryKind from "../../../src/domain/MemoryKind.ts"
+import type { MemoryRecord } from "../../../src/domain/MemoryRecord.ts"
+import type * as Viewer from "../../../src/domain/Viewer.ts"
+import type * as Analyzer from "../../../src/ranking/Analyzer.ts"
+import { repeats } from "../../../src/ranking/NearDuplicate.ts"
 import type { Conversations } from "./Conversations.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
 import * as Legs from "./Legs.ts"
-import { repeats } from "./NearDuplicate.ts"
 import type { Space } from "./Space.ts"
 import type { Timeline } from "./Timeline.ts"
 

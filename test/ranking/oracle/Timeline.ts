@@ -1,8 +1,8 @@
 /** Slots in the order of every list and every tie: newest first, then id. */
-import type { MemoryId } from "../domain/MemoryId.ts"
-import { type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
+import type { MemoryId } from "../../../src/domain/MemoryId.ts"
+import { type MemoryRecord, recencyOf } from "../../../src/domain/MemoryRecord.ts"
+import type { Place } from "../../../src/ranking/Cursor.ts"
 import { float64 } from "./Column.ts"
-import type { Place } from "./Cursor.ts"
 
 export class Timeline {
   readonly #recency = float64()

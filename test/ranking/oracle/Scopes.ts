@@ -1,6 +1,6 @@
 /** The exact scopes that records stand in, numbered, and which of them a viewer sees. */
-import * as MemoryScope from "../domain/MemoryScope.ts"
-import * as Viewer from "../domain/Viewer.ts"
+import * as MemoryScope from "../../../src/domain/MemoryScope.ts"
+import * as Viewer from "../../../src/domain/Viewer.ts"
 
 export class Scopes {
   readonly all: Array<MemoryScope.MemoryScope> = []

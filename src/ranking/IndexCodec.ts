@@ -1,11 +1,13 @@
 /**
- * Names and numbers as one run of bytes, for the next process:
+ * The bytes of an index: names and columns of numbers as one run for the next process, and single numbers in few bytes.
  *
  * ```text
  * format   bytes of the head   number of columns   head: JSON   padding to 4   length int32 …   length int32 …   bytes
  * ```
  *
  * In the byte order of the machine: to another, the format is an unknown one. Nothing is checked but that: seal it.
+ *
+ * A `Writer` takes whole numbers from 0 up, seven bits to a byte, the lowest first, the eighth where more follow.
  */
 
 /** Raised with each change of what is packed, or of what is counted of a text (`Tokenizer`, `Bm25.read`). */
@@ -51,4 +53,58 @@ export const unpack = (all: Uint8Array): Packed | undefined => {
     at += 1 + words[at]!
   }
   return { head, columns, bytes: all.subarray(4 * at) }
+}
+
+/** Writes numbers below 2^31 into bytes that grow. */
+export class Writer {
+  #bytes: Uint8Array
+  #used = 0
+
+  /** `size`: how many bytes to begin with. */
+  constructor(size: number) {
+    this.#bytes = new Uint8Array(Math.max(64, size))
+  }
+
+  write(number: number): void {
+    if (this.#used + 5 > this.#bytes.length) {
+      const grown = new Uint8Array(2 * this.#bytes.length)
+      grown.set(this.#bytes)
+      this.#bytes = grown
+    }
+    let rest = number
+    while (rest > 127) {
+      this.#bytes[this.#used++] = (rest & 127) | 128
+      rest >>>= 7
+    }
+    this.#bytes[this.#used++] = rest
+  }
+
+  /** Number of bytes that were written. */
+  get length(): number {
+    return this.#used
+  }
+
+  /** All that was written: a view, good until the next `write`. */
+  bytes(): Uint8Array {
+    return this.#bytes.subarray(0, this.#used)
+  }
+}
+
+/** Reads all that a `Writer` wrote, at once: a call for each number would take several times as long. */
+export const readNumbers = (bytes: Uint8Array): Int32Array => {
+  const numbers = new Int32Array(bytes.length)
+  let count = 0
+  let number = 0
+  let shift = 0
+  for (let at = 0; at < bytes.length; at++) {
+    const byte = bytes[at]!
+    number |= (byte & 127) << shift
+    shift += 7
+    if (byte < 128) {
+      numbers[count++] = number
+      number = 0
+      shift = 0
+    }
+  }
+  return numbers.subarray(0, count)
 }

@@ -1,8 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { Contenders } from "../../src/ranking/Contenders.ts"
-import * as DotKernel from "../../src/ranking/DotKernel.ts"
-import { Sieve } from "../../src/ranking/Sieve.ts"
+import { listing, makeKernel, QuantizedVectors } from "../../src/ranking/QuantizedVectors.ts"
+import { TopKBounds } from "../../src/ranking/TopK.ts"
 import { cosineSimilarity } from "../../src/ranking/VectorIndex.ts"
 import { scattered, uniform } from "./vectors.ts"
 
@@ -30,7 +29,7 @@ describe("DotKernel", () => {
       "i32x4.add": [0xfd, 0xae, 0x01],
       "i32x4.dot_i16x8_s": [0xfd, 0xba, 0x01]
     }
-    const lines = DotKernel.listing.trim().split("\n").map((line) => line.split(";").map((part) => part.trim()))
+    const lines = listing.trim().split("\n").map((line) => line.split(";").map((part) => part.trim()))
     const body = lines.slice(lines.findIndex(([, text]) => text === "loop"))
     assert.lengthOf(body, 70)
     for (const [bytes, text] of body) {
@@ -44,7 +43,7 @@ describe("DotKernel", () => {
     const next = uniform(1)
     const pick = (range: number) => Math.round((next() * 2 - 1) * range)
     for (const stride of [16, 32, 48, 400]) {
-      const { dots, memory } = DotKernel.make()!
+      const { dots, memory } = makeKernel()!
       const query = new Int16Array(memory.buffer, 0, stride).map(() => next() < 0.2 ? 32_767 : pick(32_767))
       new Int16Array(memory.buffer).set(query)
       const at = 2 * stride
@@ -61,17 +60,17 @@ describe("DotKernel", () => {
   })
 })
 
-describe("Sieve", () => {
+describe("QuantizedVectors", () => {
   it("every cosine lies within the bounds it gives, and they are narrow", () => {
     for (const dimensions of [1, 2, 15, 16, 17, 100, 384, 3_072, 40_000]) {
       const rows = scattered(30, dimensions, 0, dimensions)
       rows.push(new Float32Array(dimensions), rows[0]!.map((number) => -1e35 * number))
       rows.push(rows[0]!.map((number, i) => i === 0 ? 1e6 : number), rows[0]!.map((number) => 1e-35 * number))
-      const sieve = Sieve.make(dimensions)!
+      const sieve = QuantizedVectors.make(dimensions)!
       rows.forEach((row, slot) => assert.isTrue(sieve.set(slot, row, lengthOf(row))))
       for (const query of rows) {
         const offers = new Map<number, readonly [least: number, most: number]>()
-        const contenders = new Contenders(1_000)
+        const contenders = new TopKBounds(1_000)
         contenders.offer = (slot, least, most) => void offers.set(slot, [least, most])
         sieve.sift(query, lengthOf(query), undefined, rows.length, contenders, undefined)
         assert.strictEqual(offers.size, rows.length)
@@ -84,15 +83,16 @@ describe("Sieve", () => {
     }
   })
 
-  it("is not to be had for more dimensions than its integers bear", () => assert.isUndefined(Sieve.make(65_537)))
+  it("is not to be had for more dimensions than its integers bear", () =>
+    assert.isUndefined(QuantizedVectors.make(65_537)))
 })
 
-describe("Contenders", () => {
+describe("TopKBounds", () => {
   it("hold all whose best case reaches the limit-th best of the worst cases, and few others come", () => {
     const bounds = FastCheck.tuple(FastCheck.integer({ min: 0, max: 30 }), FastCheck.integer({ min: 0, max: 4 }))
     FastCheck.assert(
       FastCheck.property(FastCheck.array(bounds), FastCheck.integer({ min: 1, max: 9 }), (all, limit) => {
-        const contenders = new Contenders(limit)
+        const contenders = new TopKBounds(limit)
         all.forEach(([least, width], slot) => contenders.offer(slot, least, least + width))
         const bar = all.map(([least]) => least).sort((a, b) => b - a)[limit - 1] ?? -Infinity
         assert.strictEqual(contenders.bar, bar)

@@ -1,0 +1,213 @@
+/**
+ * The library's half of a search. A `Retrieval` fetches matches as facts; the searcher fuses, weighs, orders, folds and
+ * explains them, and reads bodies last:
+ *
+ * ```text
+ * lexical   match: BM25 over what is in sight → filter → what conversations lend → weights → minScore → cut
+ * vector    near: what is in sight → filter → cosine above 0 → cut
+ * both      the best of either, each with its score in the other → fused by score → weights → minScore
+ * then      order, ties newest first → bodies → near-duplicates folded → limit → budget
+ * ```
+ *
+ * Each operation is a plan: a generator that yields the effects of the retrieval, as the body of an `Effect.gen` does. A store
+ * runs it as an Effect. `atOnce` runs it without a fiber where the retrieval answers at once, so that an index in memory
+ * stays synchronous.
+ */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import { yieldWrapGet } from "effect/Utils"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import type { Absence, Hit, MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
+import { absenceIn } from "../domain/MemoryFilter.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import { isExpired, type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import { includes, sightOf } from "../domain/Visibility.ts"
+import * as Cursor from "./Cursor.ts"
+import { repeats, saysTheSame } from "./NearDuplicate.ts"
+import type { Retrieval } from "./Retrieval.ts"
+import {
+  askedOf,
+  byVector,
+  byWord,
+  defaultLimit,
+  type Found,
+  type Options,
+  type Plan,
+  Search,
+  trueAt
+} from "./Retrievers.ts"
+
+/** Runs a plan as an Effect. */
+export const run = <A>(plan: () => Plan<A>): Effect.Effect<A, MemoryError> => Effect.gen(plan)
+
+/** Runs a plan over a retrieval whose answers are `Either.right`s, which are Effects that need no fiber. */
+export const atOnce = <A>(plan: Plan<A>): A => {
+  let step = plan.next()
+  while (step.done !== true) {
+    const answer = yieldWrapGet(step.value)
+    if (!Either.isEither(answer)) throw new TypeError("a retrieval that does not answer at once")
+    // as never: a generator is typed for the answers to all of its questions, of which this is the one to its last
+    step = plan.next(Either.getOrThrowWith(answer, (error) => error) as never)
+  }
+  return step.value
+}
+
+/** Best first; ties newest first, then by id. */
+export function* search(
+  retrieval: Retrieval,
+  options: Options,
+  viewer: Viewer.Any,
+  query: MemoryQuery,
+  now: number
+): Plan<SearchResult> {
+  const { awaiting, exact, folded, more, shown } = yield* rank(new Search(retrieval, options, viewer, query, now))
+  const affordable = fitting(shown, query.budget)
+  return {
+    hits: shown.slice(0, affordable),
+    leftOut: { limit: more, budget: shown.length - affordable, folded, ...(!exact && { exact: false as const }) },
+    ...(awaiting !== undefined && { awaiting }),
+    failures: []
+  }
+}
+
+/** Why a record is not among the hits; `undefined`: it is. Cost: the search, and a record and a vector more. */
+export function* whyNot(
+  retrieval: Retrieval,
+  options: Options,
+  viewer: Viewer.Any,
+  id: MemoryId,
+  query: MemoryQuery,
+  now: number
+): Plan<Absence | undefined> {
+  const [row] = yield* retrieval.read(Viewer.tenantOf(viewer), [id])
+  const { forgotten, record } = (row && Option.getOrUndefined(row)) ?? none
+  if (record === undefined || forgotten || !Viewer.sees(viewer, record.scope)) return "absent"
+  if (!Viewer.isSystem(viewer) && isExpired(record, now)) return "expired"
+  const absence = absenceIn(query, trueAt(viewer, now))(record)
+  if (absence !== undefined) return absence
+  const { isFolded, shown, subject } = yield* rank(new Search(retrieval, options, viewer, query, now, record))
+  if (subject === undefined) return "no_match"
+  if (subject.score < (query.minScore ?? 0)) return "below_min_score"
+  const position = shown.findIndex((hit) => hit.record.id === id)
+  if (position >= 0) return position < fitting(shown, query.budget) ? undefined : "beyond_budget"
+  return isFolded && shown.some((hit) => hit.score >= subject.score && saysTheSame(hit.record, record))
+    ? "folded"
+    : "beyond_limit"
+}
+
+/** Newest first, then by id. `undefined`: `after` is no cursor of this viewer and filter. */
+export function* list(
+  retrieval: Retrieval,
+  viewer: Viewer.Any,
+  filter: MemoryFilter,
+  now: number
+): Plan<Page<MemoryRecord> | undefined> {
+  const after = filter.after === undefined ? undefined : Cursor.read(viewer, filter, filter.after)
+  if (filter.after !== undefined && after === undefined) return undefined
+  const limit = filter.limit ?? defaultLimit
+  const found = yield* retrieval.page(sightOf(viewer, now), askedOf(viewer, filter, now), after, limit + 1)
+  if (found.length <= limit) return { items: found }
+  const items = found.slice(0, limit)
+  const last = items[limit - 1]! // a limit is at least 1
+  return { items, next: Cursor.make(viewer, filter, { recency: recencyOf(last), id: last.id }) }
+}
+
+const none = { record: undefined, forgotten: false }
+
+/** Number of the first hits that the budget pays for, at four characters a token: the first that it does not ends it. */
+export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
+  let left = budget ?? Infinity
+  const end = hits.findIndex(({ record }) => (left -= Math.ceil((record.summary.length + record.body.length) / 4)) < 0)
+  return end < 0 ? hits.length : end
+}
+
+interface Ranked {
+  readonly shown: ReadonlyArray<Hit>
+  /** Number of hits beyond the limit. */
+  readonly more: number
+  readonly folded: number
+  readonly isFolded: boolean
+  readonly awaiting?: number | undefined
+  readonly subject: Found | undefined
+  readonly exact: boolean
+}
+
+/** Looks deeper until what is wanted is found, which is at once unless near-duplicates take all the room. */
+function* rank(search: Search): Plan<Ranked> {
+  const { embedding, isFolded, limit, query } = search
+  // some more than is wanted, where some may be folded
+  let depth = embedding !== undefined ? Math.max(100, 5 * limit) : isFolded ? limit + (limit >> 1) + 8 : limit
+  for (;; depth *= 8) {
+    const round = embedding === undefined
+      ? yield* byWord(search, depth)
+      : yield* byVector(search, embedding, depth)
+    const { folded, gone, kept } = yield* pick(search, round.found)
+    if (round.isCut(kept[limit - 1]?.found)) continue
+    const { awaiting, count, exact, subject } = round
+    return {
+      shown: kept.map(({ found, record }): Hit => ({
+        record,
+        score: found.score,
+        ...(query.explain === true && { explanation: round.explanationOf(found, record) })
+      })),
+      more: count - kept.length - folded - gone,
+      folded,
+      isFolded,
+      awaiting,
+      subject,
+      exact
+    }
+  }
+}
+
+interface Picked {
+  readonly kept: ReadonlyArray<{ readonly found: Found; readonly record: MemoryRecord }>
+  readonly folded: number
+  readonly gone: number
+}
+
+/**
+ * Takes the first `limit` that say something else than those before. Reads the bodies of as many as are wanted, and of some
+ * more for those that fold. `gone` counts records that are not in sight any more.
+ */
+function* pick(search: Search, all: ReadonlyArray<Found>): Plan<Picked> {
+  const { isFolded, limit } = search
+  const kept: Array<Picked["kept"][number]> = []
+  const isRepeated = repeats()
+  let folded = 0
+  let gone = 0
+  for (let from = 0, size = limit; kept.length < limit && from < all.length; size = 2 * (limit - kept.length) + 8) {
+    const batch = all.slice(from, from + size)
+    const bodies = yield* bodiesOf(search, batch)
+    for (const found of batch) {
+      if (kept.length === limit) break
+      const record = found.fact.record ?? bodies.get(found.fact.id)
+      if (record === undefined) gone++
+      else if (isFolded && isRepeated(record)) folded++
+      else kept.push({ found, record })
+    }
+    from += batch.length
+  }
+  return { kept, folded, gone }
+}
+
+/** Reads the records that are not in memory. One that was forgotten, hidden or changed since, so that it does not pass, is left out. */
+function* bodiesOf(
+  { asked, retrieval, sight }: Search,
+  all: ReadonlyArray<Found>
+): Plan<ReadonlyMap<MemoryId, MemoryRecord>> {
+  const ids = all.flatMap(({ fact }) => fact.record === undefined ? [fact.id] : [])
+  if (ids.length === 0) return new Map()
+  const isSeen = includes(sight.visibility)
+  const rows = yield* retrieval.read(sight.tenant, ids)
+  return new Map(
+    rows.flatMap((row) =>
+      Option.isSome(row) && !row.value.forgotten && isSeen(row.value.record.scope) &&
+        !isExpired(row.value.record, sight.now) && asked.passes(row.value.record)
+        ? [[row.value.record.id, row.value.record] as const]
+        : []
+    )
+  )
+}

@@ -1,0 +1,81 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import * as MemoryScope from "../../src/domain/MemoryScope.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Visibility from "../../src/domain/Visibility.ts"
+
+const { constant, constantFrom, oneof, option, property, record } = FastCheck
+
+/** Few, so that they often meet: both forms of one id, ids that look like a key, and one that two fields share. */
+const id = constantFrom("ada", "bob", "zoë".normalize("NFC"), "zoë".normalize("NFD"), "org/ada", "ada/agentId=pilot")
+const ids = record(
+  { userId: id, agentId: id, runId: id, sessionId: id, actorId: id },
+  { requiredKeys: [] }
+) satisfies FastCheck.Arbitrary<MemoryScope.Ids>
+
+const isNobody = (ids: MemoryScope.Ids) => MemoryScope.fields.every((field) => ids[field] === undefined)
+const scope: FastCheck.Arbitrary<MemoryScope.MemoryScope> = oneof(
+  { weight: 8, arbitrary: ids.map((ids): MemoryScope.MemoryScope => isNobody(ids) ? MemoryScope.Global : ids) },
+  { weight: 1, arbitrary: constant<MemoryScope.MemoryScope>(MemoryScope.Internal) },
+  { weight: 1, arbitrary: constant<MemoryScope.MemoryScope>(MemoryScope.Global) }
+)
+const tenant = option(constantFrom("acme", "zoë".normalize("NFD")), { nil: undefined }).map((tenant) =>
+  tenant === undefined ? {} : { tenant }
+)
+const viewer: FastCheck.Arbitrary<Viewer.Any> = FastCheck.tuple(ids, tenant, constantFrom("exact", "within", "wide"))
+  .map(([ids, tenant, reach]) => {
+    if (reach === "exact") return Viewer.make({ ...ids, ...tenant })
+    if (reach === "within" && !isNobody(ids)) return Viewer.make({ ...ids, ...tenant, reach })
+    const name = tenant.tenant ?? "default"
+    return ids.actorId === undefined ? Viewer.everyone(name) : Viewer.system(name)
+  })
+
+describe("Visibility", () => {
+  it("includes exactly the scopes that the viewer sees", () => {
+    FastCheck.assert(
+      property(viewer, scope, (viewer, scope) => {
+        assert.strictEqual(Visibility.includes(Visibility.of(viewer))(scope), Viewer.sees(viewer, scope))
+      }),
+      { seed: 1, numRuns: 20_000 }
+    )
+  })
+
+  it("includes the scopes that a viewer of their own ids sees, in any form and order of them", () => {
+    FastCheck.assert(
+      property(ids, (ids) => {
+        const reversed = Object.fromEntries(
+          Object.entries(ids).reverse().map(([field, id]) => [field, id.normalize("NFD")])
+        )
+        const own: MemoryScope.MemoryScope = isNobody(ids) ? MemoryScope.Global : reversed
+        assert.isTrue(Visibility.includes(Visibility.of(Viewer.make(ids)))(own))
+      }),
+      { seed: 2, numRuns: 2_000 }
+    )
+  })
+
+  it("lists at most 32 scopes, each once", () => {
+    FastCheck.assert(
+      property(ids, (ids) => {
+        const visibility = Visibility.of(Viewer.make(ids))
+        assert.strictEqual(visibility._tag, "Scopes")
+        const keys = visibility._tag === "Scopes" ? visibility.keys : []
+        assert.lengthOf(keys, 2 ** MemoryScope.fields.filter((field) => ids[field] !== undefined).length)
+        assert.lengthOf(Array.from(new Set(keys)), keys.length)
+      }),
+      { seed: 3, numRuns: 500 }
+    )
+  })
+
+  it("shows expired rows to the library alone, and names the tenant in one form", () => {
+    assert.deepStrictEqual(Visibility.sightOf(Viewer.system("zoë".normalize("NFD")), 5), {
+      tenant: "zoë".normalize("NFC"),
+      visibility: { _tag: "All" },
+      now: -Infinity
+    })
+    assert.deepStrictEqual(Visibility.sightOf(Viewer.everyone(), 5), {
+      tenant: "default",
+      visibility: { _tag: "Everyone" },
+      now: 5
+    })
+  })
+})

@@ -1,0 +1,218 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { MemoryFilter } from "../../src/domain/MemoryFilter.ts"
+import * as MemoryFilters from "../../src/domain/MemoryFilter.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import { textHash } from "../../src/domain/MemoryRecord.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { sightOf } from "../../src/domain/Visibility.ts"
+import * as Analyzer from "../../src/ranking/Analyzer.ts"
+import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
+import type { Asked, Question, Retrieval } from "../../src/ranking/Retrieval.ts"
+import * as Searcher from "../../src/ranking/Searcher.ts"
+import { id, record } from "./world.ts"
+
+const ada = Viewer.make({ userId: "ada" })
+const asked = (filter: MemoryFilter = {}): Asked => ({ filter, at: 0, passes: MemoryFilters.matches(filter, 0) })
+const question = (fields: Partial<Question>): Question => ({
+  terms: ["tea"],
+  conversation: 1,
+  minScore: 0,
+  depth: 10,
+  also: [],
+  ...fields
+})
+const indexOf = (...records: ReadonlyArray<MemoryRecord>) => {
+  const index = MemoryIndex.make()
+  for (const one of records) index.add(one)
+  return index
+}
+const sight = sightOf(ada, 0)
+const turn = (sequence: number) => ({ origin: "user" as const, trust: 1 as const, session: "s", sequence })
+
+describe("MemoryIndex.match", () => {
+  const records = [
+    record("best", { body: "tea tea tea", createdAt: 1 }),
+    record("second", { body: "tea and milk", createdAt: 2 }),
+    record("third", { body: "tea and milk and sugar and lemon", createdAt: 3 }),
+    record("other", { body: "coffee", createdAt: 4 }),
+    record("user", { body: "tea", kind: "user", createdAt: 5 }),
+    record("bob", { body: "tea", scope: { userId: "bob" }, createdAt: 6 })
+  ]
+  const names = (index: MemoryIndex.MemoryIndex, filter: MemoryFilter, fields: Partial<Question>) =>
+    index.match(sight, asked(filter), question(fields)).candidates.map(({ fact }) => fact.record!.summary)
+
+  it("counts over what is in sight, whatever the filter, and cuts to the depth what passes", () => {
+    const { best, candidates, count, documentFrequencies, documents, exact } = indexOf(...records)
+      .match(sight, asked({ kinds: ["note"] }), question({ terms: ["tea", "nowhere", "milk"], depth: 2 }))
+    assert.deepStrictEqual([documents, documentFrequencies, count, exact], [5, [4, 0, 2], 3, true])
+    assert.lengthOf(candidates, 2)
+    assert.strictEqual(candidates[0]!.lexical, best)
+    assert.strictEqual(candidates[0]!.score, 1)
+    assert.strictEqual(candidates[1]!.score, candidates[1]!.lexical / best)
+  })
+
+  it("scores what is asked for besides, wherever it stands, each once, if it is in sight and passes", () => {
+    const index = indexOf(...records)
+    const also = ["third", "other", "best", "third", "user", "bob", "nobody"].map(id)
+    assert.deepStrictEqual(names(index, { kinds: ["note"] }, { also, depth: 1 }), ["best", "third", "other"])
+    const { candidates } = index.match(sight, asked(), question({ also, depth: 1, minScore: 1 }))
+    const last = candidates.at(-2)!
+    assert.deepStrictEqual([last.fact.id, last.lexical, last.score], [id("other"), 0, 0])
+  })
+
+  it("counts the terms of the question in each record, for a score that asks", () => {
+    const counts = new Map<string, ReadonlyArray<number>>()
+    const score: Question["score"] = (fact, relevance, frequencies) => {
+      counts.set(fact.record!.summary, frequencies())
+      return relevance
+    }
+    const index = indexOf(...records, record("again", { body: "milk", createdAt: 7 }))
+    index.remove(id("second"))
+    index.match(sight, asked(), question({ terms: ["milk", "tea", "nowhere"], score }))
+    assert.deepStrictEqual(counts.get("best"), [0, 3, 0])
+    assert.deepStrictEqual(counts.get("third"), [1, 1, 0])
+    assert.deepStrictEqual(counts.get("again"), [1, 0, 0])
+    assert.isFalse(counts.has("other"))
+  })
+
+  it("cuts after conversations have lent and weights were applied, not before", () => {
+    const lone = Array.from({ length: 5 }, (_, n) => record(`lone ${n}`, { body: "tea tea" }))
+    const turns = [0, 1, 2].map((n) =>
+      record(`turn ${n}`, { body: "tea and a lot besides, as people talk", source: turn(n) })
+    )
+    const index = indexOf(...lone, ...turns)
+    assert.deepStrictEqual(names(index, {}, { depth: 1 }), ["turn 1"])
+    assert.notDeepEqual(names(index, {}, { depth: 1, conversation: 0 }), ["turn 1"])
+    const score: Question["score"] = (fact) => fact.record!.summary === "turn 2" ? 1 : 0
+    assert.deepStrictEqual(names(index, {}, { depth: 1, score }), ["turn 2"])
+  })
+
+  it("leaves nothing behind when a score throws", () => {
+    const index = indexOf(...records)
+    const before = index.match(sight, asked(), question({}))
+    const score = () => {
+      throw new Error("bad")
+    }
+    assert.throws(() => index.match(sight, asked(), question({ score })), "bad")
+    assert.deepStrictEqual(index.match(sight, asked(), question({})), before)
+  })
+})
+
+describe("Searcher", () => {
+  const options = { analyzer: Analyzer.plain, kinds: MemoryKind.Kinds.defaultValue() }
+  const over = (index: MemoryIndex.MemoryIndex, changes: Partial<Retrieval> = {}): Retrieval => ({
+    page: (...asked) => Effect.sync(() => index.page(...asked)),
+    match: (...asked) => Effect.sync(() => index.match(...asked)),
+    read: (_, ids) =>
+      Effect.sync(() =>
+        ids.map((id) => Option.map(Option.fromNullable(index.get(id)), (record) => ({ record, forgotten: false })))
+      ),
+    vectors: {
+      near: (...asked) => Effect.sync(() => index.near(...asked)),
+      read: (_, __, hashes) => Effect.sync(() => hashes.map(() => Option.none()))
+    },
+    ...changes
+  })
+  const search = (retrieval: Retrieval, query: MemoryFilters.MemoryQuery) =>
+    Searcher.run(() => Searcher.search(retrieval, options, ada, query, 0))
+  const records = ["a", "b", "c"].map((name, n) => record(name, { body: `tea ${name.repeat(4)}`, createdAt: n }))
+
+  it.effect("says what is not exact, of either leg, and nothing where all is", () =>
+    Effect.gen(function*() {
+      const index = indexOf(...records)
+      const embedding = { model: "m", vector: [1, 0] }
+      index.attach("m", textHash(records[0]!), Float32Array.of(1, 0))
+      const match: Retrieval["match"] = (...asked) => Effect.sync(() => ({ ...index.match(...asked), exact: false }))
+      const near = (...asked: Parameters<typeof index.near>) =>
+        Effect.sync(() => ({ ...index.near(...asked), exact: false }))
+      const vectors = { ...over(index).vectors!, near }
+      assert.notProperty((yield* search(over(index), { text: "tea", embedding })).leftOut, "exact")
+      assert.isFalse((yield* search(over(index, { match }), { text: "tea" })).leftOut.exact)
+      assert.isFalse((yield* search(over(index, { match }), { text: "tea", embedding })).leftOut.exact)
+      assert.isFalse((yield* search(over(index, { vectors }), { text: "tea", embedding })).leftOut.exact)
+      assert.isFalse((yield* search(over(index, { vectors }), { embedding, mode: "vector" })).leftOut.exact)
+    }))
+
+  it.effect("drops a record that was erased, forgotten, hidden or changed between ranking and reading", () =>
+    Effect.gen(function*() {
+      const index = indexOf(...records)
+      const match: Retrieval["match"] = (...asked) =>
+        Effect.sync(() => {
+          const matches = index.match(...asked)
+          const candidates = matches.candidates.map((one) => {
+            const { hash, id, kind, recency } = one.fact
+            return { ...one, fact: { ...one.fact, id, hash, kind, recency, record: undefined } }
+          })
+          return { ...matches, candidates } as typeof matches // as: a spread fact lacks the columns that no test reads
+        })
+      const found = (change: (record: MemoryRecord) => { record: MemoryRecord; forgotten: boolean } | undefined) =>
+        Effect.map(
+          search(
+            over(index, {
+              match,
+              read: (_, ids) =>
+                Effect.sync(() =>
+                  ids.map((one) =>
+                    Option.fromNullable(one === id("b") ? change(index.get(one)!) : row(index.get(one)!))
+                  )
+                )
+            }),
+            { text: "tea", kinds: ["note"] }
+          ),
+          ({ hits, leftOut }) => [hits.map(({ record }) => record.summary).sort().join(""), leftOut.limit]
+        )
+      const row = (record: MemoryRecord) => ({ record, forgotten: false })
+      const b = (fields: Partial<MemoryRecord>) => row(record("b", { body: "tea", ...fields }))
+      assert.deepStrictEqual(yield* found(row), ["abc", 0])
+      assert.deepStrictEqual(yield* found(() => undefined), ["ac", 0])
+      assert.deepStrictEqual(yield* found((record) => ({ record, forgotten: true })), ["ac", 0])
+      assert.deepStrictEqual(yield* found(() => b({ scope: { userId: "bob" } })), ["ac", 0])
+      assert.deepStrictEqual(yield* found(() => b({ kind: "user" })), ["ac", 0])
+      assert.deepStrictEqual(yield* found(() => b({ expiresAt: 0 })), ["ac", 0])
+    }))
+
+  it.effect("reads the bodies of what it shows and of what folds, and of few others", () =>
+    Effect.gen(function*() {
+      const many = Array.from({ length: 200 }, (_, n) => record(`${n}`, { body: `tea w${n % 100}`, createdAt: n }))
+      const index = indexOf(
+        ...many.map((one) => record(one.summary, { ...one, summary: `s${Number(one.summary) % 100}` }))
+      )
+      const reads: Array<number> = []
+      const bare: Retrieval["match"] = (...asked) =>
+        Effect.sync(() => {
+          const matches = index.match(...asked)
+          const candidates = matches.candidates.map((one) => {
+            const { hash, id, kind, recency } = one.fact
+            return { ...one, fact: { ...one.fact, id, hash, kind, recency, record: undefined } }
+          })
+          return { ...matches, candidates } as typeof matches // as: a spread fact lacks the columns that no test reads
+        })
+      const retrieval = over(index, {
+        match: bare,
+        read: (_, ids) => {
+          reads.push(ids.length)
+          return Effect.sync(() => ids.map((id) => Option.some({ record: index.get(id)!, forgotten: false })))
+        }
+      })
+      const { hits } = yield* search(retrieval, { text: "tea", limit: 20 })
+      assert.lengthOf(hits, 20)
+      assert.deepStrictEqual(reads, [20])
+      reads.length = 0
+      const all = yield* search(retrieval, { text: "tea w1", limit: 2 })
+      assert.lengthOf(all.hits, 2)
+      assert.strictEqual(all.leftOut.folded, 1)
+      assert.deepStrictEqual(reads, [2, 9])
+    }))
+
+  it.effect("is by word alone where nothing holds vectors", () =>
+    Effect.gen(function*() {
+      const index = indexOf(...records)
+      const query = { text: "tea", embedding: { model: "m", vector: [1, 0] } }
+      const { awaiting, hits } = yield* search(over(index, { vectors: undefined }), query)
+      assert.isUndefined(awaiting)
+      assert.lengthOf(hits, 3)
+    }))
+})
