@@ -18,7 +18,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
 import type * as MemoryEvents from "./MemoryEvents.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
-import * as Purging from "./Outbox/Purging.ts"
+import * as OutboxLog from "./Outbox/OutboxLog.ts"
 
 /** The origin of a change. */
 export interface Decided {
@@ -153,8 +153,8 @@ export const make = (store: MemoryStore.Service, spec: MemorySpec, publish: Memo
       Effect.map(forget("forget", viewer, [id], options), ([there]) => there === true),
     forgetAll: (viewer: Viewer.Viewer, filter: MemoryFilter, options?: Omit<Forgetting, "origin">) =>
       Effect.gen(function*() {
-        if (options?.purge && Purging.isMeant(filter)) {
-          yield* Purging.purge(store, viewer, filter.scope) // first, so that none of it becomes a memory meanwhile
+        if (options?.purge && OutboxLog.isMeant(filter)) {
+          yield* OutboxLog.purge(store, viewer, filter.scope) // first, so that none of it becomes a memory meanwhile
         }
         // the library is shown what is closed, not yet true or expired as well: that is about somebody too
         const system = Viewer.system(viewer.tenant)

@@ -12,8 +12,7 @@ import type * as Completion from "../../host/Completion.ts"
 import type { Named } from "../../storage/MemoryStore/Federated.ts"
 import type { InjectionConfig } from "../Injection.ts"
 import type { Config } from "../MemoryManager.ts"
-import type { Options } from "../Outbox.ts"
-import { issuesOf } from "../Outbox/Issues.ts"
+import { issuesOf, type Options } from "../Outbox.ts"
 
 /** Of the stores that extract. */
 export const extractions = ({ extraction = {} }: Config): ReadonlyArray<readonly [store: string, Options]> =>
