@@ -29,11 +29,10 @@
  */
 import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as MemoryError from "../domain/MemoryError.ts"
@@ -146,7 +145,7 @@ export const make = (
   listener: Listener = unheard
 ): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    const [issue, ...issues] = issuesOf(options)
+    const [issue, ...issues] = ExtractionRunner.issuesOf(options)
     if (issue !== undefined) {
       const message = [issue, ...issues].join("; ")
       return yield* MemoryError.make("invalid_draft", { op: "Outbox", message, detail: { issues: [issue, ...issues] } })
@@ -195,21 +194,6 @@ export const layer = (
       return yield* make(yield* MemoryStore.MemoryStore, yield* MemoryPipeline.MemoryPipeline, options)
     })
   )
-
-/**
- * Lists the violations of the options that can be seen without the store or the model; each message begins with the name
- * of the option.
- */
-export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
-  ...trigger?.issues ?? [],
-  ...whole("capacityPerTenant", options.capacityPerTenant, 1),
-  ...whole("capacityPerLine", options.capacityPerLine, 1),
-  ...whole("concurrency", options.concurrency, 2),
-  ...whole("openLines", options.openLines, 1),
-  ...time("turn", options.turn, 1),
-  ...time("timeout", options.timeout, 1),
-  ...time("flushTimeout", options.flushTimeout, 0)
-]
 
 /** What the calls of one outbox have in common. */
 interface OpenOutbox {
@@ -385,16 +369,3 @@ const unheard: Listener = {
   applied: () => Effect.void,
   degraded: (_, part) => (error) => Effect.logWarning(`memory: no ${part}`, error)
 }
-
-const whole = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
-  value === undefined || (Number.isSafeInteger(value) && value >= least)
-    ? []
-    : [`${name}: expected a whole number, ${least} or more`]
-
-const time = (name: string, value: Duration.DurationInput | undefined, least: 0 | 1): ReadonlyArray<string> =>
-  value === undefined || Option.exists(
-      Duration.decodeUnknown(value),
-      (duration) => Duration.isFinite(duration) && Duration.toMillis(duration) >= least
-    )
-    ? []
-    : [`${name}: expected a finite time, ${least} ms or more`]

@@ -18,6 +18,7 @@ import { byRecency, isExpired, type MemoryRecord } from "../domain/MemoryRecord.
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
+import * as EventPublisher from "./EventPublisher.ts"
 import { MemoryEvents } from "./MemoryEvents.ts"
 
 export interface Options {
@@ -99,11 +100,7 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
 const retired = (system: Viewer.System, records: ReadonlyArray<MemoryRecord>): Effect.Effect<void> =>
   Effect.gen(function*() {
     const events = yield* Effect.serviceOption(MemoryEvents)
-    if (Option.isNone(events)) return
-    const at = yield* Clock.currentTimeMillis
-    for (const { id, kind, scope, summary } of records) {
-      yield* events.value.publish({ _tag: "memory_retired", viewer: system, at, id, scope, kind, summary })
-    }
+    if (Option.isSome(events)) yield* EventPublisher.make(events.value.publish).retired(system, records)
   })
 
 const capsOf = (kinds: ReadonlyMap<string, MemoryKind.MemoryKind>): ReadonlyMap<string, number> =>

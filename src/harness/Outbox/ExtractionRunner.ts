@@ -23,7 +23,7 @@ import * as Sharing from "../../domain/Sharing.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryPipeline from "../../pipeline/MemoryPipeline.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
-import type { ExtractionConfig, Listener } from "../Outbox.ts"
+import type { ExtractionConfig, Listener, Options } from "../Outbox.ts"
 import * as OutboxLog from "./OutboxLog.ts"
 import * as OutboxState from "./OutboxState.ts"
 import * as OutboxTurns from "./OutboxTurns.ts"
@@ -98,6 +98,21 @@ export const targetOf = (
       message: "the viewer has no scope to remember this in: name a user, a session or an agent, or open sharedWrites"
     })
 }
+
+/**
+ * Lists the violations of an outbox's options that can be seen without the store or the model; each message begins with the name
+ * of the option.
+ */
+export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
+  ...trigger?.issues ?? [],
+  ...whole("capacityPerTenant", options.capacityPerTenant, 1),
+  ...whole("capacityPerLine", options.capacityPerLine, 1),
+  ...whole("concurrency", options.concurrency, 2),
+  ...whole("openLines", options.openLines, 1),
+  ...time("turn", options.turn, 1),
+  ...time("timeout", options.timeout, 1),
+  ...time("flushTimeout", options.flushTimeout, 0)
+]
 
 /** Failures after which a request is tried only every third time, or its batch may be the one at fault. */
 const patience = 10
@@ -333,3 +348,16 @@ const runs = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<Readonly
   }
   return all
 }
+
+const whole = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
+  value === undefined || (Number.isSafeInteger(value) && value >= least)
+    ? []
+    : [`${name}: expected a whole number, ${least} or more`]
+
+const time = (name: string, value: Duration.DurationInput | undefined, least: 0 | 1): ReadonlyArray<string> =>
+  value === undefined || Option.exists(
+      Duration.decodeUnknown(value),
+      (duration) => Duration.isFinite(duration) && Duration.toMillis(duration) >= least
+    )
+    ? []
+    : [`${name}: expected a finite time, ${least} ms or more`]
