@@ -1,4 +1,5 @@
 /** The table of contents. Strata, top to bottom: a module knows those above it, never those below. */
+import * as Retirement from "./harness/Retention.ts"
 
 // What a memory is
 /** Who a record is: a ULID, minted or derived. */
@@ -127,8 +128,6 @@ export * as ResourceMemory from "./kinds/ResourceMemory.ts"
 export * as KnowledgeVault from "./kinds/KnowledgeVault.ts"
 /** What is held to be true, how surely, and why it changed. */
 export * as BeliefMemory from "./kinds/BeliefMemory.ts"
-/** What goes when a kind is over its cap. */
-export * as Retention from "./kinds/Retention.ts"
 
 // How memories change
 /** Conversation to facts. */
@@ -151,8 +150,10 @@ export * as MemorySpec from "./harness/MemorySpec.ts"
 export * as Resume from "./harness/Resume.ts"
 /** What memory did, for the harness to show, log and count. */
 export * as MemoryEvents from "./harness/MemoryEvents.ts"
-/** Kinds kept within their caps. */
-export * as Retirement from "./harness/Retirement.ts"
+/** Keeps kinds within their caps. */
+export * as Retention from "./harness/Retention.ts"
+/** Another name of `Retention`. */
+export { Retirement }
 /** When a conversation is read for memories. */
 export * as ExtractionTrigger from "./harness/ExtractionTrigger.ts"
 /** Messages on their way into memory: each is read once, whatever crashes. */

@@ -7,6 +7,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as Stream from "effect/Stream"
+import * as WritePolicy from "../src/harness/WritePolicy.ts"
 import * as MemoryStore from "../src/storage/MemoryStore.ts"
 import * as Faulty from "../src/storage/MemoryStore/Faulty.ts"
 import * as Federated from "../src/storage/MemoryStore/Federated.ts"
@@ -71,5 +72,8 @@ export const coursesOfComposed = times(6, 40)
 /** Another of a sort, or what only hands on: for the contract alone. */
 export const others = {
   "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
-  "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory))
+  "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory)),
+  "write policy, without rules": WritePolicy.layer({ globalWrites: "allow" }).pipe(
+    Layer.provide(MemoryStore.layerInMemory)
+  )
 }

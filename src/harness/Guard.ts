@@ -6,12 +6,11 @@
  * A plugin is somebody else's code. One that dies when told of a turn is logged, and the turn goes on; one that dies
  * when asked has not said yes, and the call is refused.
  */
-import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Viewer } from "../domain/Viewer.ts"
 import * as HarnessPlugin from "../host/HarnessPlugin.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
-import type * as MemoryEvents from "./MemoryEvents.ts"
+import type { EventPublisher } from "./EventPublisher.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
 import * as RateLimit from "./RateLimit.ts"
 
@@ -26,7 +25,7 @@ export interface Guard {
  */
 export const make = (
   plugins: ReadonlyArray<HarnessPlugin.HarnessPlugin>,
-  publish: MemoryEvents.Service["publish"]
+  events: Pick<EventPublisher, "denied">
 ): Guard => {
   const ask = (plugin: HarnessPlugin.HarnessPlugin, call: HarnessPlugin.ToolCall) =>
     Effect.suspend(() => plugin.beforeToolCall?.(call) ?? Effect.succeed(HarnessPlugin.allow)).pipe(
@@ -43,16 +42,8 @@ export const make = (
       Effect.gen(function*() {
         const verdict = yield* ask(plugin, call)
         if (verdict.kind === "allow") return
-        const at = yield* Clock.currentTimeMillis
         const { reason: message } = verdict
-        yield* publish({
-          _tag: "memory_denied",
-          viewer: call.viewer,
-          at,
-          tool: call.tool,
-          plugin: plugin.id,
-          reason: message
-        })
+        yield* events.denied(call, plugin.id, message)
         return yield* Effect.fail(
           MemoryTool.failure(plugin.id === RateLimit.id ? "rate_limited" : "unsupported", message)
         )

@@ -8,15 +8,22 @@
  * ```
  */
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Fiber from "effect/Fiber"
 import * as FiberSet from "effect/FiberSet"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import * as MemoryError from "../domain/MemoryError.ts"
-import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
+import { Limit, type MemoryQuery, type SearchResult } from "../domain/MemoryFilter.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Draft } from "../domain/MemoryRecord.ts"
+import { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
+import { SharedWrites } from "../domain/Sharing.ts"
 import type { Viewer } from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
@@ -24,13 +31,12 @@ import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as Recall from "../pipeline/Recall.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Federated from "../storage/MemoryStore/Federated.ts"
+import * as EventPublisher from "./EventPublisher.ts"
 import * as Injection from "./Injection.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
-import * as Adding from "./MemoryManager/Adding.ts"
-import * as Configuration from "./MemoryManager/Configuration.ts"
 import * as Outbox from "./Outbox.ts"
+import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
 import * as PromptBlock from "./PromptBlock.ts"
-import * as Telling from "./Telling.ts"
 
 export type { InjectionConfig } from "./Injection.ts"
 export type { ExtractionConfig } from "./Outbox.ts"
@@ -106,138 +112,287 @@ export const layer = (
   Federated.Federated | Completion.Completion | Embedder.Embedder
 > => Layer.scoped(MemoryManager, make(config))
 
-/** For how long the scope's end waits for what was accepted: as an outbox does. */
-const closing = "30 seconds"
+/** What the calls of a manager have in common. */
+interface Managed {
+  readonly federated: Federated.Service
+  readonly completion: Completion.Service
+  readonly embedder: Embedder.Service
+  readonly events: EventPublisher.EventPublisher
+  readonly outboxes: ReadonlyMap<string, Outbox.Service>
+  /** Accepted drafts that are being written. */
+  readonly working: FiberSet.FiberSet<void>
+  /** False once the scope has begun to close: from then on nothing is accepted. */
+  isOpen: boolean
+}
 
-const make = (config: Config) =>
+const make = (
+  config: Config
+): Effect.Effect<
+  Service,
+  MemoryError.MemoryError,
+  Federated.Federated | Completion.Completion | Embedder.Embedder | Scope.Scope
+> =>
   Effect.gen(function*() {
     const federated = yield* Federated.Federated
     const completion = yield* Completion.Completion
     const embedder = yield* Embedder.Embedder
-    const events = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
-    const publish = Option.match(events, { onNone: () => () => Effect.void, onSome: ({ publish }) => publish })
-    const { degraded, recalled } = Telling.make(publish)
-    const listener: Outbox.Listener = { applied: Adding.written(publish), degraded }
+    const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
+    const publish = Option.match(listeners, { onNone: () => () => Effect.void, onSome: ({ publish }) => publish })
+    const events = EventPublisher.make(publish)
     const working = yield* FiberSet.make<void>()
-    let isOpen = true
-
-    const extractions = Configuration.extractions(config)
-    yield* Configuration.check(config, yield* federated.stores, completion)
-
-    const pipelineOf = (store: MemoryStore.Service) =>
-      Effect.provide(
-        MemoryPipeline.make,
-        Context.make(MemoryStore.MemoryStore, store).pipe(
-          Context.add(Completion.Completion, completion),
-          Context.add(Embedder.Embedder, embedder)
-        )
-      )
+    yield* check(config, yield* federated.stores, completion)
     const outboxes = new Map(
-      yield* Effect.forEach(extractions, ([name, extraction]) =>
+      yield* Effect.forEach(extractionsOf(config), ([name, extraction]) =>
         Effect.gen(function*() {
           const { store } = yield* federated.get(name)
-          const pipeline = yield* pipelineOf(store)
+          const pipeline = yield* pipelineOf({ completion, embedder }, store)
+          const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
           return [name, yield* Outbox.make(store, pipeline, extraction, listener)] as const
         }))
     )
+    const managed: Managed = { federated, completion, embedder, events, outboxes, working, isOpen: true }
+    yield* Effect.addFinalizer(() => close(managed))
 
-    const recall = (viewer: Viewer, query: MemoryQuery, options: Parameters<Federated.Service["search"]>[2]) =>
-      Recall.recall(Recall.by(embedder), query, (query) => federated.search(viewer, query, options)).pipe(
-        Effect.tap(recalled(viewer, query)),
-        Effect.tap(({ failures }) =>
-          Effect.forEach(failures, ({ error, leg }) => degraded(viewer, leg)(error), { discard: true })
-        )
-      )
     const inject = config.injection === false
       ? () => Effect.succeed(PromptBlock.empty)
       : Injection.make(
-        (viewer, query) => recall(viewer, query, { maxResults: query.limit }),
+        (viewer, query) => recall(managed, viewer, query, { maxResults: query.limit }),
         config.injection === true ? {} : config.injection
       )
-    const add = (
-      viewer: Viewer,
-      drafts: ReadonlyArray<Draft>,
-      stores: ReadonlyArray<Federated.Named>,
-      { origin, trust }: MemoryStore.Provenance
-    ) =>
-      Adding.add({
-        stores,
-        viewer,
-        drafts,
-        provenance: { origin, trust },
-        publish,
-        embed: (store, records) =>
-          Effect.flatMap(pipelineOf(store), ({ embed }) => embed(viewer, records)).pipe(
-            Effect.asVoid,
-            Effect.catchAll(degraded(viewer, "vector"))
-          )
-      })
-    const each = (ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>) =>
-      Effect.forEach(
-        outboxes,
-        ([store, outbox]) =>
-          Effect.map(Effect.either(MemoryError.mortal("outbox")(ask(outbox))), (result) => ({ store, result })),
-        { concurrency: "unbounded" }
-      ).pipe(
-        Effect.map(Adding.failuresOf),
-        Effect.flatMap((failures) => failures.length > 0 ? Adding.failed("outbox", failures) : Effect.void)
-      )
-
-    const accepted = Effect.suspend(() => isOpen ? Fiber.awaitAll(Array.from(working)) : Effect.void)
-    const closed = MemoryError.make("unavailable", { op: "accept", message: "the memory is closed" })
-    yield* Effect.addFinalizer(() =>
-      Effect.suspend(() => {
-        const last = Array.from(working)
-        isOpen = false
-        return Fiber.awaitAll(last)
-      }).pipe(
-        Effect.interruptible, // no finalizer is
-        Effect.timeout(closing),
-        Effect.catchTag("TimeoutException", () => Effect.logWarning("memory: what was accepted is not all written"))
-      )
-    )
-
     return {
       stores: federated.stores,
       search: (viewer, text, { maxSearchResults: maxResults, stores } = {}) =>
-        Effect.withSpan(recall(viewer, { text }, { stores, maxResults }), "MemoryManager.search"),
-      add: (viewer, drafts, { stores, ...provenance } = {}) =>
-        Effect.flatMap(Adding.targets(federated, stores), (stores) => add(viewer, drafts, stores, provenance)).pipe(
-          Effect.withSpan("MemoryManager.add")
-        ),
-      accept: (viewer, drafts, { stores, ...provenance } = {}) =>
-        Effect.flatMap(Adding.targets(federated, stores), (stores) =>
-          !isOpen ? closed : add(viewer, drafts, stores, provenance).pipe(
-            Effect.flatMap((all) => {
-              const failures = Adding.failuresOf(all)
-              return failures.length > 0 ? Adding.failed("add", failures) : Effect.void
-            }),
-            Effect.catchAll(degraded(viewer, "add")),
-            Effect.disconnect, // a store that hangs does not keep the scope from closing
-            FiberSet.run(working)
-          )).pipe(Effect.asVoid, Effect.withSpan("MemoryManager.accept")),
+        Effect.withSpan(recall(managed, viewer, { text }, { stores, maxResults }), "MemoryManager.search"),
+      add: (viewer, drafts, options) => Effect.withSpan(add(managed, viewer, drafts, options), "MemoryManager.add"),
+      accept: (viewer, drafts, options) =>
+        Effect.withSpan(accept(managed, viewer, drafts, options), "MemoryManager.accept"),
       addMessages: (viewer, session, messages) =>
-        (isSession(session)
-          ? each(({ append }) =>
-            append(viewer, session, messages)
-          )
-          : unnamed).pipe(
-            Effect.withSpan("MemoryManager.addMessages")
-          ),
+        (isSession(session) ? each(managed, ({ append }) => append(viewer, session, messages)) : unnamed).pipe(
+          Effect.withSpan("MemoryManager.addMessages")
+        ),
       sessionEnd: (viewer, session) =>
-        Effect.withSpan(each(({ sessionEnd }) => sessionEnd(viewer, session)), "MemoryManager.sessionEnd"),
+        Effect.withSpan(each(managed, ({ sessionEnd }) => sessionEnd(viewer, session)), "MemoryManager.sessionEnd"),
       inject: (viewer, turn) => Effect.withSpan(inject(viewer, turn), "MemoryManager.inject"),
-      flush: accepted.pipe(
-        Effect.zipRight(each(({ flush }) => flush)),
+      flush: Effect.suspend(() => managed.isOpen ? Fiber.awaitAll(Array.from(working)) : Effect.void).pipe(
+        Effect.zipRight(each(managed, ({ flush }) => flush)),
         Effect.withSpan("MemoryManager.flush")
       ),
       outboxes
     } satisfies Service
   })
 
-/** What a record's source can name. */
+/** Accepts nothing any more, and waits for what was accepted: as long as an outbox does for what is unread. */
+const close = (managed: Managed): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const last = Array.from(managed.working)
+    managed.isOpen = false
+    return Fiber.awaitAll(last)
+  }).pipe(
+    Effect.interruptible, // no finalizer is
+    Effect.timeout("30 seconds"),
+    Effect.catchTag("TimeoutException", () => Effect.logWarning("memory: what was accepted is not all written"))
+  )
+
+const pipelineOf = (
+  { completion, embedder }: Pick<Managed, "completion" | "embedder">,
+  store: MemoryStore.Service
+): Effect.Effect<MemoryPipeline.Service> =>
+  Effect.provide(
+    MemoryPipeline.make,
+    Context.make(MemoryStore.MemoryStore, store).pipe(
+      Context.add(Completion.Completion, completion),
+      Context.add(Embedder.Embedder, embedder)
+    )
+  )
+
+const recall = (
+  { embedder, events, federated }: Managed,
+  viewer: Viewer,
+  query: MemoryQuery,
+  options: Parameters<Federated.Service["search"]>[2]
+) =>
+  Recall.recall(Recall.by(embedder), query, (query) => federated.search(viewer, query, options)).pipe(
+    Effect.tap(events.recalled(viewer, query)),
+    Effect.tap(({ failures }) =>
+      Effect.forEach(failures, ({ error, leg }) => events.degraded(viewer, leg)(error), { discard: true })
+    )
+  )
+
+const add = (
+  managed: Managed,
+  viewer: Viewer,
+  drafts: ReadonlyArray<Draft>,
+  { stores, ...provenance }: Named & MemoryStore.Provenance = {}
+): Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError> =>
+  Effect.flatMap(targets(managed.federated, stores), (targets) => addTo(managed, viewer, drafts, targets, provenance))
+
+const closed = MemoryError.make("unavailable", { op: "accept", message: "the memory is closed" })
+
+const accept = (
+  managed: Managed,
+  viewer: Viewer,
+  drafts: ReadonlyArray<Draft>,
+  { stores, ...provenance }: Named & MemoryStore.Provenance = {}
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.flatMap(
+    targets(managed.federated, stores),
+    (targets) =>
+      !managed.isOpen ? closed : addTo(managed, viewer, drafts, targets, provenance).pipe(
+        Effect.flatMap((all) => noneFailed("add", all)),
+        Effect.catchAll(managed.events.degraded(viewer, "add")),
+        Effect.disconnect, // a store that hangs does not keep the scope from closing
+        FiberSet.run(managed.working),
+        Effect.asVoid
+      )
+  )
+
+/** Selects every writable store, or the named ones, which must be writable. */
+const targets = (
+  federated: Federated.Service,
+  names: ReadonlyArray<string> = []
+): Effect.Effect<ReadonlyArray<Federated.Named>, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const all = names.length === 0
+      ? (yield* federated.stores).filter(({ writable }) => writable)
+      : yield* Effect.forEach(new Set(names), federated.get)
+    const closed = all.find(({ writable }) => !writable)
+    const message = closed ? `the store ${closed.name} takes no writes` : "no writable store matched"
+    return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
+  })
+
+/** Puts the drafts into each store by itself, so that one that fails keeps the others from nothing. Fails if all did. */
+const addTo = (
+  managed: Managed,
+  viewer: Viewer,
+  drafts: ReadonlyArray<Draft>,
+  stores: ReadonlyArray<Federated.Named>,
+  { origin, trust }: MemoryStore.Provenance
+): Effect.Effect<ReadonlyArray<Outcome<ReadonlyArray<MemoryStore.Put>>>, MemoryError.MemoryError> => {
+  if (stores.length > 1 && drafts.some(({ id }) => id !== undefined)) {
+    return MemoryError.make("invalid_id", { op: "add", message: "an id is one store's: name the store" })
+  }
+  const { degraded, write } = managed.events
+  const putInto = ({ name, store }: Federated.Named) =>
+    Effect.gen(function*() {
+      const put = MemoryError.mortal("add")(store.put(viewer, drafts, { origin, trust }))
+      const result = yield* Effect.either(write(viewer, put, EventPublisher.changesOf))
+      if (Either.isRight(result)) {
+        const records = result.right.flatMap(({ outcome, record }) => outcome === "duplicate" ? [] : [record])
+        const { embed } = yield* pipelineOf(managed, store)
+        yield* Effect.catchAll(embed(viewer, records), degraded(viewer, "vector")) // best effort
+      }
+      return { store: name, result }
+    })
+  return Effect.flatMap(Effect.forEach(stores, putInto, { concurrency: "unbounded" }), (all) => {
+    const failures = failuresOf(all)
+    return failures.length === all.length ? failed("add", failures) : Effect.succeed(all)
+  })
+}
+
+/** Asks every outbox. Fails where one does, and names it. */
+const each = (
+  { outboxes }: Managed,
+  ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.forEach(
+    outboxes,
+    ([store, outbox]) =>
+      Effect.map(Effect.either(MemoryError.mortal("outbox")(ask(outbox))), (result) => ({ store, result })),
+    { concurrency: "unbounded" }
+  ).pipe(Effect.flatMap((all) => noneFailed("outbox", all)))
+
+type Outcome<A = unknown> = { readonly store: string; readonly result: Either.Either<A, MemoryError.MemoryError> }
+type Failure = { readonly store: string; readonly error: MemoryError.MemoryError }
+
+const failuresOf = (all: ReadonlyArray<Outcome>): ReadonlyArray<Failure> =>
+  all.flatMap(({ result, store }) => Either.isLeft(result) ? [{ store, error: result.left }] : [])
+
+/** Fails with one error where any failed. */
+const noneFailed = (op: string, all: ReadonlyArray<Outcome>): Effect.Effect<void, MemoryError.MemoryError> => {
+  const failures = failuresOf(all)
+  return failures.length > 0 ? failed(op, failures) : Effect.void
+}
+
+/** Makes one error of several: with the reason that they share, else `unavailable`. The message names each store. */
+const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.MemoryError => {
+  const [first] = failures
+  const message = failures.map(({ error, store }) => `${store}: ${error.message}`).join("; ")
+  return first && failures.every(({ error }) => error.reason === first.error.reason)
+    ? MemoryError.make(first.error.reason, { ...first.error, message, cause: first.error })
+    : MemoryError.make("unavailable", { op, message, cause: first?.error })
+}
+
+/** Whether a record's source can name the session. */
 const isSession = (session: string): boolean => session.length <= 1_024 && session.isWellFormed()
 const unnamed = MemoryError.make("invalid_id", {
   op: "addMessages",
   message: "a session is of at most 1,024 characters, well-formed"
 })
+
+/** Lists the stores that extract, and their options. */
+const extractionsOf = ({ extraction = {} }: Config): ReadonlyArray<readonly [store: string, options: Outbox.Options]> =>
+  Object.entries(extraction).flatMap(([name, config]) => config ? [[name, config === true ? {} : config] as const] : [])
+
+/** Fails with every violation at once, where the configuration does not fit the stores. */
+const check = (
+  config: Config,
+  stores: ReadonlyArray<Federated.Named>,
+  completion: Completion.Service
+): Effect.Effect<void, MemoryError.MemoryError> => {
+  const { injection } = config
+  const issues = [
+    ...extractionsOf(config).flatMap(([name, extraction]) => {
+      const store = stores.find((store) => store.name === name)
+      const found = store === undefined
+        ? [`there is no such store; there are ${stores.map(({ name }) => name).join(", ")}`]
+        : [
+          ...(store.writable ? [] : ["the store takes no writes"]),
+          ...ofExtraction(extraction, store, completion)
+        ]
+      return found.map((issue) => `extraction.${name}: ${issue}`)
+    }),
+    ...(typeof injection === "object" ? ofInjection(injection) : []).map((issue) => `injection.${issue}`)
+  ]
+  const [first, ...rest] = issues
+  return first === undefined ? Effect.void : MemoryError.make("invalid_draft", {
+    op: "MemoryManager.layer",
+    message: issues.join("; "),
+    detail: { issues: [first, ...rest] }
+  })
+}
+
+const ofExtraction = (
+  extraction: Outbox.Options,
+  { store }: Federated.Named,
+  completion: Completion.Service
+): ReadonlyArray<string> => {
+  const { about, extractor, options = {} } = extraction
+  const asks = (extractor ?? (store.capabilities.messages ? "ingest" : "pipeline")) === "pipeline" &&
+    options.customExtract === undefined && options.infer !== false
+  return [
+    ...ExtractionRunner.issuesOf(extraction),
+    ...(asks && completion.model === "none" ? ["there is no language model: provide a Completion"] : []),
+    ...(about === undefined || about === "agent" ? [] : ["about: expected \"agent\", or nothing"]),
+    ...(options.sharedWrites === undefined || isShared(options.sharedWrites)
+      ? []
+      : ["options.sharedWrites: expected a list of \"agent\" and \"global\""]),
+    ...(options.scope === undefined || isScope(options.scope) ? [] : ["options.scope: a scope needs at least one id"]),
+    ...(options.kind === undefined || isKind(options.kind) ? [] : ["options.kind: expected a name such as semantic"]),
+    ...(options.ttl === undefined || Option.isSome(Duration.decodeUnknown(options.ttl))
+      ? []
+      : ["options.ttl: expected a duration"]),
+    ...(options.topK === undefined || isLimit(options.topK) ? [] : ["options.topK: expected 1 to 1,000"])
+  ]
+}
+
+const ofInjection = ({ budget, maxEntries }: Injection.InjectionConfig): ReadonlyArray<string> => [
+  ...(maxEntries === undefined || isLimit(maxEntries) ? [] : ["maxEntries: expected 1 to 1,000"]),
+  ...(budget === undefined || (Number.isInteger(budget) && budget > 0)
+    ? []
+    : ["budget: expected a whole number of tokens"])
+]
+
+const isShared = Schema.is(SharedWrites)
+const isKind = Schema.is(MemoryKind.Name)
+const isScope = Schema.is(MemoryScope)
+const isLimit = Schema.is(Limit)

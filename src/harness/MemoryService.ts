@@ -1,9 +1,10 @@
 /**
  * What a harness provides: the one service an agent's code asks. Its operations require `CurrentViewer`, so code
- * that forgets for whom it acts does not compile. Everything below it is told the viewer as a first argument. Longer than
- * other files, since all that may be asked is said in one place.
+ * that forgets for whom it acts does not compile. Everything below it is told the viewer as a first argument.
  */
+import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -14,7 +15,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
+import type { Draft, MemoryRecord, Origin, Patch } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
 import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import * as Viewer from "../domain/Viewer.ts"
@@ -24,17 +25,16 @@ import type { MemoryTool } from "../host/MemoryTool.ts"
 import * as SecureRandom from "../host/SecureRandom.ts"
 import type * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
-import * as AheadClock from "./AheadClock.ts"
+import * as EventPublisher from "./EventPublisher.ts"
 import * as Guard from "./Guard.ts"
 import * as Injection from "./Injection.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
 import { MemoryManager } from "./MemoryManager.ts"
 import * as MemorySpec from "./MemorySpec.ts"
 import type * as PromptBlock from "./PromptBlock.ts"
-import * as Prompting from "./Prompting.ts"
+import * as PromptContext from "./PromptContext.ts"
 import * as Remembering from "./Remembering.ts"
-import * as Telling from "./Telling.ts"
-import * as Writing from "./Writing.ts"
+import * as WritePolicy from "./WritePolicy.ts"
 
 /** For whom this code acts. Provided by `as`, and by nothing else. */
 export class CurrentViewer extends Context.Tag("@memory/CurrentViewer")<CurrentViewer, Viewer.Viewer>() {}
@@ -54,6 +54,14 @@ export interface Embed {
 }
 /** A write of origin `agent` or `pipeline` counts as a model's and is held to the spec's `sharedWrites`. */
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
+/** The origin of a change. */
+interface Decided {
+  /** `agent` and `pipeline` stand for a model, which is held to the spec's `sharedWrites`. Default `user`: harness code. */
+  readonly origin?: Origin | undefined
+}
+interface Forgetting extends Decided {
+  readonly purge?: boolean | undefined
+}
 
 export interface Service {
   readonly spec: MemorySpec.MemorySpec
@@ -66,10 +74,10 @@ export interface Service {
   readonly update: (
     id: MemoryId,
     patch: Patch,
-    options?: MemoryStore.IfRevision & Embed & Writing.Decided
+    options?: MemoryStore.IfRevision & Embed & Decided
   ) => Operation<MemoryRecord>
   /** `false` where there was nothing to forget. It can be restored until the store's trash is over; `purge` leaves nothing of it. */
-  readonly forget: (id: MemoryId, options?: Writing.Forgetting) => Operation<boolean>
+  readonly forget: (id: MemoryId, options?: Forgetting) => Operation<boolean>
   /**
    * Forgets all that the filter means, whatever its limit, of what the viewer may forget: neither instructions, nor Global
    * records under `globalWrites: deny`. Returns how many were there. `purge` also erases what the viewer sees of the trash
@@ -148,28 +156,32 @@ const make = (
     const events = yield* Option.match(listeners, { onNone: () => MemoryEvents.make(), onSome: Effect.succeed })
     const manager = Option.filter(yield* Effect.serviceOption(MemoryManager), () => spec.enabled)
     const plugins = yield* Guard.plugins(spec)
-    const writing = Writing.make(store, spec, events.publish)
-    const telling = Telling.make(events.publish)
-    const { degraded, recalled } = telling
-    const remembering = yield* Remembering.make(writing, telling, spec.sharedWrites)
-    const prompting = yield* Prompting.make(
+    const publisher = EventPublisher.make(events.publish)
+    const { degraded, recalled } = publisher
+    const policy = { rules: spec, events: publisher }
+    const harness = WritePolicy.make(store, policy)
+    const model = WritePolicy.make(store, { ...policy, origin: "agent" })
+    /** The store as writes of the origin go through it. */
+    const storeOf = (origin: Origin = "user") => origin === "agent" || origin === "pipeline" ? model : harness
+    const remembering = yield* Remembering.make(policy)
+    const prompt = yield* PromptContext.make(
       spec,
       Option.match(manager, {
         onNone: () => Injection.make(remembering.recall),
         onSome: ({ inject }) => inject
       }),
-      telling
+      publisher
     )
     yield* Effect.logDebug("memory service", {
       store: store.name,
       ...remembering.found,
-      instructionFiles: prompting.hasFiles,
+      instructionFiles: prompt.hasFiles,
       manager: Option.isSome(manager),
       events: Option.isSome(listeners),
       plugins: plugins.map(({ id }) => id)
     })
 
-    const guard = Guard.make(plugins, events.publish)
+    const guard = Guard.make(plugins, publisher)
     const bestEffort = <A>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A>) =>
       Effect.flatMap(CurrentViewer, f).pipe(Effect.withSpan(`MemoryService.${name}`))
     const operation = <A, E>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A, E>) =>
@@ -188,18 +200,23 @@ const make = (
       spec,
       put: (draft, { embed = false, ...options } = {}) =>
         operation("put", (viewer) =>
-          Effect.tap(writing.put(viewer, draft, options), ({ outcome, record }) =>
-            embedded(viewer, embed && outcome !== "duplicate", record))),
-      update: (id, patch, { embed = false, ...options } = {}) =>
+          storeOf(options.origin).put(viewer, [draft], options).pipe(
+            Effect.map(([put]) => put!), // one in, one out
+            Effect.tap(({ outcome, record }) => embedded(viewer, embed && outcome !== "duplicate", record))
+          )),
+      update: (id, patch, { embed = false, ifRevision, origin } = {}) =>
         operation("update", (viewer) =>
-          Effect.tap(writing.update(viewer, id, patch, options), (record) =>
-            embedded(viewer, embed, record))),
-      forget: (id, options) =>
+          Effect.tap(
+            storeOf(origin).update(viewer, id, patch, { ifRevision }),
+            (record) => embedded(viewer, embed, record)
+          )),
+      forget: (id, { origin, purge } = {}) =>
         operation("forget", (viewer) =>
-          writing.forget(viewer, id, options)),
+          Effect.map(storeOf(origin).forget(viewer, [id], { purge }), ([there]) => there === true)),
       forgetAll: (filter, options) =>
-        operation("forgetAll", (viewer) => writing.forgetAll(viewer, filter, options)),
-      apply: (mutations) => operation("apply", (viewer) => writing.apply(viewer, mutations)),
+        operation("forgetAll", (viewer) =>
+          WritePolicy.forgetAll(store, policy, viewer, filter, options)),
+      apply: (mutations) => operation("apply", (viewer) => harness.apply(viewer, mutations)),
       get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one in, one out
       list: (filter) => operation("list", (viewer) => store.list(viewer, filter)),
       history: (id, limit) => operation("history", (viewer) => store.history(viewer, id, limit)),
@@ -210,12 +227,12 @@ const make = (
       recall: (query) => operation("recall", (viewer) => remembering.recall(viewer, query)),
       undo: (receipt) => operation("undo", (viewer) => remembering.undo(viewer, receipt)),
       embedMissing: Effect.withSpan(remembering.embedMissing, "MemoryService.embedMissing"),
-      index: bestEffort("index", prompting.index),
-      context: (turn) => bestEffort("context", (viewer) => prompting.context(viewer, turn)),
-      instructions: bestEffort("instructions", prompting.instructions),
+      index: bestEffort("index", prompt.index),
+      context: (turn) => bestEffort("context", (viewer) => prompt.context(viewer, turn)),
+      instructions: bestEffort("instructions", prompt.instructions),
       turnStart: bestEffort(
         "turnStart",
-        (viewer) => Effect.zipRight(guard.signal({ _tag: "turn_start", viewer }), prompting.seed(viewer))
+        (viewer) => Effect.zipRight(guard.signal({ _tag: "turn_start", viewer }), prompt.seed(viewer))
       ),
       turnEnd: (messages) =>
         operation("turnEnd", (viewer) =>
@@ -233,7 +250,7 @@ const make = (
         )),
       flush: Effect.withSpan(managed(({ flush }) => flush), "MemoryService.flush"),
       guard: guard.tool,
-      viewerMissing: telling.viewerMissing,
+      viewerMissing: publisher.viewerMissing,
       events: events.stream
     }
   })
@@ -249,8 +266,8 @@ export const layer = (
 
 export interface TestOptions {
   /**
-   * ISO 8601 or epoch ms: when it is as the layer is built. From there the time goes as the clock that is there goes,
-   * under `it.effect` a TestClock. Default: that clock as it stands.
+   * Initial time, ISO 8601 or epoch milliseconds. Advances with the ambient clock, so `TestClock.adjust` works. Default:
+   * that clock's time.
    */
   readonly now?: string | number | undefined
   /** Default `"memory"`. */
@@ -269,7 +286,7 @@ export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptio
     Layer.provideMerge(Layer.merge(MemoryStore.layerInMemory, MemoryEvents.layer())),
     Layer.provideMerge(Layer.unwrapEffect(Effect.sync(() => Layer.setRandom(Random.make(seed))))),
     Layer.provideMerge(SecureRandom.layerSeeded(seed)),
-    Layer.provideMerge(now === undefined ? Layer.empty : AheadClock.layer(now)),
+    Layer.provideMerge(now === undefined ? Layer.empty : offsetClock(now)),
     Layer.orDie // a spec that is none is a mistake in the test
   )
 
@@ -285,3 +302,21 @@ const unspecified = (cause: unknown) => {
   const issues = SchemaIssues.linesOf(cause, "not a MemorySpec")
   return MemoryError.make("invalid_draft", { op: "layer", message: issues.join("; "), detail: { issues }, cause })
 }
+
+/** Offsets the ambient clock so that it is `now` when the layer is built. */
+const offsetClock = (now: string | number): Layer.Layer<never> =>
+  Layer.unwrapEffect(
+    Effect.clockWith((clock) =>
+      Effect.sync(() => {
+        const ahead = DateTime.unsafeMake(now).epochMillis - clock.unsafeCurrentTimeMillis()
+        const nanos = BigInt(ahead) * 1_000_000n
+        const shifted: Partial<Clock.Clock> = {
+          unsafeCurrentTimeMillis: () => clock.unsafeCurrentTimeMillis() + ahead,
+          unsafeCurrentTimeNanos: () => clock.unsafeCurrentTimeNanos() + nanos,
+          currentTimeMillis: Effect.map(clock.currentTimeMillis, (millis) => millis + ahead),
+          currentTimeNanos: Effect.map(clock.currentTimeNanos, (at) => at + nanos)
+        }
+        return Layer.setClock<Clock.Clock>(Object.assign(Object.create(clock), shifted))
+      })
+    )
+  )

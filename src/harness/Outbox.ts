@@ -42,17 +42,11 @@ import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as ExtractionTrigger from "./ExtractionTrigger.ts"
-import * as Breathing from "./Outbox/Breathing.ts"
-import * as Capacity from "./Outbox/Capacity.ts"
-import * as Draining from "./Outbox/Draining.ts"
-import * as Hearing from "./Outbox/Hearing.ts"
-import { issuesOf } from "./Outbox/Issues.ts"
-import * as Kept from "./Outbox/Kept.ts"
-import * as Lane from "./Outbox/Lane.ts"
-import * as Ledger from "./Outbox/Ledger.ts"
-import * as Reading from "./Outbox/Reading.ts"
-import * as ReadingTurns from "./Outbox/ReadingTurns.ts"
-import * as Rows from "./Outbox/Rows.ts"
+import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
+import * as OutboxLog from "./Outbox/OutboxLog.ts"
+import * as OutboxState from "./Outbox/OutboxState.ts"
+import * as OutboxTurns from "./Outbox/OutboxTurns.ts"
+import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 
 export interface Status {
   /** Messages past the cursor. */
@@ -65,7 +59,9 @@ export interface Status {
 }
 
 /** A batch that was given up on. */
-export interface Parked extends Rows.Line {
+export interface Parked {
+  readonly viewer: Viewer.Viewer
+  readonly session: string
   /** Places in the session, `to` excluded. */
   readonly from: number
   readonly to: number
@@ -135,15 +131,13 @@ export interface Options extends ExtractionConfig {
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
 
-/** What is to be told of. */
+/** Hears of what an outbox wrote, and of what failed. */
 export interface Listener {
   readonly applied: (viewer: Viewer.Viewer, applied: ReadonlyArray<Applied>) => Effect.Effect<void>
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
-/** Number of lines that a flush requests at once; `concurrency` limits how many of them are read at once. */
-const flushing = 256
-
+/** Makes an outbox. Reads what another process left behind; the scope's end reads what waits, see `flushTimeout`. */
 export const make = (
   store: MemoryStore.Service,
   pipeline: MemoryPipeline.Service,
@@ -151,174 +145,210 @@ export const make = (
   listener: Listener = unheard
 ): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    const {
-      capacityPerLine = 1_000,
-      capacityPerTenant = 10_000,
-      concurrency = 16,
-      filter = Hearing.isSpoken,
-      flushTimeout = "30 seconds",
-      openLines = 1_000,
-      retry = Schedule.either(Schedule.exponential("1 second"), Schedule.spaced("5 minutes")),
-      timeout = "2 minutes",
-      trigger = ExtractionTrigger.standard,
-      turn = "10 seconds"
-    } = options
-    const [issue, ...issues] = issuesOf(options)
+    const [issue, ...issues] = ExtractionRunner.issuesOf(options)
     if (issue !== undefined) {
       const message = [issue, ...issues].join("; ")
       return yield* MemoryError.make("invalid_draft", { op: "Outbox", message, detail: { issues: [issue, ...issues] } })
     }
-    const scope = yield* Effect.flatMap(Effect.scope, (scope) => Scope.fork(scope, ExecutionStrategy.sequential))
-    const opening = yield* Effect.makeSemaphore(1)
-    const lanes = new Map<string, Lane.Lane>()
-    const idle = new Set<Lane.Lane>() // in order of use
-    const breathing = Breathing.make()
-    const ledger = Ledger.make(store, Capacity.make({ capacityPerLine, capacityPerTenant, patience: turn }), breathing)
-    const reading = Reading.make({ store, pipeline, options, listener, ledger, timeout })
-    const draining = Draining.make({
-      ledger,
-      reading,
-      listener,
-      breathing,
-      turns: ReadingTurns.make({ concurrency, turn })
-    })
-
-    /** Closes the lines that have been idle longest, if more than `openLines` are open. */
-    const settle = (lane: Lane.Lane) =>
-      Effect.suspend(() => {
-        idle.delete(lane)
-        if (Lane.isIdle(lane) && lanes.get(lane.key) === lane) idle.add(lane)
-        const closing: Array<Lane.Lane> = []
-        for (const oldest of idle) {
-          if (lanes.size <= openLines) break
-          idle.delete(oldest)
-          lanes.delete(oldest.key)
-          closing.push(oldest)
-        }
-        return Effect.forEach(closing, ({ close }) => Effect.forkIn(close, scope), { discard: true })
-      })
-    const drain = (lane: Lane.Lane) => Effect.ensuring(draining.drain(lane), settle(lane))
-    const attempt = (lane: Lane.Lane) => Effect.ensuring(draining.attempt(lane), settle(lane))
-    const open = (line: Rows.Line) =>
-      opening.withPermits(1)(Effect.gen(function*() {
-        const key = Rows.keyOf(line)
-        const lane = lanes.get(key) ?? (yield* Scope.extend(Lane.make(line, { trigger, retry, attempt }), scope))
-        lanes.set(key, lane)
-        idle.delete(lane)
-        lane.users++
-        return lane
-      }))
-    const using = <A, E>(line: Rows.Line, use: (lane: Lane.Lane) => Effect.Effect<A, E>) =>
-      Effect.acquireUseRelease(open(line), use, (lane) => {
-        lane.users--
-        return settle(lane)
-      })
-
-    const append = (viewer: Viewer.Viewer, session: string, messages: ReadonlyArray<Message>) =>
-      using({ viewer, session }, (lane) =>
-        Effect.gen(function*() {
-          yield* Reading.targetOf(options, viewer)
-          const from = yield* ledger.append(
-            lane,
-            messages.map(Hearing.plain),
-            (message) => message.content.trim() !== "" && filter(message)
-          )
-          yield* Effect.forEach(messages, (message, i) => lane.tell({ _tag: "Message", message, sequence: from + i }), {
-            discard: true
-          })
-          yield* lane.tell({ _tag: "TurnEnd" })
-          return from
-        }))
-
-    const flush = Effect.suspend(() => {
-      const open = Array.from(lanes.values()).filter((lane) => lane.isStale || lane.isReading || !Lane.isEmpty(lane))
-      return Effect.flatMap(
-        Effect.forEach(open, (lane) => Effect.either(drain(lane)), { concurrency: flushing }),
-        (results) => unwritten(Arr.getLefts(results), results.length)
-      )
-    })
-
-    const everywhere = Effect.flatMap(store.tenants, Effect.forEach((tenant) => Kept.all(store, tenant))).pipe(
-      Effect.map((all) => all.flat())
-    )
-    const takeUp = (kept: Kept.Kept) =>
-      using(kept, (lane) =>
-        Effect.zipRight(
-          ledger.known(lane, kept),
-          kept.plan || Kept.waiting(kept).length > 0 ? lane.ask : Effect.void
-        ))
-    const releaseOf = (kept: Kept.Kept) =>
-      using(kept, (lane) => Effect.tap(ledger.release(lane), (count) => count > 0 ? lane.ask : Effect.void))
-
-    yield* Effect.addFinalizer(() =>
-      flush.pipe(
-        Effect.interruptible,
-        Effect.disconnect, // from a store that never answers
-        Effect.interruptible,
-        Effect.timeoutFail({
-          duration: flushTimeout,
-          onTimeout: () => MemoryError.make("unavailable", { op: "flush", message: "it took too long" })
-        }),
-        Effect.catchAll((error) => Effect.logWarning(left(store), error))
-      )
-    )
-    yield* Effect.flatMap(everywhere, (all) => {
-      const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // sessions that ended well are many
-      return Effect.forEach(left, (kept) => Effect.zipRight(breathing.step, takeUp(kept)), { discard: true })
-    })
-
+    const { concurrency = 16, flushTimeout = "30 seconds", timeout = "2 minutes", turn = "10 seconds" } = options
+    const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
+    const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn })
+    const log = OutboxLog.make(store, capacity, OutboxTurns.eventLoopTurns())
+    const readers = OutboxTurns.make({ concurrency, turn })
+    const outbox: OpenOutbox = {
+      options,
+      log,
+      runner: ExtractionRunner.make({ log, pipeline, options, listener, readers, timeout }),
+      scope: yield* Effect.flatMap(Effect.scope, (scope) => Scope.fork(scope, ExecutionStrategy.sequential)),
+      opening: yield* Effect.makeSemaphore(1),
+      workers: new Map(),
+      idle: new Set()
+    }
+    yield* Effect.addFinalizer(() => flushAtEnd(outbox, flushTimeout))
+    yield* takeUpAll(outbox)
     return {
       append: (viewer, session, messages) =>
-        Viewer.required("append", viewer, (viewer) => append(viewer, session, messages)).pipe(
+        Viewer.required("append", viewer, (viewer) => append(outbox, { viewer, session }, messages)).pipe(
           Effect.withSpan("Outbox.append")
         ),
       sessionEnd: (viewer, session) =>
-        Viewer.required("sessionEnd", viewer, (viewer) =>
-          using({ viewer, session }, ({ tell }) =>
-            tell({ _tag: "SessionEnd" }))),
-      flush: Effect.withSpan(flush, "Outbox.flush"),
-      status: Effect.sync(() => {
-        let waiting = 0
-        for (const { kept } of lanes.values()) {
-          for (const { from, to } of Kept.waiting(kept)) {
-            waiting += to - from
-          }
-        }
-        return {
-          waiting,
-          parked: Array.from(ledger.parked.values()).reduce((sum, count) =>
-            sum + count, 0),
-          failuresInARow: draining.failuresInARow(),
-          durable: store.capabilities.durable
-        }
-      }),
-      parked: Effect.map(everywhere, (all) =>
-        all.flatMap((kept) => {
-          const { session, viewer } = kept
-          return Kept.parked(kept).map(({ from, parked: reason = "", to }) => ({ viewer, session, from, to, reason }))
-        })),
-      release: Effect.flatMap(everywhere, (all) =>
-        Effect.forEach(
-          all.filter((kept) => Kept.parked(kept).length > 0),
-          releaseOf
-        )).pipe(
-          Effect.map((counts) => counts.reduce((sum, count) => sum + count, 0))
-        )
+        Viewer.required(
+          "sessionEnd",
+          viewer,
+          (viewer) => using(outbox, { viewer, session }, ({ notify }) => notify({ _tag: "SessionEnd" }))
+        ),
+      flush: Effect.withSpan(flush(outbox), "Outbox.flush"),
+      status: Effect.sync(() => status(outbox)),
+      parked: Effect.map(everywhere(store), (all) => all.flatMap(parkedOf)),
+      release: release(outbox)
     }
   })
 
+/** Provides an outbox of the store and the pipeline that are there. */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<Outbox, MemoryError.MemoryError, MemoryStore.MemoryStore | MemoryPipeline.MemoryPipeline> =>
   Layer.scoped(
     Outbox,
-    Effect.flatMap(
-      Effect.all([MemoryStore.MemoryStore, MemoryPipeline.MemoryPipeline]),
-      ([store, pipeline]) => make(store, pipeline, options)
-    )
+    Effect.gen(function*() {
+      return yield* make(yield* MemoryStore.MemoryStore, yield* MemoryPipeline.MemoryPipeline, options)
+    })
   )
 
-/** Fails with the number of failed lines per reason; quotes none of their errors, which may hold a user's words. */
+/** What the calls of one outbox have in common. */
+interface OpenOutbox {
+  readonly options: Options
+  readonly log: OutboxLog.OutboxLog
+  readonly runner: ExtractionRunner.ExtractionRunner
+  readonly scope: Scope.Scope
+  /** Serialises the opening of workers. */
+  readonly opening: Effect.Semaphore
+  readonly workers: Map<string, OutboxWorker.OutboxWorker>
+  /** Workers that can be closed, in order of their last use. */
+  readonly idle: Set<OutboxWorker.OutboxWorker>
+}
+
+/** Number of conversations that a flush requests at once; `concurrency` limits how many of them are read at once. */
+const flushing = 256
+
+const append = (outbox: OpenOutbox, key: OutboxState.ConversationKey, messages: ReadonlyArray<Message>) =>
+  using(outbox, key, (worker) =>
+    Effect.gen(function*() {
+      const { filter = isSpoken } = outbox.options
+      yield* ExtractionRunner.targetOf(outbox.options, key.viewer)
+      const isMeant = (message: Message) => message.content.trim() !== "" && filter(message)
+      const from = yield* OutboxLog.append(outbox.log, worker, messages, isMeant)
+      for (const [i, message] of messages.entries()) {
+        yield* worker.notify({ _tag: "Message", message, sequence: from + i })
+      }
+      yield* worker.notify({ _tag: "TurnEnd" })
+      return from
+    }))
+
+const flush = (outbox: OpenOutbox): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.suspend(() => {
+    const open = Array.from(outbox.workers.values()).filter((worker) =>
+      worker.isStale || worker.isReading || !OutboxWorker.isEmpty(worker)
+    )
+    const drain = (worker: OutboxWorker.OutboxWorker) =>
+      Effect.either(Effect.ensuring(ExtractionRunner.drain(outbox.runner, worker), settle(outbox, worker)))
+    return Effect.flatMap(
+      Effect.forEach(open, drain, { concurrency: flushing }),
+      (results) => unwritten(Arr.getLefts(results), results.length)
+    )
+  })
+
+const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): Effect.Effect<void> => {
+  const { capabilities, name } = outbox.log.store
+  const unread = capabilities.durable ? "waits in the store" : "is lost, for the store is volatile"
+  return flush(outbox).pipe(
+    Effect.interruptible,
+    Effect.disconnect, // from a store that never answers
+    Effect.interruptible,
+    Effect.timeoutFail({
+      duration: flushTimeout,
+      onTimeout: () => MemoryError.make("unavailable", { op: "flush", message: "it took too long" })
+    }),
+    Effect.catchAll((error) => Effect.logWarning(`${name}: what is unread ${unread}`, error))
+  )
+}
+
+const status = ({ log, runner, workers }: OpenOutbox): Status => {
+  let waiting = 0
+  for (const { state } of workers.values()) {
+    for (const { from, to } of OutboxState.waiting(state)) waiting += to - from
+  }
+  const parked = Array.from(log.parked.values()).reduce((sum, count) => sum + count, 0)
+  return { waiting, parked, failuresInARow: runner.failuresInARow, durable: log.store.capabilities.durable }
+}
+
+const parkedOf = (state: OutboxState.OutboxState): ReadonlyArray<Parked> => {
+  const { session, viewer } = state
+  return OutboxState.parked(state).map(({ from, parked: reason = "", to }) => ({ viewer, session, from, to, reason }))
+}
+
+const release = (outbox: OpenOutbox): Effect.Effect<number, MemoryError.MemoryError> => {
+  const releaseOf = (state: OutboxState.OutboxState) =>
+    using(
+      outbox,
+      state,
+      (worker) => Effect.tap(OutboxLog.release(outbox.log, worker), (count) => count > 0 ? worker.request : Effect.void)
+    )
+  return everywhere(outbox.log.store).pipe(
+    Effect.flatMap((all) => Effect.forEach(all.filter((state) => OutboxState.parked(state).length > 0), releaseOf)),
+    Effect.map((counts) => counts.reduce((sum, count) => sum + count, 0))
+  )
+}
+
+/** Reads the conversations of every tenant. */
+const everywhere = (store: MemoryStore.Service) =>
+  Effect.flatMap(store.tenants, Effect.forEach((tenant) => OutboxState.all(store, tenant))).pipe(
+    Effect.map((all) => all.flat())
+  )
+
+/** Requests a reading of every conversation that another process left unread. */
+const takeUpAll = (outbox: OpenOutbox) =>
+  Effect.flatMap(everywhere(outbox.log.store), (all) => {
+    const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // sessions that ended well are many
+    const takeUp = (state: OutboxState.OutboxState) =>
+      using(outbox, state, (worker) =>
+        Effect.zipRight(
+          OutboxLog.learn(outbox.log, worker, state),
+          state.plan || OutboxState.waiting(state).length > 0 ? worker.request : Effect.void
+        ))
+    return Effect.forEach(left, (state) => Effect.zipRight(outbox.log.turns.step, takeUp(state)), { discard: true })
+  })
+
+/** Holds the worker of a conversation while it is used; opens it where it is not open. */
+const using = <A, E>(
+  outbox: OpenOutbox,
+  key: OutboxState.ConversationKey,
+  use: (worker: OutboxWorker.OutboxWorker) => Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
+  Effect.acquireUseRelease(open(outbox, key), use, (worker) => {
+    worker.references--
+    return settle(outbox, worker)
+  })
+
+const open = (outbox: OpenOutbox, key: OutboxState.ConversationKey): Effect.Effect<OutboxWorker.OutboxWorker> =>
+  outbox.opening.withPermits(1)(Effect.gen(function*() {
+    const { idle, options, runner, scope, workers } = outbox
+    const {
+      retry = Schedule.either(Schedule.exponential("1 second"), Schedule.spaced("5 minutes")),
+      trigger = ExtractionTrigger.standard
+    } = options
+    const attempt = (worker: OutboxWorker.OutboxWorker) =>
+      Effect.ensuring(ExtractionRunner.attempt(runner, worker), settle(outbox, worker))
+    const worker = workers.get(OutboxState.keyOf(key)) ??
+      (yield* Scope.extend(OutboxWorker.make(key, { trigger, retry, attempt }), scope))
+    workers.set(worker.key, worker)
+    idle.delete(worker)
+    worker.references++
+    return worker
+  }))
+
+/** Closes the workers that have been idle longest, if more than `openLines` are open. */
+const settle = (
+  { idle, options: { openLines = 1_000 }, scope, workers }: OpenOutbox,
+  worker: OutboxWorker.OutboxWorker
+): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    idle.delete(worker)
+    if (OutboxWorker.isIdle(worker) && workers.get(worker.key) === worker) idle.add(worker)
+    const closing: Array<OutboxWorker.OutboxWorker> = []
+    for (const oldest of idle) {
+      if (workers.size <= openLines) break
+      idle.delete(oldest)
+      workers.delete(oldest.key)
+      closing.push(oldest)
+    }
+    return Effect.forEach(closing, ({ close }) => Effect.forkIn(close, scope), { discard: true })
+  })
+
+/** Whether the message is neither a tool call nor a tool result. */
+const isSpoken = ({ role, tool }: Message): boolean => role !== "tool" && tool !== true
+
+/** Fails with the number of failed conversations per reason; quotes none of their errors, which may hold a user's words. */
 const unwritten = (
   errors: ReadonlyArray<MemoryError.MemoryError>,
   tried: number
@@ -334,11 +364,6 @@ const unwritten = (
     }`
   })
 }
-
-const left = ({ capabilities, name }: MemoryStore.Service): string =>
-  capabilities.durable
-    ? `${name}: what is unread waits in the store`
-    : `${name}: what is unread is lost, for the store is volatile`
 
 const unheard: Listener = {
   applied: () => Effect.void,

@@ -10,43 +10,43 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
-import type * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
-import type { Telling } from "./Telling.ts"
-import type { Writing } from "./Writing.ts"
-
-type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+import * as WritePolicy from "./WritePolicy.ts"
 
 export interface Remembering {
   readonly remember: (
     viewer: Viewer.Viewer,
     turns: ReadonlyArray<Message>,
     options: MemoryPipeline.Options
-  ) => Io<MemoryPipeline.Receipt>
+  ) => Effect.Effect<MemoryPipeline.Receipt, MemoryError.MemoryError>
   readonly plan: (
     viewer: Viewer.Viewer,
     turns: ReadonlyArray<Message>,
     options: MemoryPipeline.Options
-  ) => Io<MemoryPipeline.Receipt>
-  readonly undo: (viewer: Viewer.Viewer, receipt: MemoryPipeline.Receipt) => Io<void>
-  readonly recall: (viewer: Viewer.Viewer, query: MemoryQuery) => Io<SearchResult>
-  /** Best effort: what has no vector is pending. */
+  ) => Effect.Effect<MemoryPipeline.Receipt, MemoryError.MemoryError>
+  readonly undo: (
+    viewer: Viewer.Viewer,
+    receipt: MemoryPipeline.Receipt
+  ) => Effect.Effect<void, MemoryError.MemoryError>
+  readonly recall: (viewer: Viewer.Viewer, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
+  /** Makes vectors now, best effort: a record without one stays pending. */
   readonly embed: (viewer: Viewer.Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
-  readonly embedMissing: Io<number>
-  /** What was there as it was made. */
+  readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
+  /** The models that were there when it was made. */
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
 }
 
+/** Makes the pipeline over the store that is there, held to the rules. */
 export const make = (
-  writing: Writing,
-  { degraded, recalled }: Telling,
-  sharedWrites: Sharing.SharedWrites = []
+  { events, rules }: Pick<WritePolicy.Options, "events" | "rules">
 ): Effect.Effect<Remembering, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
+    const { sharedWrites = [] } = rules
+    const { degraded, recalled } = events
     const store = yield* MemoryStore.MemoryStore
     const completion = yield* Effect.serviceOption(Completion.Completion)
     const embedder = yield* Effect.serviceOption(Embedder.Embedder)
@@ -62,17 +62,17 @@ export const make = (
 
     return {
       remember: (viewer, turns, options) =>
-        writing.told(
+        events.write(
           viewer,
           Effect.zipRight(
-            writing.mayWrite("remember", options.scope),
+            WritePolicy.mayWrite(rules, "remember", options.scope),
             pipeline.remember(viewer, turns, { ...options, sharedWrites })
           ),
           ({ applied }) => applied
         ).pipe(Effect.tap(({ failures }) => legs(viewer, failures))),
       plan: (viewer, turns, options) =>
         Effect.zipRight(
-          writing.mayWrite("plan", options.scope),
+          WritePolicy.mayWrite(rules, "plan", options.scope),
           pipeline.plan(viewer, turns, { ...options, sharedWrites })
         ),
       undo: (viewer, receipt) =>
@@ -80,7 +80,8 @@ export const make = (
           ? Effect.gen(function*() {
             yield* MemoryPipeline.verify(store, receipt)
             const mutations = MemoryPipeline.inverse(receipt, yield* Clock.currentTimeMillis)
-            if (mutations.length > 0) yield* writing.apply(viewer, mutations, "undo")
+            const governed = WritePolicy.make(store, { rules, events, op: "undo" })
+            if (mutations.length > 0) yield* governed.apply(viewer, mutations)
           })
           : MemoryError.make("not_owned", { op: "undo", message: "a receipt is undone by the viewer it was made for" }),
       recall: (viewer, query) =>

@@ -142,7 +142,7 @@ export interface Service {
    * is built, and then as `maintain` says.
    */
   readonly compact: Effect.Effect<number, MemoryError>
-  /** Signals that periodic work waits for: `maintain`, `Retirement.layer`. */
+  /** Signals that periodic work waits for: `maintain`, `Retention.layer`. */
   readonly activity: Activity.Activity
   readonly vectors: Option.Option<Vectors>
   /**

@@ -70,6 +70,24 @@ describe("a manager", () => {
     }).pipe(Effect.provide(world({ config: { extraction: { notes: true } } }))))
 })
 
+describe("extraction", () => {
+  it.effect("tells what it forgot, as any other write does", () =>
+    Effect.gen(function*() {
+      const { addMessages, flush } = yield* manager
+      const hear = (text: string) => heard(Effect.zipRight(addMessages(ada, "s", [Message.user(text)]), flush))
+      assert.deepStrictEqual((yield* hear("I like green tea.")).tags, ["memory_written"])
+      assert.deepStrictEqual((yield* hear("I like green tea no longer.")).tags, ["memory_forgotten", "memory_written"])
+    }).pipe(Effect.provide(world({
+      config: { extraction: { notes: { options: { supersede: "hard" } } } },
+      completion: Completion.layerScripted([
+        { facts: ["Ada likes green tea"] },
+        { memory: [{ event: "ADD", text: "Ada likes green tea" }] },
+        { facts: ["Ada likes green tea no longer"] },
+        { memory: [{ event: "DELETE", id: "0" }] }
+      ])
+    }))))
+})
+
 describe("search", () => {
   it.effect("gives of each store what the call says, else what the store says, else three", () =>
     Effect.gen(function*() {

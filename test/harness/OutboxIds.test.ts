@@ -6,7 +6,7 @@ import { canonicalJson } from "../../src/domain/Digest.ts"
 import { stableId } from "../../src/domain/MemoryId.ts"
 import { isInternal } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import * as Purging from "../../src/harness/Outbox/Purging.ts"
+import * as OutboxLog from "../../src/harness/Outbox/OutboxLog.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { stores } from "../stores.ts"
 import { ada, down, model, never, opened, refused, refusing, remembered, rows, users, writes } from "./Outboxes.ts"
@@ -157,7 +157,7 @@ for (const name of ["memory", "markdown", "overlay on memory", "federated"] as c
 
         yield* left(old)
         assert.lengthOf(yield* rows(store), 2)
-        yield* Purging.purge(store, ada)
+        yield* OutboxLog.purge(store, ada)
         assert.deepStrictEqual(yield* internal(store), [])
         yield* outbox.append(ada, "s", users("d"))
         yield* outbox.flush

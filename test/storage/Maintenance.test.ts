@@ -6,7 +6,7 @@ import * as Layer from "effect/Layer"
 import * as TestClock from "effect/TestClock"
 import * as Tracer from "effect/Tracer"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
-import * as Retirement from "../../src/harness/Retirement.ts"
+import * as Retention from "../../src/harness/Retention.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, listed, put, system } from "../../src/testing/Sample.ts"
 import { stores } from "../stores.ts"
@@ -85,12 +85,12 @@ describe.each(Object.entries(stores))("maintenance of %s", (name, layer) => {
     ))
 })
 
-describe("Retirement.layer", () => {
+describe("Retention.layer", () => {
   it.scoped("enforces the caps once after a long sleep, and not at all while the store is not used", () =>
     traced((spans) =>
       Effect.gen(function*() {
         const store = yield* MemoryStore.MemoryStore
-        yield* Layer.build(Retirement.layer)
+        yield* Layer.build(Retention.layer)
         yield* TestClock.adjust("2 hours")
         yield* Effect.forEach(["a", "b"], (body) => put(store, draft(body, { kind: "scrap" })))
         spans.length = 0

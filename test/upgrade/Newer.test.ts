@@ -13,7 +13,7 @@ import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import { Internal } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemorySpec from "../../src/harness/MemorySpec.ts"
-import * as Purging from "../../src/harness/Outbox/Purging.ts"
+import * as OutboxLog from "../../src/harness/Outbox/OutboxLog.ts"
 import * as Resume from "../../src/harness/Resume.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
@@ -74,7 +74,7 @@ describe("data of a newer release", () => {
           const record = (yield* rowsOf(store)).find(isRow(row))!
           yield* store.update(system, record.id, { data: { ...record.data, version: 2 } })
           yield* refused(root, Effect.scoped(Boxes.opened(store, Boxes.model(), { trigger: Boxes.never })))
-          yield* refused(root, Purging.purge(store, Boxes.ada))
+          yield* refused(root, OutboxLog.purge(store, Boxes.ada))
         })
     )
   }

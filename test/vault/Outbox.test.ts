@@ -10,8 +10,9 @@ import * as Stream from "effect/Stream"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import * as EventPublisher from "../../src/harness/EventPublisher.ts"
 import * as MemorySpec from "../../src/harness/MemorySpec.ts"
-import * as Writing from "../../src/harness/Writing.ts"
+import * as WritePolicy from "../../src/harness/WritePolicy.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
 import * as Boxes from "../harness/Outboxes.ts"
 import { opened, place } from "./Place.ts"
@@ -117,7 +118,15 @@ describe("forgetAll with purge", () => {
       .filter((name) => fs.statSync(path.join(root, name)).isFile())
       .filter((name) => fs.readFileSync(path.join(root, name), "latin1").includes(word))
   const forgets = (store: Service, viewer: Viewer.Viewer, filter = {}) =>
-    Writing.make(store, MemorySpec.make({}), () => Effect.void).forgetAll(viewer, filter, { purge: true })
+    WritePolicy.forgetAll(
+      store,
+      { rules: MemorySpec.make({}), events: EventPublisher.make(() => Effect.void) },
+      viewer,
+      filter,
+      {
+        purge: true
+      }
+    )
 
   const boxOf = (store: Service, model: Boxes.Model) => Boxes.opened(store, model, { trigger: never })
 

@@ -232,7 +232,7 @@ const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole:
 
 /** Bodies are most of it, and many times as fast to write and to read as plain text than as JSON. */
 const textsOf = (entries: ReadonlyArray<SnapshotEntry.Placed>): ReadonlyArray<string> => [
-  JSON.stringify(entries.map(SnapshotEntry.toRow)),
+  JSON.stringify(SnapshotEntry.toRows(entries)),
   "\n",
   ...entries.map(({ entry: { row } }) => row.record.body)
 ]
@@ -257,7 +257,7 @@ const entriesOf = (bytes: Uint8Array, version: number): ReadonlyArray<SnapshotEn
   const body = (length: number) => bodies.slice(at, at += length)
   // sealed by us, with the types that we wrote
   return version === SnapshotEntry.version
-    ? (json as ReadonlyArray<SnapshotEntry.Row>).map((row) => SnapshotEntry.fromRow(row, body))
+    ? SnapshotEntry.fromRows(json as SnapshotEntry.Rows, body)
     : (json as ReadonlyArray<SnapshotEntry.Early>).map((early) => SnapshotEntry.fromEarly(early, body))
 }
 

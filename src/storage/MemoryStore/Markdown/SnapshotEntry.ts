@@ -18,7 +18,12 @@ export interface Placed {
   readonly place?: Place | undefined
 }
 
-export type Row = readonly [
+/** The rows of a part, and the orders in which the fields of their records stand: whoever prints a record sees its order. */
+export interface Rows {
+  readonly orders: ReadonlyArray<ReadonlyArray<keyof MemoryRecord>>
+  readonly rows: ReadonlyArray<Row>
+}
+type Row = readonly [
   path: string,
   tenant: string,
   hash: string,
@@ -29,23 +34,6 @@ export type Row = readonly [
   settled: boolean,
   signed: boolean,
   dedupeKey: string | 0,
-  id: MemoryRecord["id"],
-  scope: MemoryRecord["scope"],
-  kind: string,
-  summary: string,
-  tags: MemoryRecord["tags"],
-  importance: number,
-  links: MemoryRecord["links"] | 0,
-  data: MemoryRecord["data"] | 0,
-  metadata: MemoryRecord["metadata"] | 0,
-  source: MemoryRecord["source"],
-  createdAt: number,
-  validAt: number,
-  revision: number,
-  /** UTF-16 units of the body. */
-  body: number,
-  /** What most records lack. */
-  more: More | 0,
   /** What most entries lack. */
   rest: Rest | 0,
   /** −1: the history has no such place, and what follows is 0. */
@@ -55,87 +43,88 @@ export type Row = readonly [
   batch: number,
   part: number,
   parts: number,
-  isKept: boolean | 0
+  isKept: boolean | 0,
+  /** UTF-16 units of the body. */
+  body: number,
+  /** Number of the order of the record's fields, whose values follow; of the body 0. */
+  order: number,
+  ...values: ReadonlyArray<unknown>
 ]
-type More = Pick<
-  MemoryRecord,
-  "summaryDerived" | "confidence" | "updatedAt" | "invalidAt" | "expiresAt" | "supersededBy"
->
 type Rest = Partial<Pick<Entry, "isSealed" | "frame" | "issues" | "isPartial" | "extra">>
+/** Place of the first of the values. */
+const values = 20
 
-const isEmpty = (object: object): boolean => {
-  for (const key in object) if (Object.hasOwn(object, key)) return false
-  return true
-}
-const unlessEmpty = <A extends object>(object: A): A | 0 => isEmpty(object) ? 0 : object
 /** Leaves out what is undefined; 0 where that is everything. */
 const unlessBlank = <A extends object>(object: A): A | 0 =>
   Object.values(object).every((one) => one === undefined) ? 0 : object
 
-export const toRow = ({ entry, place }: Placed): Row => {
-  const { extra, frame, hash, isPartial, isSealed, issues, path, row: { dedupeKey, record }, tenant } = entry
-  const { confidence, expiresAt, invalidAt, summaryDerived, supersededBy, updatedAt } = record
-  const { born, ino, mtime, size } = entry.stat
-  const more = unlessBlank({ summaryDerived, confidence, updatedAt, invalidAt, expiresAt, supersededBy })
-  const rest = unlessBlank<Rest>({ isSealed, frame, issues, isPartial, ...(!isEmpty(extra) && { extra }) })
-  return [
-    ...[path, tenant, hash, mtime, born, size, ino, entry.settled, entry.signed, dedupeKey ?? 0] as const,
-    ...[record.id, record.scope, record.kind, record.summary, record.tags, record.importance] as const,
-    ...[record.links.length > 0 ? record.links : 0, unlessEmpty(record.data), unlessEmpty(record.metadata)] as const,
-    ...[record.source, record.createdAt, record.validAt, record.revision, record.body.length, more, rest] as const,
-    ...(place
-      ? [place.offset, place.before, place.length, place.batch, place.part, place.parts, place.isKept] as const
-      : [-1, 0, 0, 0, 0, 0, 0] as const)
-  ]
+export const toRows = (all: ReadonlyArray<Placed>): Rows => {
+  const orders: Array<ReadonlyArray<keyof MemoryRecord>> = []
+  const numbers = new Map<string, number>()
+  const numberOf = (record: MemoryRecord): number => {
+    const all = Object.keys(record) as ReadonlyArray<keyof MemoryRecord> // a record has no other keys
+    const keys = all.filter((key) => record[key] !== undefined)
+    const name = keys.join()
+    const known = numbers.get(name) ?? orders.push(keys) - 1
+    numbers.set(name, known)
+    return known
+  }
+  const rows = all.map(({ entry, place }): Row => {
+    const { extra, frame, hash, isPartial, isSealed, issues, path, row: { dedupeKey, record }, tenant } = entry
+    const { born, ino, mtime, size } = entry.stat
+    const order = numberOf(record)
+    const rest = unlessBlank<Rest>({
+      isSealed,
+      frame,
+      issues,
+      isPartial,
+      ...(Object.keys(extra).length > 0 && { extra })
+    })
+    return [
+      ...[path, tenant, hash, mtime, born, size, ino, entry.settled, entry.signed, dedupeKey ?? 0, rest] as const,
+      ...(place
+        ? [place.offset, place.before, place.length, place.batch, place.part, place.parts, place.isKept] as const
+        : [-1, 0, 0, 0, 0, 0, 0] as const),
+      record.body.length,
+      order,
+      ...orders[order]!.map((key) => key === "body" ? 0 : record[key])
+    ]
+  })
+  return { orders, rows }
 }
 
 /** `body` is told the length of the body. */
-export const fromRow = (row: Row, body: (length: number) => string): Placed => {
-  const [path, tenant, hash, mtime, born, size, ino, settled, signed, dedupeKey] = row
-  const more = row[24]
-  const rest = row[25]
-  const record = unchecked({
-    id: row[10],
-    scope: row[11],
-    kind: row[12],
-    summary: row[13],
-    body: body(row[23]),
-    tags: row[14],
-    importance: row[15],
-    links: row[16] === 0 ? [] : row[16],
-    data: row[17] === 0 ? {} : row[17],
-    metadata: row[18] === 0 ? {} : row[18],
-    source: row[19],
-    createdAt: row[20],
-    validAt: row[21],
-    revision: row[22]
+export const fromRows = ({ orders, rows }: Rows, body: (length: number) => string): ReadonlyArray<Placed> =>
+  rows.map((row) => {
+    const [path, tenant, hash, mtime, born, size, ino, settled, signed, dedupeKey, rest, offset] = row
+    const fields: Record<string, unknown> = {}
+    let at = values
+    for (const key of orders[row[19]]!) fields[key] = row[at++] // each is in its part
+    fields["body"] = body(row[18])
+    const record = unchecked(fields as unknown as MemoryRecord) // as it was printed
+    const stat = { mtime, born, size, ino }
+    const stored = dedupeKey === 0 ? { record, forgotten: false } : { record, forgotten: false, dedupeKey }
+    const entry: Entry = { _tag: "Entry", path, stat, settled, hash, tenant, signed, row: stored, extra: {} }
+    if (rest !== 0) Object.assign(entry, rest)
+    if (offset < 0) return { entry }
+    const place: Place = {
+      tenant,
+      id: record.id,
+      revision: record.revision,
+      forgotten: false,
+      path,
+      after: hash,
+      before: row[12] === 0 ? null : row[12],
+      gone: none,
+      offset,
+      length: row[13],
+      batch: row[14],
+      part: row[15],
+      parts: row[16],
+      isKept: row[17] !== 0 && row[17]
+    }
+    return { entry, place }
   })
-  if (more !== 0) Object.assign(record, more)
-  const stat = { mtime, born, size, ino }
-  const stored = dedupeKey === 0 ? { record, forgotten: false } : { record, forgotten: false, dedupeKey }
-  const entry: Entry = { _tag: "Entry", path, stat, settled, hash, tenant, signed, row: stored, extra: {} }
-  if (rest !== 0) Object.assign(entry, rest)
-  const offset = row[26]
-  if (offset < 0) return { entry }
-  const before = row[27] === 0 ? null : row[27]
-  const place: Place = {
-    tenant,
-    id: record.id,
-    revision: record.revision,
-    forgotten: false,
-    path,
-    after: hash,
-    before,
-    gone: none,
-    offset,
-    length: row[28],
-    batch: row[29],
-    part: row[30],
-    parts: row[31],
-    isKept: row[32] !== 0 && row[32]
-  }
-  return { entry, place }
-}
 
 const none: ReadonlyArray<string> = []
 

@@ -6,7 +6,7 @@ import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import { MemoryRecord, type Source } from "../../src/domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import * as IndexBlock from "../../src/harness/IndexBlock.ts"
+import * as PromptContext from "../../src/harness/PromptContext.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 
 const record = (summary: string, scope: MemoryScope, createdAt: number, source: Partial<Source> = {}) =>
@@ -33,15 +33,19 @@ const many = (n: number, scope: MemoryScope, from = 0) =>
 const pilot: MemoryScope = { agentId: "pilot" }
 const run: MemoryScope = { agentId: "pilot", runId: "run-7" }
 
-describe("IndexBlock", () => {
+describe("the index of a PromptContext", () => {
   it("is nothing of nothing, and where there is no room", () => {
-    assert.deepStrictEqual(IndexBlock.render([], { maxEntries: 30 }), { text: "", ids: [], leftOut: 0 })
-    assert.deepStrictEqual(IndexBlock.render(many(3, "global"), { maxEntries: 0 }), { text: "", ids: [], leftOut: 3 })
+    assert.deepStrictEqual(PromptContext.renderIndex([], { maxEntries: 30 }), { text: "", ids: [], leftOut: 0 })
+    assert.deepStrictEqual(PromptContext.renderIndex(many(3, "global"), { maxEntries: 0 }), {
+      text: "",
+      ids: [],
+      leftOut: 3
+    })
   })
 
   it("a section for each scope, the broader first, each newest first, with ids to update by", () => {
     const [tea, tabs, freeze] = [record("Tea", pilot, 1), record("Tabs", "global", 2), record("Freeze", run, 3)]
-    const block = IndexBlock.render([freeze, tea, tabs, tea], { maxEntries: 30 })
+    const block = PromptContext.renderIndex([freeze, tea, tabs, tea], { maxEntries: 30 })
     assert.match(
       block.text,
       new RegExp([
@@ -56,16 +60,18 @@ describe("IndexBlock", () => {
 
   it("what is left out is counted, and at least so much where there is more than was read", () => {
     const records = many(40, "global")
-    assert.isTrue(IndexBlock.render(records, { maxEntries: 30 }).text.endsWith("\n\n… and 10 more not shown"))
+    assert.isTrue(PromptContext.renderIndex(records, { maxEntries: 30 }).text.endsWith("\n\n… and 10 more not shown"))
     assert.isTrue(
-      IndexBlock.render(records, { maxEntries: 30, truncated: true }).text.endsWith("and at least 10 more not shown")
+      PromptContext.renderIndex(records, { maxEntries: 30, truncated: true }).text.endsWith(
+        "and at least 10 more not shown"
+      )
     )
-    assert.notInclude(IndexBlock.render(many(30, "global"), { maxEntries: 30 }).text, "not shown")
+    assert.notInclude(PromptContext.renderIndex(many(30, "global"), { maxEntries: 30 }).text, "not shown")
   })
 
   it("whoever has little is not starved by whoever has much", () => {
     const records = [...many(100, "global", 1_000), ...many(2, pilot), ...many(100, run, 500)]
-    const { ids, leftOut } = IndexBlock.render(records, { maxEntries: 30 })
+    const { ids, leftOut } = PromptContext.renderIndex(records, { maxEntries: 30 })
     const shown = (scope: MemoryScope) =>
       records.filter((record) => key(record.scope) === key(scope) && ids.includes(record.id)).length
     assert.deepStrictEqual([shown("global"), shown(pilot), shown(run), leftOut], [14, 2, 14, 172])
@@ -76,7 +82,7 @@ describe("IndexBlock", () => {
     FastCheck.assert(
       FastCheck.property(scopes, FastCheck.integer({ min: 0, max: 60 }), (counts, maxEntries) => {
         const records = counts.flatMap((n, i) => many(n, i === 0 ? "global" : { agentId: `${i}` }))
-        const { ids, leftOut } = IndexBlock.render(records, { maxEntries })
+        const { ids, leftOut } = PromptContext.renderIndex(records, { maxEntries })
         const shown = counts.map((_, i) =>
           records.filter(({ id, scope }) =>
             ids.includes(id) && (i === 0 ? scope === "global" : scope !== "global" && scope.agentId === `${i}`)
@@ -112,7 +118,7 @@ describe("IndexBlock", () => {
       })
       const shown = (viewer: Viewer.Viewer) =>
         Effect.gen(function*() {
-          const { text } = yield* IndexBlock.read(store, viewer, yield* MemoryKind.Kinds, 100)
+          const { text } = yield* PromptContext.readIndex(store, viewer, yield* MemoryKind.Kinds, 100)
           return Array.from(text.matchAll(/\] (\w+(?: \d)?) \(/g), ([, name]) => name!).sort()
         })
       const upTo = (most: number, ...names: ReadonlyArray<string>) =>
@@ -146,7 +152,7 @@ describe("IndexBlock", () => {
       attack,
       i
     ) => [record(attack, "global", i), record(`${attack}!`, { agentId: attack.replace(/[\p{Cc}/]/gu, "") }, i)])
-    const lines = IndexBlock.render(records, { maxEntries: 30 }).text.split("\n")
+    const lines = PromptContext.renderIndex(records, { maxEntries: 30 }).text.split("\n")
     assert.lengthOf(lines.filter((line) => line.startsWith("- [user] ")), records.length)
     assert.lengthOf(lines.filter((line) => line.startsWith("#")), 2 + attacks.length)
     assert.notMatch(lines.join("\n"), /[<>\u2028\u2029\u202e]|[^\P{Cc}\n]/u)

@@ -1,0 +1,363 @@
+/**
+ * How messages that wait become memories: the model is asked, its plan is kept, and the plan is written. `drain` reads a
+ * conversation until nothing waits, and decides when to stop trying.
+ *
+ * ```text
+ * ten failures in a row of a conversation     every third request is tried, until one succeeds
+ * a batch that can never be read              it is parked; several at once are read one by one first
+ * a batch that failed ten times while         it is parked too; meanwhile the batch that failed least is tried before it
+ * others went well
+ * ```
+ *
+ * A failure counts against its own conversation only: no conversation is tried less often because another one fails.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { Global, type MemoryScope } from "../../domain/MemoryScope.ts"
+import * as Sharing from "../../domain/Sharing.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as MemoryPipeline from "../../pipeline/MemoryPipeline.ts"
+import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import type { ExtractionConfig, Listener, Options } from "../Outbox.ts"
+import * as OutboxLog from "./OutboxLog.ts"
+import * as OutboxState from "./OutboxState.ts"
+import * as OutboxTurns from "./OutboxTurns.ts"
+import type { OutboxWorker } from "./OutboxWorker.ts"
+
+/** What the readings of one outbox need and have in common. */
+export interface ExtractionRunner {
+  readonly log: OutboxLog.OutboxLog
+  readonly pipeline: MemoryPipeline.Service
+  readonly options: ExtractionConfig
+  readonly listener: Listener
+  readonly readers: OutboxTurns.ReadingTurns
+  /** For an answer of the model, or of the store that reads for itself. */
+  readonly timeout: Duration.DurationInput
+  /** Number of failures of all conversations since the last success of any of them. */
+  failuresInARow: number
+  successes: number
+}
+
+export const make = (
+  dependencies: Omit<ExtractionRunner, "failuresInARow" | "successes">
+): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
+
+/** Serves one request: drains each time while readings of the conversation succeed, else every third time. */
+export const attempt = (
+  runner: ExtractionRunner,
+  worker: OutboxWorker
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.suspend(() => {
+    const isTried = worker.isUrgent || worker.failuresInARow < patience || ++worker.requests % 3 === 0
+    worker.isUrgent = false
+    return isTried
+      ? drain(runner, worker)
+      : MemoryError.make("unavailable", { op: "extract", message: "most attempts failed lately" })
+  })
+
+/** Reads until nothing waits; fails if something still does. */
+export const drain = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
+  worker.drainLock.withPermits(1)(Effect.suspend(() => {
+    worker.isReading = true
+    return Effect.ensuring(steps(runner, worker), Effect.sync(() => worker.isReading = false))
+  })).pipe(
+    Effect.catchAllDefect((cause) =>
+      MemoryError.make("unavailable", { op: "drain", message: "the outbox died", cause })
+    ),
+    Effect.withSpan("Outbox.drain")
+  )
+
+/**
+ * Returns the scope into which a viewer's messages are extracted, and the shared scopes that are open to it. `about: "agent"`
+ * is consent to share the words of visitors without a user; a user's words are shared only if `sharedWrites` has `agent`.
+ * Fails with `invalid_scope` if the scope is closed, or would be Global without an option that says so.
+ */
+export const targetOf = (
+  { about, options }: ExtractionConfig,
+  viewer: Viewer.Viewer
+): Effect.Effect<
+  { readonly scope: MemoryScope; readonly sharedWrites: Sharing.SharedWrites },
+  MemoryError.MemoryError
+> => {
+  const { agentId, userId } = viewer
+  const sharedWrites: Sharing.SharedWrites = [
+    ...options?.sharedWrites ?? [],
+    ...about === "agent" && userId === undefined ? ["agent" as const] : []
+  ]
+  const scope = options?.scope ?? (about === "agent" ? agentId !== undefined && { agentId } : Viewer.subjectOf(viewer))
+  const isSaid = scope !== false && (scope !== Global || options?.scope === Global)
+  return isSaid && Sharing.mayWrite(viewer, scope, sharedWrites)
+    ? Effect.succeed({ scope, sharedWrites })
+    : MemoryError.make("invalid_scope", {
+      op: "append",
+      message: "the viewer has no scope to remember this in: name a user, a session or an agent, or open sharedWrites"
+    })
+}
+
+/**
+ * Lists the violations of an outbox's options that can be seen without the store or the model; each message begins with the name
+ * of the option.
+ */
+export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
+  ...trigger?.issues ?? [],
+  ...whole("capacityPerTenant", options.capacityPerTenant, 1),
+  ...whole("capacityPerLine", options.capacityPerLine, 1),
+  ...whole("concurrency", options.concurrency, 2),
+  ...whole("openLines", options.openLines, 1),
+  ...time("turn", options.turn, 1),
+  ...time("timeout", options.timeout, 1),
+  ...time("flushTimeout", options.flushTimeout, 0)
+]
+
+/** Failures after which a request is tried only every third time, or its batch may be the one at fault. */
+const patience = 10
+/** Most messages, and most rows (of up to 60,000 characters each), in one reading; a single batch may exceed both. */
+const most = { messages: 100, rows: 16 }
+
+const steps = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.flatMap(OutboxLog.look(runner.log, worker), (state) => {
+    if (state.plan || OutboxState.waiting(state).length > 0) {
+      const turn = Effect.zipRight(runner.log.turns.step, step(runner, worker))
+      return Effect.zipRight(OutboxTurns.take(runner.readers, worker, turn), steps(runner, worker))
+    }
+    worker.readsSingly = false
+    worker.failures.clear()
+    return Effect.void
+  })
+
+/** One reading: writes the plan that is kept, or reads the next batches. */
+const step = (runner: ExtractionRunner, worker: OutboxWorker): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.suspend(() => {
+    const before = worker.state
+    const { plan } = before
+    const batches = nextBatches(worker)
+    return (plan ? resume(runner, worker, plan) : Effect.as(read(runner, worker, batches), true)).pipe(
+      Effect.catchAllDefect((cause) =>
+        MemoryError.make("unsupported", { op: "extract", message: "the extraction died", cause })
+      ),
+      Effect.matchEffect({
+        onSuccess: (isWritten) =>
+          Effect.sync(() => {
+            if (!isWritten) return
+            runner.failuresInARow = worker.failuresInARow = worker.requests = 0
+            runner.successes++
+            for (const { from } of batches) worker.failures.delete(from)
+          }),
+        onFailure: (error) => {
+          if (!OutboxState.isTaken(error)) return failed(runner, worker, batches, error)
+          worker.isStale = true
+          return Effect.flatMap(
+            OutboxLog.look(runner.log, worker),
+            (state) => OutboxState.same(before, state) ? error : Effect.void
+          )
+        }
+      })
+    )
+  })
+
+/** Selects the batches of one reading: the oldest ones, or the one that failed least while they are read one by one. */
+const nextBatches = (worker: OutboxWorker): ReadonlyArray<OutboxState.Batch> => {
+  const waiting = OutboxState.waiting(worker.state)
+  const group: Array<OutboxState.Batch> = []
+  if (worker.readsSingly) {
+    const timesOf = ({ from }: OutboxState.Batch) => worker.failures.get(from)?.times ?? 0
+    for (const batch of waiting) {
+      if (group[0] === undefined || timesOf(batch) < timesOf(group[0])) group[0] = batch
+    }
+    return group
+  }
+  let rows = 0
+  for (const batch of waiting) {
+    rows += batch.rows.length
+    const first = group[0] ?? batch
+    if (group.length > 0 && (batch.to - first.from > most.messages || rows > most.rows)) break
+    group.push(batch)
+  }
+  return group
+}
+
+/** Counts a failure of the batches, and parks a batch that can never be read. */
+const failed = (
+  runner: ExtractionRunner,
+  worker: OutboxWorker,
+  batches: ReadonlyArray<OutboxState.Batch>,
+  error: MemoryError.MemoryError
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const isFinal = !error.isRetryable && error.reason !== "not_found" // a neighbour may have gone
+    if (!isFinal) {
+      runner.failuresInARow++
+      worker.failuresInARow++
+    }
+    let least = Infinity
+    for (const { from } of batches) {
+      const { since, times } = worker.failures.get(from) ?? { times: 0, since: runner.successes }
+      worker.failures.set(from, { times: times + 1, since })
+      least = Math.min(least, since < runner.successes || batches.length > 1 ? times + 1 : 0)
+    }
+    yield* runner.listener.degraded(worker.viewer, "extraction")(error)
+    const [batch, ...others] = batches
+    if (batch === undefined || !(isFinal || least >= patience)) return yield* error
+    if (others.length === 0) {
+      // it may have been written before it failed
+      yield* Effect.catchIf(OutboxLog.park(runner.log, worker, batch, error), OutboxState.isTaken, () => Effect.void)
+      worker.failures.delete(batch.from)
+      if (!isFinal) runner.failuresInARow = worker.failuresInARow = 0 // both counted the batch that is parked now
+      return
+    }
+    worker.readsSingly = true
+    worker.failures.clear()
+    if (!isFinal) return yield* error
+  })
+
+/** Asks what the batches mean, and writes it together with their end. Fails with `taken` where another process was first. */
+const read = (
+  runner: ExtractionRunner,
+  worker: OutboxWorker,
+  batches: ReadonlyArray<OutboxState.Batch>
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const { log, options, pipeline } = runner
+    const { session, viewer } = worker
+    const { extractor = log.store.capabilities.messages ? "ingest" : "pipeline" } = options
+    const infer = options.options?.infer ?? extractor === "pipeline"
+    const { scope, sharedWrites } = yield* targetOf(options, viewer)
+    const entries = yield* OutboxState.entries(log.store, viewer.tenant, batches)
+    if (extractor === "ingest" && log.store.ingest._tag === "Some") {
+      for (const run of runs(entries)) {
+        const messages = run.map(({ message }) => message)
+        yield* inTime(runner, log.store.ingest.value(viewer, session, messages, run[0]!.sequence)) // never empty
+      }
+      return yield* Effect.asVoid(finish(runner, worker, batches, undefined, []))
+    }
+
+    let plan: OutboxState.Plan | undefined
+    let isWritten = false
+    const apply: MemoryPipeline.Apply = (_, mutations, provenance) =>
+      Effect.gen(function*() {
+        if (infer) plan = yield* OutboxLog.keepPlan(log, worker, batches, { mutations, provenance }, plan)
+        const applied = yield* finish(runner, worker, batches, plan, mutations, provenance)
+        isWritten = true
+        return applied
+      }).pipe(Effect.uninterruptible)
+    const remembered = pipeline.remember(viewer, entries.map(({ message }) => message), {
+      infer,
+      session,
+      ...options.options,
+      scope,
+      sharedWrites,
+      line: OutboxState.keyOf(worker),
+      sequence: entries.map(({ sequence }) => sequence),
+      apply
+    })
+    yield* inTime(runner, remembered).pipe(
+      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // what comes after the write
+    )
+    if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
+  })
+
+/** Writes a plan that was kept earlier. Returns false, and drops the plan, where it does not fit any more. */
+const resume = (
+  runner: ExtractionRunner,
+  worker: OutboxWorker,
+  plan: OutboxState.Plan
+): Effect.Effect<boolean, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const of = new Set(plan.of)
+    const batches = OutboxState.waiting(worker.state).filter(({ rows }) => rows.every(({ id }) => of.has(id)))
+    if (batches.flatMap(({ rows }) => rows).length === of.size && (yield* isOpen(runner, worker, plan))) {
+      const written = yield* Effect.either(
+        Effect.uninterruptible(finish(runner, worker, batches, plan, plan.mutations, plan.provenance))
+      )
+      if (written._tag === "Right") {
+        const records = written.right.flatMap(({ outcome, record }: Applied): ReadonlyArray<MemoryRecord> =>
+          record && outcome !== "duplicate" ? [record] : []
+        )
+        yield* inTime(runner, runner.pipeline.embed(worker.viewer, records)).pipe(
+          Effect.catchAll(noVector(runner, worker))
+        )
+        return true
+      }
+      const { left } = written
+      if (OutboxState.isTaken(left) || (left.isRetryable && left.reason !== "conflict")) return yield* left
+    }
+    yield* OutboxLog.dropPlan(runner.log, worker, plan)
+    return false
+  })
+
+const finish = (
+  { listener, log }: ExtractionRunner,
+  worker: OutboxWorker,
+  batches: ReadonlyArray<OutboxState.Batch>,
+  plan: OutboxState.Plan | undefined,
+  mutations: ReadonlyArray<MemoryMutation>,
+  provenance?: MemoryStore.Provenance
+) =>
+  Effect.tap(
+    OutboxLog.finish(log, worker, batches, plan, mutations, provenance),
+    (applied) => listener.applied(worker.viewer, applied)
+  )
+
+/**
+ * Whether the plan writes only scopes that are open today. A plan outlives its process: another configuration, or a
+ * release with other rules, may have made it.
+ */
+const isOpen = (
+  { log, options }: ExtractionRunner,
+  { viewer }: OutboxWorker,
+  { mutations }: OutboxState.Plan
+): Effect.Effect<boolean, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const target = yield* Effect.either(targetOf(options, viewer))
+    if (Either.isLeft(target)) return false
+    const { sharedWrites } = target.right
+    const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? [] : [mutation.id])
+    const records = Array.from(yield* log.store.get(Viewer.system(viewer.tenant), ids), Option.toArray).flat()
+    const puts = mutations.flatMap((mutation) => mutation._tag === "Put" ? [mutation.draft] : [])
+    return [...puts, ...records].every(({ scope }) => Sharing.mayWrite(viewer, scope, sharedWrites))
+  })
+
+/** Limits the time of a call, without waiting for one that ignores interruption: its late write finds its rows gone. */
+const inTime = <A>(
+  { timeout }: ExtractionRunner,
+  self: Effect.Effect<A, MemoryError.MemoryError>
+): Effect.Effect<A, MemoryError.MemoryError> =>
+  Effect.timeoutFail(Effect.disconnect(self), {
+    duration: timeout,
+    onTimeout: () =>
+      MemoryError.make("unavailable", {
+        op: "extract",
+        message: `no answer within ${Duration.format(Duration.decode(timeout))}`
+      })
+  })
+
+const noVector = ({ listener }: ExtractionRunner, { viewer }: OutboxWorker) => listener.degraded(viewer, "vector")
+
+/** Cuts the messages into runs whose places follow one another. */
+const runs = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<ReadonlyArray<OutboxState.Entry>> => {
+  const all: Array<Array<OutboxState.Entry>> = []
+  for (const entry of entries) {
+    const last = all.at(-1)
+    if (last && last.at(-1)!.sequence + 1 === entry.sequence) last.push(entry) // never empty
+    else all.push([entry])
+  }
+  return all
+}
+
+const whole = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
+  value === undefined || (Number.isSafeInteger(value) && value >= least)
+    ? []
+    : [`${name}: expected a whole number, ${least} or more`]
+
+const time = (name: string, value: Duration.DurationInput | undefined, least: 0 | 1): ReadonlyArray<string> =>
+  value === undefined || Option.exists(
+      Duration.decodeUnknown(value),
+      (duration) => Duration.isFinite(duration) && Duration.toMillis(duration) >= least
+    )
+    ? []
+    : [`${name}: expected a finite time, ${least} ms or more`]

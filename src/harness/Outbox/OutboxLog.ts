@@ -1,0 +1,381 @@
+/**
+ * Writes the rows of conversations: appends messages, keeps plans, and ends batches together with what came of them.
+ *
+ * Law: every write of a conversation moves its session row on from where it was last seen. So of two processes with one
+ * picture one is first, and the other looks again before it decides anew: no place is given twice, and no batch is ended
+ * twice.
+ */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
+import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
+import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { matchesScope, type MemoryScope } from "../../domain/MemoryScope.ts"
+import { Message } from "../../domain/Message.ts"
+import { withoutMemory } from "../../domain/PromptText.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import * as OutboxState from "./OutboxState.ts"
+import type { EventLoopTurns } from "./OutboxTurns.ts"
+import * as OutboxWorker from "./OutboxWorker.ts"
+
+type Batches = ReadonlyArray<OutboxState.Batch>
+
+/** The log of one outbox. */
+export interface OutboxLog {
+  readonly store: MemoryStore.Service
+  readonly capacity: OutboxWorker.Capacity
+  readonly turns: EventLoopTurns
+  /** Number of batches of a conversation that were last seen to be parked, by `OutboxState.keyOf`. */
+  readonly parked: Map<string, number>
+}
+
+export const make = (
+  store: MemoryStore.Service,
+  capacity: OutboxWorker.Capacity,
+  turns: EventLoopTurns
+): OutboxLog => ({ store, capacity, turns, parked: new Map() })
+
+/** Returns the conversation as it is known; reads it where it is not, or where the last write left it unknown. */
+export const look = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker
+): Effect.Effect<OutboxState.OutboxState, MemoryError.MemoryError> =>
+  worker.writeLock.withPermits(1)(current(log, worker))
+
+/** Takes over a state that was just read from the store, unless the conversation is known already. */
+export const learn = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  state: OutboxState.OutboxState
+): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? see(log, worker, state) : Effect.void)
+
+/**
+ * Keeps the messages that `meant` accepts, and returns the sequence number of the first message, kept or not. Waits for
+ * room: see `OutboxWorker.Capacity`.
+ */
+export const append = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  said: ReadonlyArray<Message>,
+  meant: (message: Message) => boolean
+): Effect.Effect<number, MemoryError.MemoryError> => {
+  const messages = said.map(sanitizeMessage)
+  const isMeant = messages.map(meant)
+  const isKept = isMeant.includes(true)
+  const written = (place?: OutboxWorker.Place) =>
+    Effect.suspend(() => {
+      let from = 0
+      return move(log, worker, (state, idOf) =>
+        Effect.sync(() => {
+          from = state.next
+          const to = from + messages.length
+          const entries = messages.flatMap((message, i) => isMeant[i] ? [{ sequence: from + i, message }] : [])
+          const drafts = isKept ? OutboxState.messageDrafts(worker, idOf, { from, to }, entries) : []
+          return {
+            mutations: put(drafts, 0),
+            next: to,
+            ...(place && { place }),
+            after: (applied) => {
+              const rows = rowsOf(applied.slice(0, drafts.length))
+              return isKept ? { batches: [...state.batches, { from, to, rows, parked: undefined }] } : {}
+            }
+          }
+        })).pipe(Effect.map(() => from))
+    })
+  return isKept ? OutboxWorker.reserve(log.capacity, worker, written) : written()
+}
+
+/** Keeps a plan for the batches, instead of the plan `old`. Fails with `taken` if there is another plan. */
+export const keepPlan = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  batches: Batches,
+  { mutations, provenance }: Omit<OutboxState.Plan, "rows" | "of">,
+  old: OutboxState.Plan | undefined
+): Effect.Effect<OutboxState.Plan, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const of = batches.flatMap(({ rows }) => rows.map(({ id }) => id))
+    let plan: OutboxState.Plan = { rows: [], mutations, provenance, of }
+    yield* moveInTurn(log, worker, (state, idOf) =>
+      Effect.suspend(() => {
+        const drafts = OutboxState.planDrafts(worker, idOf, plan, old?.rows)
+        return Effect.as(standing(state, batches, old), {
+          mutations: [...put(drafts, old ? undefined : 0), ...OutboxState.erase(old?.rows.slice(drafts.length) ?? [])],
+          after: (applied: ReadonlyArray<Applied>) => {
+            plan = { ...plan, rows: rowsOf(applied.slice(0, drafts.length)) }
+            return { plan }
+          }
+        })
+      }))
+    return plan
+  })
+
+/** Writes what came of the batches, and erases their rows, in one batch. Fails with `taken` if they are not there any more. */
+export const finish = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  batches: Batches,
+  plan: OutboxState.Plan | undefined,
+  mutations: ReadonlyArray<MemoryMutation>,
+  provenance?: MemoryStore.Provenance
+): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
+  Effect.map(
+    moveInTurn(log, worker, (state) =>
+      Effect.as(standing(state, batches, plan), {
+        mutations: [
+          ...mutations,
+          ...OutboxState.erase([...batches, ...plan ? [plan] : []].flatMap(({ rows }) => rows))
+        ],
+        after: () => ({ batches: without(state, batches), plan: undefined })
+      }), provenance),
+    (applied) => applied.slice(0, mutations.length)
+  )
+
+/** Erases a plan that is of no use any more. */
+export const dropPlan = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  plan: OutboxState.Plan
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.asVoid(moveInTurn(log, worker, (state) =>
+    Effect.as(standing(state, [], plan), {
+      mutations: OutboxState.erase(plan.rows),
+      after: () => ({ plan: undefined })
+    })))
+
+/** Gives up on a batch, and on what was planned from it. */
+export const park = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  batch: OutboxState.Batch,
+  { message, reason }: MemoryError.MemoryError
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.asVoid(moveInTurn(log, worker, (state) =>
+    Effect.gen(function*() {
+      yield* standing(state, [batch], state.plan)
+      const { after, mutations } = yield* marked(log, worker, state, [batch], `${reason}: ${message}`)
+      return {
+        mutations: [...mutations, ...OutboxState.erase(state.plan?.rows ?? [])],
+        after: (applied) => ({ ...after(applied), plan: undefined })
+      }
+    })))
+
+/** Has the parked batches wait again; returns how many there were. */
+export const release = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker
+): Effect.Effect<number, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    let count = 0
+    let left = Infinity
+    while (left > 0) {
+      let group: Batches = []
+      yield* moveInTurn(log, worker, (state) => {
+        const parked = OutboxState.parked(state)
+        left = Math.min(left, parked.length) // batches that are parked meanwhile stay parked
+        group = parked.slice(0, Math.min(left, releasedAtOnce))
+        return marked(log, worker, state, group, undefined)
+      })
+      count += group.length
+      left -= group.length
+    }
+    return count
+  })
+
+/**
+ * Erases what waits of the viewer and of narrower viewers, in one tenant; with `scope`, of those whose ids match it. A
+ * process that is reading it at this moment finds that it is gone.
+ */
+export const purge = (
+  store: MemoryStore.Service,
+  viewer: Viewer.Viewer,
+  scope?: MemoryScope,
+  left = attempts
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const conversations = new Map<string, Array<OutboxState.Row>>()
+    yield* Stream.runForEach(OutboxState.rows(store, viewer.tenant), ([data, { id, revision }]) =>
+      Effect.sync(() => {
+        const whose = Viewer.scopeOf(data.viewer)
+        if (!isWithin(viewer, data.viewer) || !(scope === undefined || matchesScope(whose, scope))) return
+        const key = OutboxState.keyOf(data)
+        const known = conversations.get(key) ?? []
+        known.push({ id, revision })
+        conversations.set(key, known)
+      }))
+    if (conversations.size === 0 || left <= 0) return
+    const conflicts = yield* Effect.forEach(conversations.values(), (rows) =>
+      store.apply(Viewer.system(viewer.tenant), OutboxState.erase(rows)).pipe(
+        Effect.as([]),
+        MemoryError.catchReason("conflict", (error) =>
+          Effect.succeed([error])) // it has just moved on
+      ))
+    const [conflict] = conflicts.flat()
+    if (conflict && left <= 1) {
+      return yield* conflict
+    }
+    yield* purge(store, viewer, scope, left - 1)
+  })
+
+/** Whether a filter means what waits: of which kind or about what that will be is not known yet, and none is in the trash. */
+export const isMeant = (
+  { after: _after, forgotten, limit: _limit, scope: _scope, ...narrower }: MemoryFilter
+): boolean => forgotten !== true && Object.values(narrower).every((value) => value === undefined)
+
+/**
+ * Whether what waits is the viewer's to erase: its own, and that of narrower viewers whose messages would become memories
+ * that it sees. A viewer of reach `exact` that names an agent alone has nothing to say about the agent's users.
+ */
+const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
+  viewer.reach === "everyone" ||
+  (matchesScope(Viewer.scopeOf(whose), Viewer.scopeOf(viewer)) && Viewer.sees(viewer, Viewer.subjectOf(whose)))
+
+/** Prepares a message for storage: strips injected memory, repairs lone surrogates, drops an invalid `at` or `id`. */
+const sanitizeMessage = ({ at, id, ...message }: Message): Message =>
+  new Message({
+    ...message,
+    content: withoutMemory(message.content).toWellFormed(),
+    ...(at !== undefined && Number.isFinite(at) && { at }),
+    ...(id !== undefined && id.length <= 1_024 && id.isWellFormed() && { id })
+  }, { disableValidation: true })
+
+/** How often a write is decided anew where another process was first. */
+const attempts = 50
+/** Number of parked batches that are released in one write. */
+const releasedAtOnce = 20
+const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
+
+/** What is written, and what the conversation is then. */
+interface Move {
+  readonly mutations: ReadonlyArray<MemoryMutation>
+  readonly after: (
+    applied: ReadonlyArray<Applied>
+  ) => Partial<Pick<OutboxState.OutboxState, "next" | "batches" | "plan">>
+  readonly next?: number
+  /** Place that was reserved for the batch; given back when the batch is recorded. */
+  readonly place?: OutboxWorker.Place
+}
+type Decide = (
+  state: OutboxState.OutboxState,
+  idOf: OutboxState.Ids
+) => Effect.Effect<Move, MemoryError.MemoryError>
+
+/** Records what the store was seen to hold. */
+const see = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  state: OutboxState.OutboxState
+): Effect.Effect<void> =>
+  Effect.sync(() => {
+    worker.state = { ...state, next: Math.max(state.next, worker.state.next) } // a purge takes the session row too
+    worker.isStale = false
+    const given = OutboxState.parked(state).length
+    if (given > 0) log.parked.set(worker.key, given)
+    else log.parked.delete(worker.key)
+    OutboxWorker.record(log.capacity, worker, OutboxState.waiting(state).length)
+  })
+const lookAgain = (log: OutboxLog, worker: OutboxWorker.OutboxWorker) =>
+  Effect.tap(OutboxState.of(log.store, worker), (state) => see(log, worker, state))
+const current = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker
+): Effect.Effect<OutboxState.OutboxState, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    if (!worker.isStale) return worker.state
+    if (!(yield* OutboxState.isNew(log.store, worker))) return yield* lookAgain(log, worker)
+    yield* see(log, worker, OutboxState.empty(worker))
+    return worker.state
+  })
+
+/** Decides a write by the conversation as it is, and writes it; where another process was first, decides anew. */
+const attempt = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  decide: Decide,
+  provenance: MemoryStore.Provenance,
+  left: number
+): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const state = yield* current(log, worker)
+    const idOf = yield* OutboxState.ids(log.store, worker)
+    const { mutations, next = state.next, place, after } = yield* decide(state, idOf)
+    const written = yield* log.store.apply(
+      Viewer.system(worker.viewer.tenant),
+      [...mutations, OutboxState.sessionPut(worker, state.sessionRow ?? idOf("session"), next, state.revision)],
+      provenance
+    ).pipe(
+      Effect.onError(() =>
+        Effect.sync(() => {
+          worker.isStale = true // it may have been written all the same
+        })
+      ),
+      Effect.either
+    )
+    if (Either.isRight(written)) {
+      const { id: sessionRow, revision } = written.right.at(-1)!.record! // the last mutation puts the session row
+      place?.()
+      yield* see(log, worker, { ...state, ...after(written.right), next, sessionRow, revision })
+      return written.right.slice(0, mutations.length)
+    }
+    if (written.left.reason !== "conflict" || left <= 1) return yield* written.left
+    return OutboxState.same(state, yield* lookAgain(log, worker))
+      ? yield* written.left // not about the conversation
+      : yield* attempt(log, worker, decide, provenance, left - 1)
+  })
+const move = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  decide: Decide,
+  provenance: MemoryStore.Provenance = ours
+): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError> =>
+  worker.writeLock.withPermits(1)(Effect.uninterruptible(attempt(log, worker, decide, provenance, attempts)))
+
+/** Performs a write of the outbox's own work, which waits for its turn of the event loop; an append does not wait. */
+const moveInTurn: typeof move = (log, ...args) => Effect.zipRight(log.turns.step, move(log, ...args))
+
+const without = (state: OutboxState.OutboxState, batches: Batches): Batches => {
+  const gone = new Set(batches.map(({ from }) => from))
+  return state.batches.filter(({ from }) => !gone.has(from))
+}
+
+/** Fails with `taken` unless the conversation still has all of the batches, and exactly this plan. */
+const standing = (
+  state: OutboxState.OutboxState,
+  batches: Batches,
+  plan: OutboxState.Plan | undefined
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.taken
+
+/** Marks the batches as parked for a reason, or as waiting again where there is none. */
+const marked = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  state: OutboxState.OutboxState,
+  batches: Batches,
+  why: string | undefined
+): Effect.Effect<Move, MemoryError.MemoryError> =>
+  Effect.map(OutboxState.records(log.store, worker.viewer.tenant, batches), (records) => ({
+    mutations: records.map((record) => OutboxState.parking(record, why)),
+    after: (applied) => {
+      const rows = new Map(rowsOf(applied).map((row) => [row.id, row]))
+      const again = new Set(batches.map(({ from }) => from))
+      return {
+        batches: state.batches.map((batch) =>
+          again.has(batch.from)
+            ? { ...batch, rows: batch.rows.map((row) => rows.get(row.id) ?? row), parked: why }
+            : batch
+        )
+      }
+    }
+  }))
+
+const put = (drafts: ReadonlyArray<Draft>, ifRevision?: number): ReadonlyArray<MemoryMutation> =>
+  drafts.map((draft) => ({ _tag: "Put", draft, ifRevision }))
+
+const rowsOf = (
+  applied: ReadonlyArray<{ readonly record?: MemoryRecord | undefined }>
+): ReadonlyArray<OutboxState.Row> =>
+  applied.flatMap(({ record }) => record ? [{ id: record.id, revision: record.revision }] : [])

@@ -1,0 +1,397 @@
+/**
+ * What a store holds of an outbox: the format of its rows, and each conversation put together from them again. Rows are
+ * records of kind `outbox` that no viewer sees.
+ *
+ * ```text
+ * messages  what was said, by the place in the session of its first message   erased by the batch that writes what came of it
+ * plan      what the model made of them, not yet written                      erased by the same batch, or by a conflict
+ * session   the place of the next message                                     moves on with every write of the conversation
+ * ```
+ *
+ * A text longer than a record holds lies in several rows, written and erased together.
+ *
+ * The ids of rows are derived from a signature of the store (`ids`), so that no viewer can occupy one beforehand, or tell
+ * from an id who talks to the agent. Rows of earlier versions, whose ids any viewer could compute, keep theirs until they
+ * are erased.
+ */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import { canonicalJson } from "../../domain/Digest.ts"
+import * as FormatVersion from "../../domain/FormatVersion.ts"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
+import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
+import { MemoryMutation } from "../../domain/MemoryMutation.ts"
+import { type Draft, type MemoryRecord, Origin, Trust } from "../../domain/MemoryRecord.ts"
+import { fields, Internal, isInternal, normalise } from "../../domain/MemoryScope.ts"
+import { Message } from "../../domain/Message.ts"
+import type { JsonObject } from "../../domain/Payload.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import { breath } from "./OutboxTurns.ts"
+
+/** A conversation: a viewer's messages of one session. */
+export interface ConversationKey {
+  readonly viewer: Viewer.Viewer
+  readonly session: string
+}
+
+/** A record as it was seen. */
+export interface Row {
+  readonly id: MemoryId
+  readonly revision: number
+}
+
+/** Messages that were appended together. */
+export interface Batch {
+  /** Place in the session of the first message. */
+  readonly from: number
+  /** Place in the session of the next batch's first message. */
+  readonly to: number
+  readonly rows: ReadonlyArray<Row>
+  /** Why the batch was given up on; `undefined` if it waits. */
+  readonly parked: string | undefined
+}
+
+/** The model's answer, not yet written. */
+export interface Plan {
+  readonly rows: ReadonlyArray<Row>
+  readonly mutations: ReadonlyArray<MemoryMutation>
+  readonly provenance: MemoryStore.Provenance
+  /** Ids of the message rows that it was made of. */
+  readonly of: ReadonlyArray<MemoryId>
+}
+
+/** A conversation as it was seen in the store. */
+export interface OutboxState extends ConversationKey {
+  /** Id of the session row that was found. Absent if there is none: then it is written under the id that `ids` gives. */
+  readonly sessionRow?: MemoryId | undefined
+  /** Revision of the session row, 0 if there is none. */
+  readonly revision: number
+  /** Place of the next message. */
+  readonly next: number
+  /** In order of their places, parked ones too. */
+  readonly batches: ReadonlyArray<Batch>
+  readonly plan: Plan | undefined
+}
+
+const Entries = Schema.parseJson(
+  Schema.Array(Schema.Struct({ sequence: Schema.NonNegativeInt, message: Message }))
+)
+/** A message and its place in the session. */
+export type Entry = Schema.Schema.Type<typeof Entries>[number]
+
+const conversation = { viewer: Viewer.Stored, session: Schema.String }
+const parts = { part: Schema.NonNegativeInt, parts: Schema.Int.pipe(Schema.positive()) }
+const Data = Schema.Union(
+  Schema.Struct({
+    row: Schema.Literal("messages"),
+    ...conversation,
+    ...parts,
+    from: Schema.NonNegativeInt,
+    to: Schema.NonNegativeInt,
+    /** Why the batch was given up on. */
+    parked: Schema.optional(Schema.String)
+  }),
+  Schema.Struct({
+    row: Schema.Literal("plan"),
+    ...conversation,
+    ...parts,
+    origin: Schema.optional(Origin),
+    trust: Schema.optional(Trust),
+    of: Schema.Array(Schema.String)
+  }),
+  Schema.Struct({ row: Schema.Literal("session"), ...conversation, next: Schema.NonNegativeInt })
+)
+/** `data` of a row. */
+export type Data = typeof Data.Type
+
+/**
+ * Returns one string per conversation. Writes the reach `everyone` as `within`, which earlier versions called it, so that
+ * their conversations go on.
+ */
+export const keyOf = ({ session, viewer }: ConversationKey): string =>
+  canonicalJson([
+    Viewer.tenantOf(viewer),
+    normalise(Viewer.scopeOf(viewer)),
+    viewer.reach === "everyone" ? "within" : viewer.reach,
+    session
+  ])
+
+/** Maps the name of a row to its id in one conversation. */
+export type Ids = (name: string) => MemoryId
+/** Returns the ids of a conversation's rows. They stay the same as long as the store's secret does. */
+export const ids = (store: MemoryStore.Service, key: ConversationKey): Effect.Effect<Ids, MemoryError.MemoryError> =>
+  Effect.map(store.sign("outbox", keyOf(key)), (signature) => (name) => stableId(`outbox:${signature}:${name}`))
+
+/** Drafts the rows of a batch. */
+export const messageDrafts = (
+  key: ConversationKey,
+  idOf: Ids,
+  { from, to }: Pick<Batch, "from" | "to">,
+  entries: ReadonlyArray<Entry>
+): ReadonlyArray<Draft> =>
+  pieces(Schema.encodeSync(Entries)(entries)).map((body, part, { length }) =>
+    draft(idOf(`${from}/${part}`), body, { row: "messages", ...keyIn(key), from, to, part, parts: length })
+  )
+
+/** Drafts the rows of a plan. Reuses the row ids of the plan that it replaces, as far as they go. */
+export const planDrafts = (
+  key: ConversationKey,
+  idOf: Ids,
+  { mutations, of, provenance }: Omit<Plan, "rows">,
+  old: ReadonlyArray<Row> = []
+): ReadonlyArray<Draft> =>
+  pieces(Schema.encodeSync(Mutations)(mutations)).map((body, part, { length }) =>
+    draft(
+      old[part]?.id ?? idOf(`plan/${part}`),
+      body,
+      { row: "plan", ...keyIn(key), ...provenance, of, part, parts: length }
+    )
+  )
+
+/** Moves the session row on; the store refuses it with `conflict` if the conversation has moved on since it was seen. */
+export const sessionPut = (key: ConversationKey, id: MemoryId, next: number, ifRevision: number): MemoryMutation => ({
+  _tag: "Put",
+  draft: draft(id, "", { row: "session", ...keyIn(key), next }),
+  ifRevision
+})
+
+/** Marks a row as parked for a reason, or as waiting again where there is none. */
+export const parking = (record: MemoryRecord, parked: string | undefined): MemoryMutation => ({
+  _tag: "Update",
+  id: record.id,
+  patch: { data: defined({ ...record.data, parked }) },
+  ifRevision: record.revision
+})
+
+/** Erases rows, if they still are as they were seen. */
+export const erase = (rows: ReadonlyArray<Row>): ReadonlyArray<MemoryMutation> =>
+  rows.map(({ id, revision }) => ({ _tag: "Forget", id, purge: true, ifRevision: revision }))
+
+/** The state of a conversation of which the store holds nothing. */
+export const empty = ({ session, viewer }: ConversationKey): OutboxState => ({
+  viewer,
+  session,
+  revision: 0,
+  next: 0,
+  batches: [],
+  plan: undefined
+})
+
+/** Selects the batches that wait to be read. */
+export const waiting = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
+  batches.filter(({ parked }) => parked === undefined)
+/** Selects the batches that were given up on. */
+export const parked = ({ batches }: OutboxState): ReadonlyArray<Batch> =>
+  batches.filter(({ parked }) => parked !== undefined)
+
+/** Whether all of the batches still wait as they were seen. */
+export const holds = (state: OutboxState, batches: ReadonlyArray<Batch>): boolean => {
+  const there = new Set(waiting(state).map(signature))
+  return batches.every((batch) => there.has(signature(batch)))
+}
+export const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean =>
+  a === b || (a !== undefined && b !== undefined && signature(a) === signature(b))
+export const same = (a: OutboxState, b: OutboxState): boolean =>
+  a.revision === b.revision && a.batches.length === b.batches.length && holds(a, waiting(b)) && samePlan(a.plan, b.plan)
+
+/** Reads the conversations of a tenant; with `where`, only from rows that match. Skips what a person's file says. */
+export const all = (
+  store: MemoryStore.Service,
+  tenant: string,
+  where?: MemoryFilter["where"]
+): Effect.Effect<ReadonlyArray<OutboxState>, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const found = new Map<string, { readonly key: ConversationKey; readonly rows: Array<Found<Data["row"]>> }>()
+    yield* Stream.runForEach(rows(store, tenant, where), ([data, record]) =>
+      Effect.sync(() => {
+        if (record.source.origin === "file") return // what somebody put there by hand is nobody's message
+        const name = keyOf(data)
+        const known = found.get(name) ?? { key: data, rows: [] }
+        known.rows.push([data, record])
+        found.set(name, known)
+      }))
+    return yield* Effect.forEach(found.values(), ({ key, rows }, i) => {
+      const state = Effect.sync(() => together(key, rows))
+      return (i + 1) % page === 0 ? Effect.zipRight(breath, state) : state
+    })
+  })
+
+/**
+ * Streams every outbox row of the tenant, or those that match `where`, page by page. Fails with `unsupported` at a row that
+ * a newer release wrote. The version of a file that a person put there is not checked.
+ */
+export const rows = (
+  store: MemoryStore.Service,
+  tenant: string,
+  where?: MemoryFilter["where"]
+): Stream.Stream<Found<Data["row"]>, MemoryError.MemoryError> =>
+  store.stream(Viewer.system(tenant), { scope: Internal, kinds: [kind], where, limit: page }).pipe(
+    Stream.mapChunksEffect((rows) => Effect.as(rows.length < page ? Effect.void : breath, rows)),
+    Stream.tap(({ data, source }) =>
+      source.origin === "file"
+        ? Effect.void
+        : FormatVersion.refuseNewer(data, { op: "outbox", what: "a row of the outbox" })
+    ),
+    Stream.filterMap((record) => Option.map(Either.getRight(decode(record.data)), (data) => [data, record] as const))
+  )
+
+/** Reads one conversation. Cost: the rows whose session and ids may be the conversation's, see `near`. */
+export const of = (
+  store: MemoryStore.Service,
+  key: ConversationKey
+): Effect.Effect<OutboxState, MemoryError.MemoryError> =>
+  Effect.map(all(store, key.viewer.tenant, near(key)), (states) => {
+    const name = keyOf(key)
+    return states.find((state) => keyOf(state) === name) ?? empty(key)
+  })
+
+/** Whether the conversation has no session row, neither under its current id nor under the id of earlier versions. */
+export const isNew = (
+  store: MemoryStore.Service,
+  key: ConversationKey
+): Effect.Effect<boolean, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const idOf = yield* ids(store, key)
+    const earlier = stableId(`outbox:${keyOf(key)}:session`)
+    const found = yield* store.get(Viewer.system(key.viewer.tenant), [idOf("session"), earlier])
+    return found.every((row) => Option.isNone(row) || !isInternal(row.value.scope))
+  })
+
+/** Reads the rows of the batches. Fails with `taken` if one is not any more as it was seen. */
+export const records = (
+  store: MemoryStore.Service,
+  tenant: string,
+  batches: ReadonlyArray<Batch>
+): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError.MemoryError> => {
+  const rows = batches.flatMap(({ rows }) => rows)
+  return Effect.flatMap(
+    store.get(Viewer.system(tenant), rows.map(({ id }) => id)),
+    Effect.forEach((found, i) =>
+      // a tombstone is a revision later
+      Option.isSome(found) && found.value.revision === rows[i]!.revision ? Effect.succeed(found.value) : taken
+    )
+  )
+}
+
+/** Reads the messages of the batches. Fails with `taken` if a row is not any more as it was seen. */
+export const entries = (
+  store: MemoryStore.Service,
+  tenant: string,
+  batches: ReadonlyArray<Batch>
+): Effect.Effect<ReadonlyArray<Entry>, MemoryError.MemoryError> =>
+  Effect.forEach(batches, (batch) =>
+    Effect.flatMap(
+      records(store, tenant, [batch]),
+      (records) => Effect.orDie(Schema.decode(Entries)(records.map(({ body }) => body).join(""))) // we encoded it
+    )).pipe(Effect.map((all) => all.flat()))
+
+/** Says that another process was first, or that the messages were forgotten. */
+export const taken = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
+export const isTaken = ({ op, reason }: MemoryError.MemoryError): boolean => op === taken.op && reason === taken.reason
+
+const kind = "outbox"
+/** Number of rows that are decoded, and of conversations that are put together, in one turn of the event loop. */
+const page = 100
+/** Number of characters of one row's body. */
+const room = 60_000
+
+const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))
+const decode = Schema.decodeUnknownEither(Data)
+const encode = Schema.encodeSync(Data)
+
+const keyIn = ({ session, viewer }: ConversationKey): ConversationKey => ({ viewer, session })
+
+const draft = (id: MemoryId, body: string, data: Data): Draft => ({
+  id,
+  scope: Internal,
+  kind,
+  summary: `${data.row}, on their way into memory`,
+  body,
+  data: defined(encode(data) as JsonObject) // an encoded schema is JSON
+})
+
+/** Cuts a text into pieces of `room` characters, none of which ends within a character. */
+const pieces = (text: string): ReadonlyArray<string> => {
+  const all: Array<string> = []
+  for (let start = 0; start < text.length;) {
+    const end = Math.min(start + room, text.length)
+    const cut = end < text.length && /[\ud800-\udbff]/.test(text[end - 1]!) ? end - 1 : end
+    all.push(text.slice(start, cut))
+    start = cut
+  }
+  return all
+}
+
+const defined = (fields: { readonly [key: string]: unknown }): JsonObject =>
+  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject // optional keys only
+
+const signature = ({ rows }: Pick<Batch, "rows">): string => rows.map(({ id, revision }) => `${id}@${revision}`).join()
+
+/** Matches the conversation's rows and perhaps more: skips ids that are not ASCII, which Unicode may write in several ways. */
+const near = ({ session, viewer }: ConversationKey): MemoryFilter["where"] => ({
+  "data.session": { eq: session },
+  ...Object.fromEntries(fields.flatMap((field) => {
+    const id = viewer[field]
+    return id !== undefined && /^[ -~]*$/.test(id) ? [[`data.viewer.${field}`, { eq: id }]] : []
+  }))
+})
+
+/** A row's data and its record. */
+export type Found<R extends Data["row"]> = readonly [Extract<Data, { readonly row: R }>, MemoryRecord]
+
+/** Puts a conversation together from its rows. */
+const together = (
+  { session, viewer }: ConversationKey,
+  all: ReadonlyArray<Found<Data["row"]>>
+): OutboxState => {
+  const groups = new Map<number, Array<Found<"messages">>>()
+  const planned: Array<Found<"plan">> = []
+  let next = 0
+  let last: Found<"session"> | undefined
+  for (const [data, record] of all) {
+    if (data.row === "session") {
+      next = Math.max(next, data.next)
+      if (last === undefined || data.next > last[0].next) last = [data, record]
+    } else if (data.row === "plan") planned.push([data, record])
+    else {
+      const group = groups.get(data.from) ?? []
+      group.push([data, record])
+      groups.set(data.from, group)
+      next = Math.max(next, data.to)
+    }
+  }
+  const batches = Array.from(groups).sort(([a], [b]) => a - b).flatMap(([from, group]): ReadonlyArray<Batch> => {
+    const whole = wholeOf(group)
+    if (whole.length === 0) return []
+    const { to } = group[0]![0] // never empty
+    return [{ from, to, rows: whole.map(seen), parked: whole.find(([{ parked }]) => parked !== undefined)?.[0].parked }]
+  })
+  const { id: sessionRow, revision = 0 } = last?.[1] ?? {}
+  return { viewer, session, sessionRow, revision, next, batches, plan: planOf(wholeOf(planned)) }
+}
+
+const planOf = (all: ReadonlyArray<Found<"plan">>): Plan | undefined => {
+  const [first] = all
+  const mutations = Schema.decodeEither(Mutations)(all.map(([, { body }]) => body).join(""))
+  if (first === undefined || Either.isLeft(mutations)) return undefined
+  const [{ of, origin, trust }] = first
+  return {
+    rows: all.map(seen),
+    mutations: mutations.right,
+    provenance: { origin, trust },
+    of: of as ReadonlyArray<MemoryId> // ids that we wrote
+  }
+}
+
+/** Sorts the parts of a text; returns none if one is missing. */
+const wholeOf = <A extends { readonly part: number; readonly parts: number }>(
+  all: ReadonlyArray<readonly [A, MemoryRecord]>
+): ReadonlyArray<readonly [A, MemoryRecord]> =>
+  all.length === all[0]?.[0].parts ? Array.from(all).sort(([a], [b]) => a.part - b.part) : []
+
+const seen = ([, { id, revision }]: readonly [unknown, MemoryRecord]): Row => ({ id, revision })

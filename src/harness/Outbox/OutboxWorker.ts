@@ -1,0 +1,393 @@
+/**
+ * The worker of one conversation: waits for its extraction trigger, then has the waiting batches read until none is left,
+ * trying again by the retry schedule after a failure; and the room that the workers of a tenant share.
+ *
+ * Closing a worker loses nothing: everything it knows is in the store, or derived from it.
+ */
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Exit from "effect/Exit"
+import * as FiberId from "effect/FiberId"
+import * as Iterable from "effect/Iterable"
+import * as Queue from "effect/Queue"
+import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type { ExtractionTrigger, Happening, Watch } from "../ExtractionTrigger.ts"
+import * as OutboxState from "./OutboxState.ts"
+
+/** The live state of one conversation. */
+export interface OutboxWorker extends OutboxState.ConversationKey {
+  readonly key: string
+  readonly tenant: string
+  /** Serialises writes to the conversation's rows. */
+  readonly writeLock: Effect.Semaphore
+  /** Serialises readings of the conversation. */
+  readonly drainLock: Effect.Semaphore
+  /** Reports an event to the trigger. */
+  readonly notify: (event: Happening) => Effect.Effect<void>
+  /** Requests a reading, whatever the trigger says. */
+  readonly request: Effect.Effect<void>
+  /** Requests a reading that is tried at once, however many failed before, and waits until one has ended. */
+  readonly readNow: Effect.Effect<void, MemoryError.MemoryError>
+  /** Ends the fibers of the trigger and the worker. */
+  readonly close: Effect.Effect<void>
+  /** The conversation as it was last seen. */
+  state: OutboxState.OutboxState
+  /** True until the rows are first read, and after a failed write that may have taken effect. */
+  isStale: boolean
+  /** Number of batches that wait. Counts against the capacity. */
+  waiting: number
+  /** Number of batches whose append has not ended. Counts against the capacity. */
+  reserved: number
+  /** Per waiting batch that failed: how often, and the number of successes of the outbox before its first failure. */
+  readonly failures: Map<number, { readonly times: number; readonly since: number }>
+  /** True while batches are read one by one, since one of several failed. */
+  readsSingly: boolean
+  /** Number of readings that failed since the last success, without those that failed permanently. */
+  failuresInARow: number
+  /** Number of requests since the conversation failed too often; every third one is tried. */
+  requests: number
+  /** True where `readNow` waits for the next attempt. */
+  isUrgent: boolean
+  /** When the worker tries again, in epoch milliseconds; `undefined` where it waits for a request only. */
+  retryAt: number | undefined
+  /** True where the last reading outlasted its turn. */
+  isSlow: boolean
+  isReading: boolean
+  /** Number of callers that hold the worker; it is not closed while there are any. */
+  references: number
+}
+
+/** Whether nothing of the conversation waits, by its rows as last seen. */
+export const isEmpty = ({ state, waiting }: OutboxWorker): boolean => waiting === 0 && state.plan === undefined
+/** Whether the worker can be closed: no callers, no reading, and nothing waits. */
+export const isIdle = (worker: OutboxWorker): boolean => worker.references === 0 && !worker.isReading && isEmpty(worker)
+
+export interface Options {
+  readonly trigger: ExtractionTrigger
+  readonly retry: Schedule.Schedule<unknown, MemoryError.MemoryError>
+  /** Tries once to read all that waits; fails if something still waits. */
+  readonly attempt: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
+}
+
+/** Opens a worker. It has fibers only while it reads or its trigger waits for a time; they end with the scope. */
+export const make = (
+  key: OutboxState.ConversationKey,
+  { attempt, retry, trigger }: Options
+): Effect.Effect<OutboxWorker, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    const scope = yield* Effect.flatMap(Effect.scope, (parent) => Scope.fork(parent, ExecutionStrategy.sequential))
+    // a fiber of one conversation may be asked for by another, whose context it must not have
+    const refs = yield* Effect.getFiberRefs
+    const fork: Fork = (self) =>
+      Effect.setFiberRefs(refs).pipe(
+        Effect.zipRight(self),
+        Effect.interruptible,
+        Effect.forkIn(scope),
+        Effect.asVoid,
+        Effect.uninterruptible // the caller has noted that there is a fiber
+      )
+    const worker: OutboxWorker = {
+      viewer: key.viewer,
+      session: key.session,
+      key: OutboxState.keyOf(key),
+      tenant: Viewer.tenantOf(key.viewer),
+      writeLock: yield* Effect.makeSemaphore(1),
+      drainLock: yield* Effect.makeSemaphore(1),
+      notify: (event) => notify(event),
+      request: Effect.suspend(() => request(loop)),
+      readNow: Effect.suspend(() => {
+        worker.isUrgent = true
+        const next = loop.next ??= Deferred.unsafeMake(FiberId.none)
+        return Effect.zipRight(request(loop), Deferred.await(next))
+      }),
+      close: Effect.suspend(() => Scope.close(scope, Exit.void)),
+      state: OutboxState.empty(key),
+      isStale: true,
+      waiting: 0,
+      reserved: 0,
+      failures: new Map(),
+      readsSingly: false,
+      failuresInARow: 0,
+      requests: 0,
+      isUrgent: false,
+      retryAt: undefined,
+      isSlow: false,
+      isReading: false,
+      references: 0
+    }
+    const disconnected = Effect.disconnect(attempt(worker)) // the end of the scope waits for no store that never answers
+    const loop: Loop = {
+      worker,
+      attempt: disconnected,
+      delays: yield* Schedule.driver(Schedule.modifyDelayEffect(retry, (_, delay) =>
+        Effect.map(Clock.currentTimeMillis, (now) => {
+          failed(loop, now + Duration.toMillis(delay)) // before it is waited for
+          return delay
+        }))),
+      fork,
+      isRequested: false,
+      isWorking: false,
+      requested: undefined,
+      next: undefined,
+      failure: undefined
+    }
+    const notify = trigger.watch
+      ? watched(trigger.name, trigger.watch, worker.request, fork)
+      : yield* Effect.flatMap(streamed(trigger, worker.request), ([notify, run]) =>
+        Effect.as(fork(run), notify))
+    return worker
+  })
+
+/** Runs a fiber of the worker until its scope ends. */
+type Fork = (self: Effect.Effect<void>) => Effect.Effect<void>
+
+/** Follows a trigger that has `watch`: uses one fiber at most, while the trigger waits for a time. */
+const watched = (
+  name: string,
+  start: () => Watch,
+  request: Effect.Effect<void>,
+  fork: Fork
+): OutboxWorker["notify"] => {
+  let watch: Watch | undefined
+  let isWaiting = false
+  const waits = (watch: Watch): Effect.Effect<void> =>
+    Effect.gen(function*() {
+      for (let due = watch.due(); due !== undefined; due = watch.due()) {
+        yield* Effect.sleep(Math.max(1, due - (yield* Clock.currentTimeMillis)))
+        if (watch.wake(yield* Clock.currentTimeMillis)) yield* request
+      }
+    }).pipe(Effect.ensuring(Effect.sync(() => isWaiting = false)))
+  const safe = Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${name} died`, defect))
+  return (event) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      watch ??= start()
+      const fires = watch.on(event, now)
+      const isToWait = !isWaiting && watch.due() !== undefined
+      isWaiting ||= isToWait
+      return Effect.zipRight(isToWait ? fork(safe(waits(watch))) : Effect.void, fires ? request : Effect.void)
+    }).pipe(safe)
+}
+
+/** Follows a trigger that is a stream only. */
+const streamed = (trigger: ExtractionTrigger, request: Effect.Effect<void>) =>
+  Effect.map(Queue.unbounded<Happening>(), (events): readonly [OutboxWorker["notify"], Effect.Effect<void>] => [
+    (event) => Queue.offer(events, event),
+    Stream.suspend(() => trigger.fires(Stream.fromQueue(events))).pipe(
+      Stream.runForEach(() => request),
+      Effect.catchAllDefect((defect) => Effect.logError(`the trigger ${trigger.name} died`, defect))
+    )
+  ])
+
+/** The worker's loop: its fiber runs while a reading is requested. */
+interface Loop {
+  readonly worker: OutboxWorker
+  readonly attempt: Effect.Effect<void, MemoryError.MemoryError>
+  readonly delays: Schedule.ScheduleDriver<unknown, MemoryError.MemoryError>
+  readonly fork: Fork
+  isRequested: boolean
+  isWorking: boolean
+  /** Completed by the next request. */
+  requested: Deferred.Deferred<void> | undefined
+  /** Completed with the result of the next attempt that ends. */
+  next: Deferred.Deferred<void, MemoryError.MemoryError> | undefined
+  /** The failure that a retry is waited for. */
+  failure: MemoryError.MemoryError | undefined
+}
+
+/** Requests a reading: starts the loop's fiber, or has it try again at once. */
+const request = (loop: Loop): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    loop.isRequested = true
+    if (loop.requested) Deferred.unsafeDone(loop.requested, Effect.void)
+    if (loop.isWorking) return Effect.void
+    loop.isWorking = true
+    return loop.fork(works(loop))
+  })
+
+/** Tries until an attempt succeeds, again by the schedule, or sooner on another request. Ends when no request is left. */
+const works = (loop: Loop): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    while (loop.isRequested) {
+      loop.isRequested = false
+      const result = yield* Effect.either(loop.attempt)
+      if (result._tag === "Left") {
+        if (!loop.isRequested) yield* waitsToRetry(loop, result.left)
+        else failed(loop, undefined)
+        loop.requested = undefined
+        loop.isRequested = true
+      } else {
+        loop.worker.retryAt = undefined
+        ended(loop, Effect.void)
+        yield* loop.delays.reset
+      }
+    }
+  }).pipe(Effect.ensuring(Effect.sync(() => loop.isWorking = false)))
+
+/** Waits for the schedule, or for another request; for a request alone where the schedule is exhausted. */
+const waitsToRetry = (loop: Loop, error: MemoryError.MemoryError) =>
+  Effect.suspend(() => {
+    loop.failure = error
+    const requested = loop.requested = Deferred.unsafeMake(FiberId.none)
+    const exhausted = Effect.zipRight(Effect.sync(() => failed(loop, undefined)), Effect.never)
+    return Effect.raceFirst(Effect.orElse(loop.delays.next(error), () => exhausted), Deferred.await(requested))
+  })
+
+const failed = (loop: Loop, retryAt: number | undefined): void => {
+  loop.worker.retryAt = retryAt
+  if (loop.failure) ended(loop, loop.failure)
+  loop.failure = undefined
+}
+
+const ended = (loop: Loop, result: Effect.Effect<void, MemoryError.MemoryError>): void => {
+  if (loop.next) Deferred.unsafeDone(loop.next, result)
+  loop.next = undefined
+}
+
+/**
+ * How many batches may wait, per conversation and per tenant. Each tenant has a count of its own, so no tenant waits for
+ * another.
+ */
+export interface Capacity {
+  /** Batches of one tenant that may wait, at least 1. */
+  readonly capacityPerTenant: number
+  /** Batches of one conversation that may wait, at least 1. */
+  readonly capacityPerLine: number
+  /** Longest time that an append waits for room. */
+  readonly patience: Duration.DurationInput
+  /** The tenants in which something waits. */
+  readonly tenants: Map<string, Tenant>
+}
+
+/** Gives a reserved place back. The append calls it when it records its batch; further calls do nothing. */
+export type Place = () => void
+
+/** One tenant's conversations in which batches wait, and its taken capacity. */
+interface Tenant {
+  /** In the order in which they are examined for room. */
+  readonly workers: Set<OutboxWorker>
+  /** Batches that wait, and places reserved for more. */
+  taken: number
+  /** Completed, and replaced, whenever a batch stops waiting. */
+  freed: Deferred.Deferred<void>
+}
+
+/** Makes the limits of one outbox. */
+export const capacity = (options: Omit<Capacity, "tenants">): Capacity => ({ ...options, tenants: new Map() })
+
+/**
+ * Runs `append` with a place reserved for its batch. Where no place is free, the oldest batches of the conversation are
+ * read at once or, where it has none, those of another conversation of the tenant. Fails with `rate_limited` if that
+ * reading fails or takes longer than `patience`.
+ */
+export const reserve = <A>(
+  capacity: Capacity,
+  worker: OutboxWorker,
+  append: (place: Place) => Effect.Effect<A, MemoryError.MemoryError>
+): Effect.Effect<A, MemoryError.MemoryError> =>
+  Effect.acquireUseRelease(placeFor(capacity, worker), append, (free) => Effect.sync(free))
+
+/** Records how many batches of the conversation wait. */
+export const record = (capacity: Capacity, worker: OutboxWorker, waiting: number): void => {
+  const before = worker.waiting
+  if (waiting === before) return
+  worker.waiting = waiting
+  const { workers } = tenantOf(capacity, worker)
+  if (waiting > 0) workers.add(worker)
+  else workers.delete(worker)
+  count(capacity, worker, waiting - before)
+}
+
+/** Reserves a place. The caller runs it uninterruptibly; only the waiting is interruptible. */
+const placeFor = (capacity: Capacity, worker: OutboxWorker): Effect.Effect<Place, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(capacity.patience)
+    while (isFull(capacity, worker) || tenantOf(capacity, worker).taken >= capacity.capacityPerTenant) {
+      yield* Effect.interruptible(waitForRoom(capacity, worker, end - (yield* Clock.currentTimeMillis)))
+    }
+    worker.reserved++
+    count(capacity, worker, 1)
+    let isReserved = true
+    return () => {
+      if (!isReserved) return
+      isReserved = false
+      worker.reserved--
+      count(capacity, worker, -1)
+    }
+  })
+
+/** Requests a reading and waits until it has ended or room is free; `left` is in milliseconds. */
+const waitForRoom = (
+  capacity: Capacity,
+  worker: OutboxWorker,
+  left: number
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.suspend(() => {
+    const { freed } = tenantOf(capacity, worker)
+    const full = workerToRead(capacity, worker)
+    const room = Deferred.await(freed)
+    return (full.waiting > 0 ? Effect.raceFirst(room, full.readNow) : room).pipe(
+      Effect.timeoutTo({ duration: left, onSuccess: () => true, onTimeout: () => false }),
+      Effect.matchEffect({
+        onFailure: (error) => refuse(capacity, worker, full, error),
+        onSuccess: (isInTime) => isInTime ? Effect.void : refuse(capacity, worker, full)
+      })
+    )
+  })
+
+const refuse = (capacity: Capacity, worker: OutboxWorker, full: OutboxWorker, cause?: MemoryError.MemoryError) =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+    const wait = full.retryAt === undefined ? 0 : full.retryAt - now
+    return MemoryError.make("rate_limited", {
+      op: "append",
+      message: isFull(capacity, worker)
+        ? `${capacity.capacityPerLine} turns of this conversation wait and could not be read`
+        : "too many turns of this tenant wait and could not be read",
+      detail: { retryAfter: Math.ceil(wait > 0 ? wait : Duration.toMillis(capacity.patience)) },
+      ...(full === worker && { cause })
+    })
+  })
+
+const tenantOf = ({ tenants }: Capacity, { tenant }: OutboxWorker): Tenant => {
+  const known = tenants.get(tenant) ?? { workers: new Set(), taken: 0, freed: Deferred.unsafeMake(FiberId.none) }
+  tenants.set(tenant, known)
+  return known
+}
+
+const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => {
+  const tenant = tenantOf(capacity, worker)
+  tenant.taken += more
+  if (tenant.taken === 0) capacity.tenants.delete(worker.tenant)
+  if (more > 0) return
+  Deferred.unsafeDone(tenant.freed, Effect.void)
+  tenant.freed = Deferred.unsafeMake(FiberId.none)
+}
+
+const isFull = ({ capacityPerLine }: Capacity, { reserved, waiting }: OutboxWorker): boolean =>
+  waiting + reserved >= capacityPerLine
+
+/** Chooses the conversation whose reading makes room. */
+const workerToRead = (capacity: Capacity, worker: OutboxWorker): OutboxWorker => {
+  if (isFull(capacity, worker) || worker.waiting > 0) return worker
+  const { workers } = tenantOf(capacity, worker)
+  let best: OutboxWorker | undefined
+  for (const other of Array.from(Iterable.take(workers, candidates))) {
+    if (best === undefined || difficulty(other) < difficulty(best)) best = other
+    workers.delete(other)
+    workers.add(other) // moved to the end, so that the next call examines others first
+  }
+  return best ?? worker
+}
+
+/** Number of conversations of a full tenant that are compared before one of them is read. */
+const candidates = 64
+
+/** Rates how unlikely a reading of the conversation is to succeed soon: 0 (likely) to 3. */
+const difficulty = ({ failuresInARow, isReading, isSlow }: OutboxWorker): number =>
+  failuresInARow > 0 ? 3 : isSlow ? 2 : isReading ? 1 : 0

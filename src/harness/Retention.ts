@@ -1,0 +1,114 @@
+/**
+ * Keeps kinds within their caps: forgets the least important records beyond a cap, the older ones first. Use `layer` to do
+ * so by the hour, `enforce` to do so once.
+ *
+ * The policy is the `cap` of the kinds in force where it runs, each per exact scope; a kind without a cap keeps everything.
+ * Records that have expired or are no longer true, and those of instruction files, neither count nor go.
+ */
+import * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
+import type { MemoryMutation } from "../domain/MemoryMutation.ts"
+import { byRecency, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import * as MemoryScope from "../domain/MemoryScope.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import { MemoryStore } from "../storage/MemoryStore.ts"
+import * as EventPublisher from "./EventPublisher.ts"
+import { MemoryEvents } from "./MemoryEvents.ts"
+
+export interface Options {
+  /** Changes nothing and publishes nothing. Default false. */
+  readonly dryRun?: boolean | undefined
+}
+
+/**
+ * Forgets what is beyond the caps and returns it; with `dryRun`, returns what it would forget. All of it goes in one batch,
+ * and can be restored until the store's trash is over. Where a record changes meanwhile, all is decided anew. Publishes
+ * `memory_retired` for each record where there is `MemoryEvents`. Cost: reads all records of the tenant whose kind has a cap.
+ */
+export const enforce = (
+  system: Viewer.System,
+  { dryRun = false }: Options = {}
+): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError, MemoryStore> =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore
+    const caps = capsOf(yield* MemoryKind.Kinds)
+    if (caps.size === 0) return []
+    const records = yield* Stream.runCollect(store.stream(system, { kinds: Array.from(caps.keys()), limit: 1_000 }))
+    const now = yield* Clock.currentTimeMillis
+    const gone = beyond(Array.from(records).filter(counts(now)), caps)
+    if (!dryRun && gone.length > 0) {
+      yield* store.apply(
+        system,
+        gone.map(({ id, revision }): MemoryMutation => ({ _tag: "Forget", id, ifRevision: revision }))
+      )
+    }
+    return gone
+  }).pipe(
+    Effect.retry({ while: ({ reason }) => reason === "conflict" }),
+    Effect.tap((gone) => dryRun ? Effect.void : retired(system, gone)),
+    Effect.withSpan("Retention.enforce", { attributes: { dryRun } })
+  )
+
+/** Selects, by kind and exact scope, the records beyond the cap. Pure. */
+export const beyond = (
+  records: ReadonlyArray<MemoryRecord>,
+  caps: ReadonlyMap<string, number>
+): ReadonlyArray<MemoryRecord> =>
+  Object.values(Arr.groupBy(records, ({ kind, scope }) => JSON.stringify([kind, MemoryScope.key(scope)]))).flatMap(
+    (group) => {
+      const over = group.length - (caps.get(group[0].kind) ?? Infinity)
+      return over > 0 ? group.toSorted(leastFirst).slice(0, over) : []
+    }
+  )
+
+/**
+ * Keeps every tenant within its caps: enforces them when the layer is built, and then hourly while the store is in use.
+ * A failure is logged, and the next hour tries again.
+ */
+export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard(
+  Effect.gen(function*() {
+    const store = yield* MemoryStore
+    const all = Effect.flatMap(
+      store.tenants,
+      Effect.reduce(0, (sum, tenant) => Effect.map(enforce(Viewer.system(tenant)), ({ length }) => sum + length))
+    )
+    const round: Effect.Effect<never, never, MemoryStore> = Effect.gen(function*() {
+      const before = yield* store.activity.since(-1)
+      const isQuiet = yield* all.pipe(
+        Effect.map((retired) => retired === 0),
+        Effect.catchAll((error) =>
+          Effect.as(Effect.logWarning(`${store.name}: no kind was kept within its cap`, error), false)
+        )
+      )
+      // its own calls alone must not start another round, unless they changed something
+      const known = isQuiet ? yield* store.activity.since(-1) : before
+      yield* store.activity.since(known)
+      yield* Effect.sleep("1 hour")
+      return yield* Effect.suspend(() => round)
+    })
+    yield* Effect.forkScoped(round)
+  })
+)
+
+/** Publishes `memory_retired` for each record, where there is `MemoryEvents`. */
+const retired = (system: Viewer.System, records: ReadonlyArray<MemoryRecord>): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    const events = yield* Effect.serviceOption(MemoryEvents)
+    if (Option.isSome(events)) yield* EventPublisher.make(events.value.publish).retired(system, records)
+  })
+
+const capsOf = (kinds: ReadonlyMap<string, MemoryKind.MemoryKind>): ReadonlyMap<string, number> =>
+  new Map(Array.from(kinds.values()).flatMap(({ cap, name }) => cap === undefined ? [] : [[name, cap]]))
+
+/** Whether the record counts towards the cap of its kind. */
+const counts = (now: number) => (record: MemoryRecord): boolean =>
+  !isExpired(record, now) && !(record.invalidAt !== undefined && record.invalidAt <= now) &&
+  record.source.origin !== "instructions"
+
+const leastFirst = (a: MemoryRecord, b: MemoryRecord): number => a.importance - b.importance || byRecency(b, a)
