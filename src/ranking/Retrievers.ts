@@ -38,7 +38,8 @@ export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => V
 /** The filter of a call, as a retrieval applies it. */
 export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
   const at = trueAt(viewer, now)
-  return { filter, at, passes: matching(filter, at) }
+  let passes: Asked["passes"] | undefined // most filters say nothing that asks for the record
+  return { filter, at, passes: (record) => (passes ??= matching(filter, at))(record) }
 }
 
 /** A search under way: what is asked, of whom, and what follows from it. */

@@ -138,7 +138,7 @@ interface Ranked {
 function* rank(search: Search): Plan<Ranked> {
   const { embedding, isFolded, limit, query } = search
   // some more than is wanted, where some may be folded
-  let depth = embedding !== undefined ? Math.max(100, 5 * limit) : isFolded ? limit + (limit >> 1) + 8 : limit
+  let depth = embedding !== undefined ? Math.max(100, 5 * limit) : isFolded ? limit + (limit >> 2) + 4 : limit
   for (;; depth *= 8) {
     const round = embedding === undefined
       ? yield* byWord(search, depth)

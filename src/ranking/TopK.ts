@@ -46,7 +46,7 @@ class Bar {
 }
 
 /**
- * Returns the best `limit` of the first `count` slots: highest score first, ties as `tie` has them. Cost: two comparisons for
+ * Returns the best `limit` of the first `count` slots: highest score first, ties as `tie` has them. Cost: a comparison for
  * most, and for those that share the `limit`-th best score a call of `tie`.
  */
 export const topK = (
@@ -59,31 +59,28 @@ export const topK = (
   const order = (a: number, b: number) => scores[b]! - scores[a]! || tie(a, b)
   if (count <= limit) return Array.from(slots.subarray(0, count)).sort(order)
   const bar = new Bar(limit)
-  for (let i = 0; i < count; i++) {
-    const score = scores[slots[i]!]!
-    if (score > bar.value) bar.offer(score)
-  }
-  const least = bar.value
-  let above = 0
-  for (let i = 0; i < count; i++) if (scores[slots[i]!]! > least) above++
-  const wanted = limit - above // 1 at least
-  const best: Array<number> = []
-  const equal: Array<number> = []
-  let last = -1
+  let least = -Infinity
+  const reached: Array<number> = []
   for (let i = count - 1; i >= 0; i--) { // the newest slots last: ties are won by what is new
     const slot = slots[i]!
     const score = scores[slot]!
     if (score < least) continue
-    if (score > least) best.push(slot)
-    else if (last < 0 || tie(slot, last) < 0) {
-      if (equal.push(slot) < 4 * wanted) continue
-      equal.sort(tie).length = wanted
-      last = equal[wanted - 1]!
-    }
+    reached.push(slot)
+    if (score === least) continue
+    bar.offer(score)
+    least = bar.value
   }
-  equal.sort(tie)
-  if (equal.length > wanted) equal.length = wanted
-  return best.sort(order).concat(equal)
+  const best = reached.filter((slot) => scores[slot]! > least)
+  const wanted = limit - best.length // 1 at least
+  const equal: Array<number> = []
+  let last = -1
+  for (const slot of reached) {
+    if (scores[slot]! !== least || (last >= 0 && tie(last, slot) < 0)) continue
+    if (equal.push(slot) < 4 * wanted) continue
+    equal.sort(tie).length = wanted
+    last = equal[wanted - 1]!
+  }
+  return best.sort(order).concat(equal.sort(tie).slice(0, wanted))
 }
 
 /**
