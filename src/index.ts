@@ -7,6 +7,8 @@ export * as MemoryId from "./domain/MemoryId.ts"
 export * as MemoryScope from "./domain/MemoryScope.ts"
 /** For whom a call is made. */
 export * as Viewer from "./domain/Viewer.ts"
+/** The scopes that a viewer sees, as data. */
+export * as Visibility from "./domain/Visibility.ts"
 /** The rules of shared memory: which scopes a model may write, and how far others trust it. */
 export * as Sharing from "./domain/Sharing.ts"
 /** What sort of thing is remembered, and how long it matters. */
@@ -41,6 +43,8 @@ export * as FormatVersion from "./domain/FormatVersion.ts"
 export * as Digest from "./domain/Digest.ts"
 
 // Which memories matter
+/** What ranking asks of whatever holds the records. */
+export * as Retrieval from "./ranking/Retrieval.ts"
 /** Text to terms. */
 export * as Tokenizer from "./ranking/Tokenizer.ts"
 /** How a text becomes terms: one that is remembered, and one that is asked. */
