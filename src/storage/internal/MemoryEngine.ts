@@ -109,13 +109,13 @@ const transact = <A>(
   Effect.clockWith((clock) =>
     Effect.suspend(() => {
       const found = gather(memory, tenant, needs, clock.unsafeCurrentTimeMillis())
-      return Either.map(decide(found), ({ answer, isQuiet = false, writes }) => {
-        if (writes.length > 0) commit(memory, tenant, writes)
-        if (!isQuiet && memory.changes.isHeard()) {
-          memory.changes.unsafePublish(tenant, changesOf(found.rows, writes), found.now)
-        }
-        return answer
-      })
+      const decision = decide(found)
+      if (Either.isLeft(decision)) return Effect.fail(decision.left)
+      const { answer, isQuiet = false, writes } = decision.right
+      if (writes.length > 0) commit(memory, tenant, writes)
+      if (isQuiet || writes.length === 0 || !memory.changes.isHeard()) return Effect.succeed(answer)
+      memory.changes.unsafePublish(tenant, changesOf(found.rows, writes), found.now)
+      return Effect.as(Effect.yieldNow(), answer) // who listens has a turn before the next write
     })
   )
 
