@@ -2,11 +2,13 @@
 import * as Effect from "effect/Effect"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
-import { isExpired, isValidAt, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import type { MemoryRecord } from "../domain/MemoryRecord.ts"
+import * as MemoryScope from "../domain/MemoryScope.ts"
 import { pacer } from "../host/EventLoop.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import * as Links from "./Links.ts"
 import type { Stored } from "./MemoryStore.ts"
+import { byAge, isLive } from "./Version.ts"
 
 export interface Catalog {
   /** The index of the live and expired rows. The first call builds it, unless it was `prepared`. */
@@ -23,20 +25,20 @@ export interface Catalog {
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the index was built here, and not restored. */
   readonly isBuilt: () => boolean
+  /** How many of the rows are of each scope, by `MemoryScope.key`, and kind. Counted when first asked, and kept from then on. */
+  readonly counts: () => ReadonlyMap<string, ReadonlyMap<string, number>>
   /** Rows, tombstones not among them. */
   readonly size: () => number
   /** Those rows, any order. */
   readonly rows: () => ReadonlyArray<Stored>
   /** Of those rows, expired ones included. */
   readonly records: () => ReadonlyArray<MemoryRecord>
+  /** The same, one after the other. */
+  readonly each: () => Iterable<MemoryRecord>
   /** The tombstones that were set, any order. */
   readonly tombstones: () => ReadonlyArray<Stored>
-  /** Of those with the key that are live at `now`, the first to come; `besides` are known otherwise. Cost: those with the key. */
-  readonly holder: (
-    dedupeKey: string,
-    now: number,
-    besides: ReadonlyMap<MemoryId, unknown>
-  ) => Stored["record"] | undefined
+  /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: those with the key. */
+  readonly holders: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
 
 /** Of the index. What its vectors are looked up in is a sidecar's. */
@@ -54,7 +56,18 @@ export const make = (options: Options): Catalog => {
   let encoded: Uint8Array | undefined
   let isBuilt = false
   let links: Links.Links | undefined
+  let counts: Map<string, Map<string, number>> | undefined
 
+  const count = (record: MemoryRecord | undefined, by: 1 | -1) => {
+    if (counts === undefined || record === undefined) return
+    const scope = MemoryScope.key(record.scope)
+    const kinds = counts.get(scope) ?? new Map<string, number>()
+    const sum = (kinds.get(record.kind) ?? 0) + by
+    if (sum > 0) kinds.set(record.kind, sum)
+    else kinds.delete(record.kind)
+    if (kinds.size > 0) counts.set(scope, kinds)
+    else counts.delete(scope)
+  }
   const hold = ({ dedupeKey, record }: Stored) => {
     if (dedupeKey === undefined) return
     const all = holders?.get(dedupeKey)
@@ -120,6 +133,7 @@ export const make = (options: Options): Catalog => {
     set(id, row) {
       restored()
       release(id)
+      count(rows.get(id)?.record, -1)
       if (row?.forgotten) tombstones.set(id, row)
       else tombstones.delete(id)
       if (row === undefined || row.forgotten) {
@@ -133,23 +147,33 @@ export const make = (options: Options): Catalog => {
       index?.add(row.record)
       partial?.add(row.record)
       links?.set(id, row.record)
+      count(row.record, 1)
       hold(row)
+    },
+    counts() {
+      if (counts === undefined) {
+        counts = new Map()
+        for (const { record } of rows.values()) count(record, 1)
+      }
+      return counts
     },
     size: () => rows.size,
     rows: () => Array.from(rows.values()),
     records: () => Array.from(rows.values(), ({ record }) => record),
+    *each() {
+      for (const { record } of rows.values()) yield record
+    },
     tombstones: () => Array.from(tombstones.values()),
-    holder(dedupeKey, now, besides) {
+    holders(dedupeKey, now, limit) {
       if (holders === undefined) {
         holders = new Map()
         for (const row of rows.values()) hold(row)
       }
-      let first: Stored["record"] | undefined
-      for (const id of holders.get(dedupeKey) ?? []) {
+      const live = Array.from(holders.get(dedupeKey) ?? []).flatMap((id) => {
         const row = rows.get(id)
-        if (row && !besides.has(id) && isLive(row, now)) first = earlier(first, row.record)
-      }
-      return first
+        return row && isLive(row, now) ? [row.record] : []
+      })
+      return live.sort(byAge).slice(0, limit)
     }
   }
 }
@@ -163,11 +187,3 @@ const workOf = (text: string): number => {
   for (let at = 0; at < text.length; at += 16) if (text.charCodeAt(at) >= 0x0e00) work += 16 * 19
   return work
 }
-
-/** Neither forgotten, expired nor closed. */
-export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
-  !forgotten && !isExpired(record, now) && isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)
-
-/** Which of two came first: by time, then id. */
-export const earlier = (a: Stored["record"] | undefined, b: Stored["record"]): Stored["record"] =>
-  a === undefined || b.createdAt < a.createdAt || (b.createdAt === a.createdAt && b.id < a.id) ? b : a

@@ -1,6 +1,7 @@
 /** Who hears of a change, and in which words: each viewer is told of what it sees, and of nothing else. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Mailbox from "effect/Mailbox"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
@@ -8,8 +9,9 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import { Forgotten, Issue, type StoreChange, Written } from "../domain/StoreChange.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import type * as Engine from "./Engine.ts"
 
-/** A row before and after; `undefined`: it was, or is, not there. */
+/** A row before and after, as a store knows it; `undefined`: it was, or is, not there. */
 export interface Change {
   readonly id: MemoryId
   readonly before: MemoryRecord | undefined
@@ -21,61 +23,78 @@ export type Event = Change | { readonly issue: MemoryError.MemoryError }
 
 export interface Changes {
   /** Passes each event to the viewers that may see it, in order. Never waits. Cost per event: the listeners of the tenant. */
-  readonly publish: (tenant: string, events: ReadonlyArray<Event>) => Effect.Effect<void>
+  readonly publish: (tenant: string, events: ReadonlyArray<Engine.Event>) => Effect.Effect<void>
+  /** The same, within a synchronous step at a time in epoch milliseconds. */
+  readonly unsafePublish: (tenant: string, events: ReadonlyArray<Engine.Event>, now: number) => void
   /**
    * Streams the changes that the viewer may see, from the moment the stream is run. Other changes do not enter its buffer,
    * however many there are. A stream that falls more than 65,536 of its own changes behind fails with `unavailable`.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
+  /** Streams the events of a tenant as `heard` makes them; `undefined` does not enter the buffer. */
+  readonly stream: Engine.Engine["changes"]
   /** Whether any stream is running. */
   readonly isHeard: () => boolean
 }
 
 const capacity = 65_536
 
+interface Listener {
+  readonly tenant: string
+  /** Returns whether there was room. */
+  readonly hear: (event: Engine.Event, now: number) => boolean
+  readonly fail: () => void
+}
+
 export const make = (): Changes => {
-  const listeners = new Map<Mailbox.Mailbox<StoreChange, MemoryError.MemoryError>, Viewer.Any>()
+  const listeners = new Set<Listener>()
+
+  const unsafePublish: Changes["unsafePublish"] = (tenant, events, now) => {
+    for (const listener of listeners) {
+      if (listener.tenant === tenant && !events.every((event) => listener.hear(event, now))) listener.fail()
+    }
+  }
+  const stream: Changes["stream"] = <A>(
+    tenant: string,
+    heard: (event: Engine.Event, now: number) => A | undefined
+  ) =>
+    Stream.unwrapScoped(Effect.gen(function*() {
+      const mailbox = yield* Mailbox.make<A, MemoryError.MemoryError>({ capacity, strategy: "dropping" })
+      const listener: Listener = {
+        tenant,
+        hear: (event, now) => {
+          const change = heard(event, now)
+          return change === undefined || mailbox.unsafeOffer(change)
+        },
+        fail: () => void mailbox.unsafeDone(Exit.fail(behind))
+      }
+      yield* Effect.acquireRelease(
+        Effect.sync(() => listeners.add(listener)),
+        () => Effect.sync(() => listeners.delete(listener))
+      )
+      return Mailbox.toStream(mailbox)
+    }))
 
   return {
     isHeard: () => listeners.size > 0,
+    unsafePublish,
     publish: (tenant, events) =>
       listeners.size === 0 || events.length === 0
         ? Effect.void
-        : Effect.flatMap(Clock.currentTimeMillis, (now) =>
-          Effect.forEach(listeners, ([mailbox, viewer]) =>
-            Viewer.tenantOf(viewer) === tenant && !events.every((event) =>
-                offered(mailbox, said(viewer, event, now))
-              )
-              ? mailbox.fail(behind)
-              : Effect.void, { discard: true })),
-    of: (viewer) =>
-      Stream.unwrapScoped(
-        Effect.map(
-          Effect.acquireRelease(
-            Effect.tap(
-              Mailbox.make<StoreChange, MemoryError.MemoryError>({ capacity, strategy: "dropping" }),
-              (mailbox) => Effect.sync(() => listeners.set(mailbox, viewer))
-            ),
-            (mailbox) => Effect.sync(() => listeners.delete(mailbox))
-          ),
-          (mailbox) => Mailbox.toStream(mailbox)
-        )
-      )
+        : Effect.map(Clock.currentTimeMillis, (now) => unsafePublish(tenant, events, now)),
+    of: (viewer) => stream(Viewer.tenantOf(viewer), said(viewer)),
+    stream
   }
 }
 
-/** Offers a change and returns whether there was room. A change that the viewer may not see (`undefined`) needs none. */
-const offered = (mailbox: Mailbox.Mailbox<StoreChange, MemoryError.MemoryError>, change: StoreChange | undefined) =>
-  change === undefined || mailbox.unsafeOffer(change)
-
 /** Returns the change that a viewer sees of an event, if any. A record that becomes invisible to it appears as forgotten. */
-const said = (viewer: Viewer.Any, event: Event, now: number): StoreChange | undefined => {
+export const said = (viewer: Viewer.Any) => (event: Engine.Event, now: number): StoreChange | undefined => {
   const isSystem = Viewer.isSystem(viewer)
   if ("issue" in event) return isSystem ? Issue.make({ error: event.issue }) : undefined
-  const seen = (record: MemoryRecord | undefined): record is MemoryRecord =>
+  const seen = (record: Pick<MemoryRecord, "scope" | "expiresAt"> | undefined): boolean =>
     record !== undefined && Viewer.sees(viewer, record.scope) && (isSystem || !isExpired(record, now))
   const { after, before, by, id } = event
-  if (seen(after)) return Written.make({ record: after, by })
+  if (after && seen(after)) return Written.make({ record: after, by })
   return seen(before) ? Forgotten.make({ id, by }) : undefined
 }
 

@@ -2,7 +2,6 @@
  * Vectors for what is written. A store keeps them by model and text hash, so what could not be embedded is not lost: it
  * is `pending`, found by its words, and made up for by `missing`.
  */
-import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { sha256 } from "../domain/Digest.ts"
@@ -92,11 +91,18 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
             return refused.push(error) >= 3 && made === 0 ? error : Effect.logWarning("a text has no vector", error)
           })
         )
+      /** Asks for a batch at a time, past the texts that were refused. Ends where a store gives none that it did not give before. */
       const missingOf = (tenant: string) =>
-        Effect.flatMap(
-          pending(tenant, embedder.model),
-          (all) => Effect.forEach(Arr.chunksOf(all, batch), (texts) => each(tenant, texts), { discard: true })
-        )
+        Effect.gen(function*() {
+          const tried = new Set<string>()
+          for (;;) {
+            const given = yield* pending(tenant, embedder.model, batch + refused.length)
+            const texts = given.filter(({ hash }) => !tried.has(hash)).slice(0, batch)
+            if (texts.length === 0) return
+            for (const { hash } of texts) tried.add(hash)
+            yield* each(tenant, texts)
+          }
+        })
       return store.tenants.pipe(
         Effect.flatMap(Effect.forEach(missingOf, { discard: true })),
         Effect.flatMap(() => made === 0 && refused[0] !== undefined ? refused[0] : Effect.succeed(made))

@@ -45,8 +45,13 @@ export interface Needs {
   readonly revisions: ReadonlyArray<MemoryId>
 }
 export interface Found {
+  /** Time of the transaction, epoch milliseconds: read once the rows are locked, so that times follow the order of commits. */
+  readonly now: number
   readonly rows: ReadonlyMap<MemoryId, Stored>
-  /** Per dedupe key the oldest live records, one more than `Needs.ids` has entries, since the batch may remove some itself. */
+  /**
+   * Per dedupe key the records that are live at `now`, oldest first, then by id: one more than `Needs.ids` has entries, since
+   * the batch may remove some itself.
+   */
   readonly holders: ReadonlyMap<string, ReadonlyArray<MemoryRecord>>
   readonly revisions: ReadonlyMap<MemoryId, ReadonlyArray<Stored>>
 }
@@ -54,19 +59,40 @@ export interface Write {
   readonly id: MemoryId
   /** `undefined` erases the row, its revisions, postings and uses, and vectors that no other row of the tenant has. */
   readonly next: Entry | undefined
+  /**
+   * The decision relies on no other live row having the dedupe key of `next`. An engine that locks `Needs.dedupeKeys` may
+   * ignore it; one that only notices conflicts when it commits has to notice this one, too. Default false.
+   */
+  readonly isUnique?: boolean | undefined
 }
 export interface Decision<out A> {
-  /** Applied in order. Empty: nothing is committed (a refusal, or a batch that is only planned). */
+  /** Applied in order. Empty: nothing is committed (minted ids that are taken, or a batch that is only planned). */
   readonly writes: ReadonlyArray<Write>
+  /** Nobody hears of the writes: compaction erases what viewers were told of before. Default false. */
+  readonly isQuiet?: boolean | undefined
   readonly answer: A
 }
+
+/** Decides what to write, from what was found. Pure; a `Left` is a refusal, and writes nothing. */
+export type Decide<A> = (found: Found) => Either.Either<Decision<A>, MemoryError>
 
 /** A change with enough of the row before and after to say who may hear of it. */
 export interface Change {
   readonly id: MemoryId
-  readonly before: { readonly scope: MemoryScope; readonly expiresAt: number | undefined } | undefined
+  readonly before: { readonly scope: MemoryScope; readonly expiresAt?: number | undefined } | undefined
   readonly after: MemoryRecord | undefined
   readonly by: "here" | "there"
+}
+/** A change, or a place that could not be read. */
+export type Event = Change | { readonly issue: MemoryError }
+
+/** A row that compaction may erase. */
+export interface Due {
+  /** Time from which it may: of an expired record `expiresAt`, of a tombstone the end of its retention. Epoch milliseconds. */
+  readonly at: number
+  readonly tenant: string
+  readonly id: MemoryId
+  readonly revision: number
 }
 
 export interface Engine {
@@ -93,7 +119,7 @@ export interface Engine {
   readonly transact: <A>(
     tenant: string,
     needs: Needs,
-    decide: (found: Found) => Either.Either<Decision<A>, MemoryError>
+    decide: Decide<A>
   ) => Effect.Effect<A, MemoryError>
 
   /** Up to `limit` records that pass, after a position. Bound: the rows between them that pushdown could not exclude. */
@@ -117,25 +143,35 @@ export interface Engine {
     names: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
 
-  /** Expired rows and tombstones past their retention, of any tenant, longest due first. Bound: `limit`. */
-  readonly due: (
-    now: number,
-    limit: number
-  ) => Effect.Effect<ReadonlyArray<readonly [tenant: string, id: MemoryId, revision: number]>, MemoryError>
-  /** Scopes that hold more live rows of a kind than its cap. Bound: those groups. */
+  /**
+   * Rows that expire and tombstones that are not kept for ever, of any tenant, in the order of `at`, tenant and id, after one
+   * of them: those due now come first, and the next one says when compaction is worth another look. Bound: `limit`.
+   */
+  readonly due: (after: Due | undefined, limit: number) => Effect.Effect<ReadonlyArray<Due>, MemoryError>
+  /** Scopes that hold more rows of a kind than its cap, expired and closed ones counted, tombstones not. Bound: those groups. */
   readonly overCap: (
     tenant: string,
     caps: ReadonlyMap<string, number>
   ) => Effect.Effect<ReadonlyArray<readonly [scope: string, kind: string]>, MemoryError>
   readonly tenants: Stream.Stream<string, MemoryError>
-  /** Tenants that have a row of exactly this scope; how the outbox finds its work. Bound: those tenants. */
+  /** Tenants that have a row of exactly this scope, tombstones aside; how the outbox finds its work. Bound: those tenants. */
   readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
 
-  /** Changes from subscription on; those of other processes too, where `shared`. */
-  readonly changes: (tenant: string) => Stream.Stream<Change | MemoryError, MemoryError>
+  /**
+   * Changes from subscription on, each as `heard` makes it; those of other processes too, where `shared`. A change that
+   * `heard` answers with `undefined` takes no room in any buffer, so that nobody falls behind for what others write.
+   */
+  readonly changes: <A>(
+    tenant: string,
+    heard: (event: Event, now: number) => A | undefined
+  ) => Stream.Stream<A, MemoryError>
   /** Default: a table in this process. */
   readonly uses?: EngineUses | undefined
   readonly vectors?: EngineVectors | undefined
+  /** Key of `MemoryStore.sign`, kept where the rows are. Needed where they are durable or shared; default: drawn by the store. */
+  readonly secret?: string | undefined
+  /** Runs before each call, so that an engine that stopped polling can catch up. Default: nothing. */
+  readonly ready?: Effect.Effect<void> | undefined
 }
 
 export interface EngineUses {
@@ -167,6 +203,11 @@ export interface EngineVectors {
     model: string,
     hashes: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
+  /**
+   * Erases vectors of texts that no row has, where they may be most of a tenant's: texts that were edited away. Compaction
+   * asks for it. Default: nothing is left behind.
+   */
+  readonly prune?: Effect.Effect<void, MemoryError> | undefined
   readonly near: (
     sight: Sight,
     asked: Asked,

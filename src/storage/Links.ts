@@ -39,19 +39,34 @@ export interface Neighbours {
   readonly from: ReadonlyArray<Linked>
 }
 
+/** The records of a tenant by the names that they answer to, and by what they refer to: how an engine in memory answers. */
 export interface Links {
   /** The record of an id is now this one; `undefined`: there is none. Cost: its text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void
-  /** For whoever sees what `sees` says. Cost of each: the record's own ends, and all that share a name with one. */
+  /** Returns the records that answer to any of the names. */
+  readonly named: (names: Iterable<string>) => ReadonlyArray<MemoryRecord>
+  /** Returns the records that refer to any of the names or ids. */
+  readonly referring: (keys: Iterable<string>) => ReadonlyArray<MemoryRecord>
+  /** Returns the neighbours of a record among the records that `sees` lets pass. Cost: its own ends, and all that share a name with one. */
   readonly seen: (sees: (record: MemoryRecord) => boolean) => (id: MemoryId) => Neighbours
+}
+
+/** What a viewer sees of the records around one: enough to say its neighbours. */
+export interface Surroundings {
+  /** Records that refer to it by a name or its id. */
+  readonly referring: ReadonlyArray<MemoryRecord>
+  /** Those of `namesAround` that are records. */
+  readonly named: ReadonlyArray<MemoryRecord>
+  /** Those of `idsAround` that are records. */
+  readonly byId: ReadonlyMap<MemoryId, MemoryRecord>
 }
 
 /** A name in a record's text, the likeliest meaning first. */
 interface Mention {
-  readonly by: MemoryId
   readonly id: MemoryId | undefined
   readonly names: ReadonlyArray<string>
 }
+/** What a record is called and what it refers to. */
 interface Node {
   readonly record: MemoryRecord
   /** Its aliases are not among them. */
@@ -62,71 +77,135 @@ interface Node {
 
 export const make = (): Links => {
   const nodes = new Map<MemoryId, Node>()
-  const named = new Map<string, Set<MemoryId>>()
-  const mentioned = new Map<string, Set<Mention>>()
-  const linked = new Map<MemoryId, Set<MemoryId>>()
+  const bearers = new Map<string, Set<MemoryId>>()
+  const referrers = new Map<string, Set<MemoryId>>()
 
-  const each = ({ mentions, names, record }: Node, on: typeof add | typeof remove) => {
-    for (const name of names) on(named, name, record.id)
-    for (const mention of mentions) for (const key of keysOf(mention)) on(mentioned, key, mention)
-    for (const { to } of record.links) on(linked, to, record.id)
+  const each = ({ names, record }: Node, on: typeof add | typeof remove) => {
+    for (const name of names) on(bearers, name, record.id)
+    for (const key of refersTo(record)) on(referrers, key, record.id)
+  }
+  const found = (by: ReadonlyMap<string, ReadonlySet<MemoryId>>, keys: Iterable<string>) => {
+    const ids = new Set<MemoryId>()
+    for (const key of keys) for (const id of by.get(key) ?? []) ids.add(id)
+    return Array.from(ids).flatMap((id) => nodes.get(id)?.record ?? [])
   }
 
-  return {
+  const links: Links = {
     set(id, record) {
       const last = nodes.get(id)
       if (last) each(last, remove)
       nodes.delete(id)
       if (record === undefined) return
-      const own = new Set(namesOf(record))
-      const names = Array.from(new Set([...own, ...aliasesOf(record)]))
-      const node = { record, own, names, mentions: mentionsOf(record) }
+      const node = nodeOf(record)
       nodes.set(id, node)
       each(node, add)
     },
-    seen(sees) {
-      const nodeOf = (id: MemoryId): Node | undefined => {
-        const node = nodes.get(id)
-        return node && sees(node.record) ? node : undefined
-      }
-      const bearers = new Map<string, (by: MemoryRecord) => MemoryId | undefined>()
-      const bearer = (name: string, by: MemoryRecord) => {
-        const known = bearers.get(name) ??
-          chooser(name, Array.from(named.get(name) ?? []).flatMap((id) => nodeOf(id) ?? []))
-        bearers.set(name, known)
-        return known(by)
-      }
-      const meant = ({ id, names }: Mention, by: MemoryRecord): MemoryId | undefined => {
-        if (id !== undefined && nodeOf(id)) return id
-        for (const name of names) {
-          const found = bearer(name, by)
-          if (found !== undefined) return found
-        }
-        return undefined
-      }
-      const wikilink = (id: MemoryId | undefined): ReadonlyArray<Linked> =>
-        id === undefined ? [] : [{ id, type: "wikilink", weight: 1 }]
-
-      return (id) => {
-        const node = nodeOf(id)
-        if (node === undefined) return { to: [], from: [] }
-        const to = [
-          ...node.record.links.flatMap(({ to, type, weight }) => nodeOf(to) ? [{ id: to, type, weight }] : []),
-          ...node.mentions.flatMap((mention) => wikilink(meant(mention, node.record)))
-        ]
-        const linkers = Array.from(linked.get(id) ?? []).flatMap((by) => nodeOf(by)?.record ?? [])
-        const mentions = [id, ...node.names].flatMap((key) => Array.from(mentioned.get(key) ?? []))
-        const from = [
-          ...linkers.flatMap((by) => by.links.flatMap((link) => link.to === id ? [{ ...link, by }] : [])),
-          ...mentions.flatMap((mention) => {
-            const by = nodeOf(mention.by)?.record
-            return by && meant(mention, by) === id ? [{ by, type: "wikilink", weight: 1 }] : []
-          })
-        ].sort((a, b) => byRecency(a.by, b.by)).map(({ by, type, weight }) => ({ id: by.id, type, weight }))
-        return { to: distinct(id, to), from: distinct(id, from) }
-      }
+    named: (names) => found(bearers, names),
+    referring: (keys) => found(referrers, keys),
+    seen: (sees) => (id) => {
+      const record = nodes.get(id)?.record
+      if (record === undefined || !sees(record)) return { to: [], from: [] }
+      const referring = links.referring(keysFor(record)).filter(sees)
+      const byId = idsAround(record, referring).flatMap((id) => nodes.get(id)?.record ?? []).filter(sees)
+      return neighboursOf(record, {
+        referring,
+        named: links.named(namesAround(record, referring)).filter(sees),
+        byId: new Map(byId.map((record) => [record.id, record]))
+      })
     }
   }
+  return links
+}
+
+/** Names that the record answers to: its own, then its aliases. Cost, once for each record: its text. */
+export const answersTo = (record: MemoryRecord): ReadonlyArray<string> => nodeOf(record).names
+
+/** Names and ids that the record's links and text refer to. Cost, once for each record: its text. */
+export const refersTo = (record: MemoryRecord): ReadonlyArray<string> =>
+  Array.from(new Set([...record.links.map(({ to }) => to), ...nodeOf(record).mentions.flatMap(keysOf)]))
+
+/** Keys by which others refer to the record. */
+export const keysFor = (record: MemoryRecord): ReadonlyArray<string> => [record.id, ...nodeOf(record).names]
+
+/** Returns the names on which the neighbours of a record depend. `referring` are those of its surroundings. */
+export const namesAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<string> =>
+  Array.from(new Set(mentionsAround(record, referring).flatMap(({ names }) => names)))
+
+/** Returns the ids on which the neighbours of a record depend. */
+export const idsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryId> => [
+  ...new Set([
+    ...record.links.map(({ to }) => to),
+    ...mentionsAround(record, referring).flatMap(({ id }) => id ?? [])
+  ])
+]
+
+/** Returns the neighbours of a record among its surroundings, all of which the viewer sees. Pure. */
+export const neighboursOf = (record: MemoryRecord, { byId, named, referring }: Surroundings): Neighbours => {
+  const bearers = new Map<string, Array<Node>>()
+  for (const node of named.map(nodeOf)) {
+    for (const name of node.names) {
+      const others = bearers.get(name)
+      if (others) others.push(node)
+      else bearers.set(name, [node])
+    }
+  }
+  const choosers = new Map<string, Chooser>()
+  const bearer = (name: string, by: MemoryRecord) => {
+    const known = choosers.get(name) ?? chooser(name, bearers.get(name) ?? [])
+    choosers.set(name, known)
+    return known(by)
+  }
+  const meant = ({ id, names }: Mention, by: MemoryRecord): MemoryId | undefined => {
+    if (id !== undefined && byId.has(id)) return id
+    for (const name of names) {
+      const found = bearer(name, by)
+      if (found !== undefined) return found
+    }
+    return undefined
+  }
+  const wikilink = { type: "wikilink", weight: 1 }
+  const keys = new Set(keysFor(record))
+  const to = [
+    ...record.links.flatMap(({ to, type, weight }) => byId.has(to) ? [{ id: to, type, weight }] : []),
+    ...nodeOf(record).mentions.flatMap((mention) => {
+      const id = meant(mention, record)
+      return id === undefined ? [] : [{ id, ...wikilink }]
+    })
+  ]
+  const from = referring.toSorted(byRecency).flatMap((by) => [
+    ...by.links.flatMap((link) => link.to === record.id ? [{ ...link, id: by.id }] : []),
+    ...mentionsOfKeys(by, keys).flatMap((mention) =>
+      meant(mention, by) === record.id ? [{ id: by.id, ...wikilink }] : []
+    )
+  ]).map(({ id, type, weight }) => ({ id, type, weight }))
+  return { to: distinct(record.id, to), from: distinct(record.id, from) }
+}
+
+/** Mentions of records that have one of these keys. */
+const mentionsOfKeys = (by: MemoryRecord, keys: ReadonlySet<string>): ReadonlyArray<Mention> =>
+  nodeOf(by).mentions.filter((mention) => keysOf(mention).some((key) => keys.has(key)))
+
+/** The mentions that decide who the neighbours of a record are: its own, and those that may mean it. */
+const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<Mention> => {
+  const keys = new Set(keysFor(record))
+  return [...nodeOf(record).mentions, ...referring.flatMap((by) => mentionsOfKeys(by, keys))]
+}
+
+const nodes = new WeakMap<MemoryRecord, Node>()
+
+/** Reads a record's text once. */
+const nodeOf = (record: MemoryRecord): Node => {
+  const known = nodes.get(record)
+  if (known) return known
+  const own = new Set(namesOf(record))
+  const node = {
+    record,
+    own,
+    names: Array.from(new Set([...own, ...aliasesOf(record)])),
+    mentions: mentionsOf(record)
+  }
+  nodes.set(record, node)
+  return node
 }
 
 type Chooser = (by: MemoryRecord) => MemoryId | undefined
@@ -240,7 +319,7 @@ const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): ReadonlyArra
 
 /** Finds the names in the body and in a file's properties; of other records in `metadata.links`, where Deuz keeps them. */
 const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
-  const { body, id: by, metadata, source: { origin } } = record
+  const { body, metadata, source: { origin } } = record
   const texts = [body, ...(origin === "file" ? textsOf(metadata) : textsOf(metadata["links"] ?? []))]
   const folder = folderOf(record)
   return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map(({ heading, markdown, target }) => {
@@ -250,7 +329,6 @@ const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
       ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))
     ]
     return {
-      by,
       id: isId(target) ? target : undefined,
       names: Array.from(new Set(names)).filter((name) => name !== "")
     }

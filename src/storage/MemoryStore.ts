@@ -8,9 +8,9 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
+import type * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
+import type * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { Absence, MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
@@ -22,9 +22,9 @@ import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
 import * as Activity from "./Activity.ts"
 import type { Catalog } from "./Catalog.ts"
-import * as Derived from "./Derived.ts"
+import type { Backend } from "./internal/Backend.ts"
+import * as Store from "./internal/makeStore.ts"
 import type { Neighbours } from "./Links.ts"
-import * as Rows from "./Rows.ts"
 import { inMemory as vectorsInMemory, type Sidecar, type Vectors } from "./Vectors.ts"
 
 export interface Capabilities {
@@ -233,11 +233,11 @@ export { vectorsInMemory }
 export { make as changeFeed } from "./Changes.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
-export const revisionsKept = Rows.revisionsKept
+export { revisionsKept } from "./internal/Limits.ts"
 
 /** `name` is what spans and metrics are called. Erases what is due before it returns; see `maintain` for the hours after. */
-export const make = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError> =>
-  Derived.make(name, primitives)
+export const make = (name: string, source: Primitives | Backend): Effect.Effect<Service, MemoryError> =>
+  "transact" in source ? Store.make(name, source) : Store.fromRows(name, source)
 
 /**
  * Compacts the store until the scope closes, at most once an hour: whenever it was used since the last compaction, or a
@@ -259,39 +259,16 @@ export const maintain = (
       if (failure._tag === "Some") yield* Effect.logWarning(`${name}: compaction failed`, failure.value)
       return yield* Effect.suspend(() => round(failure._tag === "Some" ? -1 : now))
     })
-  return Effect.flatMap(Activity.calls(activity), round).pipe(Effect.forkScoped, Effect.asVoid)
+  // calls that are made before the fiber runs count, too
+  return Effect.flatMap(Activity.calls(activity), (known) => Effect.forkScoped(round(known))).pipe(Effect.asVoid)
 }
 
 /** Makes a store in memory, gone with the layer. Each call makes another store. `trash`: see `Primitives`; default 30 days. */
 export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.Layer<MemoryStore> =>
   Layer.scoped(
     MemoryStore,
-    Effect.suspend(() => make("memory", { ...inMemory(), trash })).pipe(Effect.tap(maintain), Effect.orDie) // there is nothing that could fail
+    Store.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // there is nothing that could fail
   )
 
 /** Gone with the layer. Two provisions of this one value are one store. */
 export const layerInMemory: Layer.Layer<MemoryStore> = layerInMemoryWith({})
-
-const inMemory = (): Primitives => {
-  const tenants = new Map<string, Map<MemoryId, ReadonlyArray<Stored>>>() // newest revision first
-  const rows = (tenant: string) => tenants.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Stored>>()
-
-  return {
-    capabilities: { history: true },
-    sidecar: vectorsInMemory(),
-    read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rows(tenant).get(id)?.[0]))),
-    tenants: Effect.sync(() => Array.from(tenants.keys())),
-    scan: (tenant) => Stream.suspend(() => Stream.fromIterable(Array.from(rows(tenant).values(), ([row]) => row!))), // never empty
-    revisions: (tenant, id, limit) => Effect.sync(() => rows(tenant).get(id)?.slice(0, limit) ?? []),
-    commit: (tenant, writes) =>
-      Effect.sync(() => {
-        const kept = rows(tenant)
-        for (const { id, next } of writes) {
-          if (next) kept.set(id, [next, ...(kept.get(id) ?? []).slice(0, revisionsKept - 1)])
-          else kept.delete(id)
-        }
-        if (kept.size > 0) tenants.set(tenant, kept)
-        else tenants.delete(tenant)
-      })
-  }
-}

@@ -7,6 +7,7 @@ import { embeddingText, isExpired, type MemoryRecord } from "../domain/MemoryRec
 import { isInternal } from "../domain/MemoryScope.ts"
 import { type Embeddings, hashOf, TenantEmbeddings } from "../ranking/Embeddings.ts"
 import { invalid } from "./Check.ts"
+import type { EngineVectors } from "./Engine.ts"
 
 /** A text that has no vector of this model yet. `hash` is `MemoryRecord.textHash`. */
 export interface Unembedded {
@@ -70,12 +71,38 @@ export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Sideca
   retain: (tenant, hashes) => Effect.sync(() => all.of(tenant).retain((hash) => hashes.has(hash)))
 })
 
-/** Makes the vectors of a store. `records` returns the tenant's live and closed records. */
-export const make = (
+/** What an engine keeps of vectors, but for the search among them. */
+export type VectorRows = Omit<EngineVectors, "near">
+
+/** Makes the vectors of a store: checks what comes in, and hands out copies. */
+export const make = (engine: VectorRows): Vectors => ({
+  pending: (tenant, model, limit = Infinity) => engine.pending(tenant, model, limit),
+  attach: (tenant, model, vectors) =>
+    Effect.gen(function*() {
+      // of the caller's, which may change
+      const all = Array.from(vectors, ([hash, vector]) => [hash, vector.slice()] as const)
+      yield* legal(model, all)
+      const dimensions = yield* engine.dimensions(tenant, model)
+      yield* fit({ dimensions: () => dimensions }, model, all)
+      yield* engine.attach(tenant, model, all)
+    }),
+  // theirs, to change as they like
+  read: (tenant, model, hashes) =>
+    Effect.map(engine.read(tenant, model, hashes), (found) => found.map(Option.map((vector) => vector.slice())))
+})
+
+/**
+ * Makes what an engine keeps of vectors from a sidecar. `records` are those of a tenant, tombstones not among them: lazily,
+ * so that `pending` looks at no more of them than it must. `prune` is the engine's own.
+ */
+export const ofSidecar = (
   { append, embeddings, follow }: Sidecar,
-  records: (tenant: string) => Effect.Effect<Iterable<MemoryRecord>, MemoryError>
-): Vectors => ({
-  pending: (tenant, model, limit = Infinity) =>
+  records: (tenant: string) => Effect.Effect<Iterable<MemoryRecord>, MemoryError>,
+  prune: Effect.Effect<void, MemoryError>
+): VectorRows => ({
+  prune,
+  dimensions: (tenant, model) => Effect.map(follow(tenant, model), () => embeddings(tenant).dimensions(model)),
+  pending: (tenant, model, limit) =>
     Effect.gen(function*() {
       yield* follow(tenant, model)
       const now = yield* Clock.currentTimeMillis
@@ -89,20 +116,11 @@ export const make = (
       }
       return Array.from(found.values())
     }),
-  attach: (tenant, model, vectors) =>
-    Effect.gen(function*() {
-      // of the caller's, which may change
-      const all = Array.from(vectors, ([hash, vector]) => [hash, vector.slice()] as const)
-      yield* legal(model, all)
-      yield* follow(tenant, model)
-      yield* fit(embeddings(tenant), model, all)
-      yield* append(tenant, model, all)
-    }),
-  // theirs, to change as they like
+  attach: append,
   read: (tenant, model, hashes) =>
     Effect.map(follow(tenant, model), () => {
       const known = embeddings(tenant)
-      return hashes.map((hash) => Option.map(Option.fromNullable(known.get(model, hash)), (vector) => vector.slice()))
+      return hashes.map((hash) => Option.fromNullable(known.get(model, hash)))
     })
 })
 
@@ -126,7 +144,7 @@ export const legal = (
 
 /** `invalid_draft` where they are not of one length, that of the model's others. */
 export const fit = (
-  embeddings: Embeddings,
+  embeddings: Pick<Embeddings, "dimensions">,
   model: string,
   vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
 ): Effect.Effect<void, MemoryError> => {

@@ -1,11 +1,11 @@
-/** The next version of a record: what a draft or a patch makes of the one before. Pure. */
+/** Revisions of a record: what a draft or a patch makes of the one before, and which of several came first. Pure. */
 import { canonicalJson } from "../domain/Digest.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { deriveSummary, type Draft, MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
+import { deriveSummary, type Draft, isExpired, isValidAt, MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
-import type { Provenance } from "./MemoryStore.ts"
+import type { Provenance, Stored } from "./MemoryStore.ts"
 
 export interface Circumstances {
   readonly provenance: Provenance
@@ -85,6 +85,14 @@ const contentOf = (record: MemoryRecord): string => canonicalJson({ ...record, r
 /** As it was when it was forgotten: the tombstone's record, whose `updatedAt` is the tombstone's time. */
 export const forgotten = (old: MemoryRecord, now: number): MemoryRecord =>
   record({ ...old, revision: old.revision + 1, updatedAt: now })
+
+/** Whether a row is neither forgotten, expired nor closed. */
+export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
+  !forgotten && !isExpired(record, now) && isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)
+
+/** Orders records by age: the oldest first, then by id. */
+export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
+  a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
 /** Of a checked draft or patch, and for reading only: whoever is given it holds what the store holds. */
 const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {

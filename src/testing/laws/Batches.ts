@@ -32,6 +32,23 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
+  law(
+    "a batch that forgets the oldest of equal records and puts the same again finds the next of them",
+    (store) =>
+      Effect.gen(function*() {
+        for (const name of ["first", "second", "third"]) {
+          yield* TestClock.adjust("1 second")
+          yield* put(store, fact("Tea", { id: id(name) }))
+        }
+        const forget = (name: string): MemoryMutation => ({ _tag: "Forget", id: id(name) })
+        const [, , again] = yield* store.apply(ada, [forget("first"), forget("second"), Put(fact("Tea"))])
+        assert.deepEqual([again?.outcome, again?.id], ["duplicate", id("third")])
+        const [, anew] = yield* store.apply(ada, [forget("third"), Put(fact("Tea"))])
+        assert.strictEqual(anew?.outcome, "created")
+        assert.deepStrictEqual(yield* listed(store, ada), ["Tea"])
+      })
+  ),
+
   law("a batch of nothing does nothing", (store) =>
     Effect.gen(function*() {
       assert.deepStrictEqual(yield* store.apply(ada, []), [])

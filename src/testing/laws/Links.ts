@@ -168,5 +168,18 @@ export const laws: ReadonlyArray<Law> = [
         assert.deepStrictEqual((yield* ends(store, tea)).to, [pot])
         assert.deepStrictEqual((yield* ends(store, cup)).from, [])
       })
-  )
+  ),
+
+  law("a record that is closed, not yet true or expired refers to nobody", (store) =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(2_000)
+      yield* write(store, tea, "Tea")
+      for (const fields of [{ invalidAt: 1_000 }, { validAt: 3_000 }, { expiresAt: 6_000 }]) {
+        yield* put(store, draft("[[Tea]]", { id: cup, summary: "Cup", validAt: 0, ...fields }))
+        const isTrue = fields.expiresAt !== undefined
+        assert.deepStrictEqual((yield* ends(store, tea)).from, isTrue ? [cup] : [], JSON.stringify(fields))
+      }
+      yield* TestClock.setTime(6_000)
+      assert.deepStrictEqual((yield* ends(store, tea)).from, [])
+    }))
 ]

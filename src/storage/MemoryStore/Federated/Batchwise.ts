@@ -11,8 +11,10 @@ import { type MemoryId, stableId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
 import { type Applied, inverse, type MemoryMutation } from "../../../domain/MemoryMutation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
-import * as Batch from "../../Batch.ts"
+import * as Analyzer from "../../../ranking/Analyzer.ts"
 import * as Below from "../../Below.ts"
+import { entryOf } from "../../internal/Entry.ts"
+import * as TransactionPlan from "../../internal/TransactionPlan.ts"
 import type { Provenance, Stored } from "../../MemoryStore.ts"
 import type { Member } from "./Members.ts"
 
@@ -76,18 +78,16 @@ const wouldBe = (
         if (mutation._tag === "Restore") past.set(mutation.id, yield* revisions(tenant, mutation.id, 1_000))
       }
     }
-    yield* Batch.plan({
+    const plan = TransactionPlan.make({
       op,
       viewer,
       provenance,
       kinds,
-      rows,
-      now: yield* Clock.currentTimeMillis,
+      entryOf: entryOf(yield* Analyzer.Analyzer),
       mutations: batch.map((mutation, n) => [idOf(mutation) ?? stableId(`federated ${n}`), mutation]),
-      holder: () => undefined,
-      revision: (id, revision) => past.get(id)?.find((row) => row.record.revision === revision)?.record,
       hasHistory: (id) => historic.has(id)
     })
+    yield* plan.decide({ now: yield* Clock.currentTimeMillis, rows, holders: new Map(), revisions: past })
   })
 
 /** What was purged is gone. Nothing that fails here hides why it had to be. */

@@ -1,5 +1,6 @@
 /**
- * What a batch of mutations comes to, before anything is written. Pure: rows in, rows out, or the first refusal.
+ * What a batch of mutations comes to. Pure: it says what has to be read, and decides about what was found: the rows to
+ * write, or the first refusal. An engine may let it decide as often as it likes.
  *
  * Law: a mutation sees what those before it in the batch did; what the viewer does not see is absent.
  *
@@ -8,89 +9,123 @@
  * has to write a record for each free one. Ids that must stay unknown are minted, or signed (`MemoryStore.sign`).
  */
 import * as Either from "effect/Either"
-import * as MemoryError from "../domain/MemoryError.ts"
-import type { MemoryId } from "../domain/MemoryId.ts"
-import * as MemoryKind from "../domain/MemoryKind.ts"
-import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { dedupeKey, isExpired, maxBody, type MemoryRecord } from "../domain/MemoryRecord.ts"
-import type { MemoryScope } from "../domain/MemoryScope.ts"
-import { trustIn } from "../domain/Sharing.ts"
-import * as Viewer from "../domain/Viewer.ts"
-import { earlier, isLive } from "./Catalog.ts"
-import type { Change } from "./Changes.ts"
-import { invalid, payloadIssues } from "./Check.ts"
-import type { Stored, Write } from "./MemoryStore.ts"
-import * as Version from "./Version.ts"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import * as MemoryKind from "../../domain/MemoryKind.ts"
+import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
+import { dedupeKey, isExpired, maxBody, type MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { type MemoryScope, normalise } from "../../domain/MemoryScope.ts"
+import { trustIn } from "../../domain/Sharing.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import { invalid, payloadIssues } from "../Check.ts"
+import type { Decide, Decision, Entry, Found, Needs, Write } from "../Engine.ts"
+import type { Provenance, Stored } from "../MemoryStore.ts"
+import * as Revision from "../Version.ts"
+import { rowOf } from "./Entry.ts"
 
-export interface Input extends Version.Circumstances {
+export interface Batch {
   readonly op: string
   readonly viewer: Viewer.Any
   /** Each with the id that it is about: named, or minted for it. */
   readonly mutations: ReadonlyArray<readonly [id: MemoryId, mutation: MemoryMutation]>
-  /** Every row of `mutations`. */
-  readonly rows: ReadonlyMap<MemoryId, Stored>
-  /** The first live record with the key, but for those `besides`. */
-  readonly holder: (dedupeKey: string, besides: ReadonlyMap<MemoryId, unknown>) => MemoryRecord | undefined
-  /** An earlier revision, a tombstone's included; `undefined` where it is not kept. */
-  readonly revision: (id: MemoryId, revision: number) => MemoryRecord | undefined
+  readonly provenance: Provenance
+  readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
+  readonly entryOf: (stored: Stored) => Entry
   /** Whether the store keeps earlier revisions of the id. */
   readonly hasHistory: (id: MemoryId) => boolean
 }
 
-export interface Plan {
-  readonly applied: ReadonlyArray<Applied>
-  /** One per step, in order. */
-  readonly writes: ReadonlyArray<Write>
-  readonly changes: ReadonlyArray<Change>
+/** The batch was applied, or minted ids turned out to be taken: then it wants others, and nothing is written. */
+export type Outcome =
+  | { readonly _tag: "Applied"; readonly applied: ReadonlyArray<Applied> }
+  | { readonly _tag: "Taken"; readonly ids: ReadonlySet<MemoryId> }
+
+export interface TransactionPlan {
+  readonly needs: Needs
+  readonly decide: Decide<Outcome>
 }
 
 type Result<A> = Either.Either<A, MemoryError.MemoryError>
 
-export const plan = (input: Input): Result<Plan> =>
+/** Plans a batch. Cost: a hash for each draft that may be a duplicate. */
+export const make = (batch: Batch): TransactionPlan => {
+  const { kinds, mutations, viewer } = batch
+  const tenant = Viewer.tenantOf(viewer)
+  const keys = mutations.map(([, mutation]) =>
+    isMinted(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
+      ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
+      : undefined
+  )
+  return {
+    needs: {
+      ids: distinct(mutations.map(([id]) => id)),
+      dedupeKeys: distinct(keys.filter((key) => key !== undefined)),
+      revisions: distinct(mutations.flatMap(([id, { _tag }]) => _tag === "Restore" ? [id] : []))
+    },
+    decide: (found) => {
+      const taken = mutations.flatMap(([id, mutation]) => isMinted(mutation) && found.rows.has(id) ? [id] : [])
+      return taken.length > 0
+        ? Either.right({ writes: [], answer: { _tag: "Taken", ids: new Set(taken) } })
+        : decided(batch, keys, found)
+    }
+  }
+}
+
+/** Whether the batch mints the id of what the mutation puts. */
+const isMinted = (
+  mutation: MemoryMutation
+): mutation is Extract<MemoryMutation, { readonly _tag: "Put" }> =>
+  mutation._tag === "Put" && mutation.draft.id === undefined
+
+const distinct = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => Array.from(new Set(all))
+
+const decided = (
+  batch: Batch,
+  keys: ReadonlyArray<string | undefined>,
+  found: Found
+): Result<Decision<Outcome>> =>
   Either.gen(function*() {
-    const { kinds, now, op, provenance, viewer } = input
+    const { entryOf, kinds, mutations, op, provenance, viewer } = batch
+    const { now } = found
     const tenant = Viewer.tenantOf(viewer)
     const origin = provenance.origin ?? "user"
-    const rows = new Map<MemoryId, Stored | undefined>(input.rows)
+    const circumstances: Revision.Circumstances = { provenance, now, kinds }
+    const rows = new Map<MemoryId, Stored | undefined>(found.rows)
     const replaced = new Map<MemoryId, ReadonlyArray<Stored>>() // by this batch, since it purged the id
     const purged = new Set<MemoryId>()
     const applied: Array<Applied> = []
     const writes: Array<Write> = []
-    const changes: Array<Change> = []
 
     const visible = (row: Stored | undefined): row is Stored =>
       row !== undefined && Viewer.sees(viewer, row.record.scope)
     const there = (row: Stored | undefined): row is Stored =>
       visible(row) && !row.forgotten && (Viewer.isSystem(viewer) || !isExpired(row.record, now))
 
-    const write = (id: MemoryId, next: Stored | undefined, unique = false) => {
+    const write = (id: MemoryId, next: Stored | undefined, isUnique = false) => {
       const current = rows.get(id)
-      writes.push({ id, revision: current?.record.revision ?? 0, next, unique })
-      changes.push({ id, before: live(current), after: live(next), by: "here" })
+      writes.push({ id, next: next && entryOf(next), isUnique })
       rows.set(id, next)
       if (next === undefined) purged.add(id)
       replaced.set(id, next && current ? [current, ...replaced.get(id) ?? []] : [])
     }
     const revisionOf = (id: MemoryId, revision: number): MemoryRecord | undefined => {
-      if (!input.hasHistory(id)) return undefined
-      const own = replaced.get(id)?.find(({ record }) => record.revision === revision)?.record
-      return own ?? (purged.has(id) ? undefined : input.revision(id, revision))
+      if (!batch.hasHistory(id)) return undefined
+      const kept = purged.has(id) ? [] : found.revisions.get(id) ?? []
+      return [...replaced.get(id) ?? [], ...kept].find(({ record }) => record.revision === revision)?.record
     }
 
     /** Returns the circumstances of a write into this scope, with its trust limited; instructions keep that of their file. */
-    const into = (scope: MemoryScope): Version.Circumstances =>
+    const into = (scope: MemoryScope): Revision.Circumstances =>
       origin === "instructions"
-        ? input
-        : { ...input, provenance: { ...provenance, trust: trustIn(viewer, scope, provenance.trust ?? 1) } }
-    const stored = (record: MemoryRecord): Stored => ({
-      record,
-      forgotten: false,
-      ...(MemoryKind.find(kinds, record.kind).dedupe && { dedupeKey: dedupeKey(tenant, record) })
-    })
+        ? circumstances
+        : { ...circumstances, provenance: { ...provenance, trust: trustIn(viewer, scope, provenance.trust ?? 1) } }
+    const stored = (record: MemoryRecord, key?: string): Stored => rowOf(kinds, tenant, record, key)
+    /** Returns the oldest live record with the key, as the batch has left the rows so far. */
     const holderOf = (key: string): MemoryRecord | undefined => {
-      let first = input.holder(key, rows)
+      let first = found.holders.get(key)?.find(({ id }) => !rows.has(id))
       for (const row of rows.values()) {
-        if (row?.dedupeKey === key && isLive(row, now)) first = earlier(first, row.record)
+        if (row?.dedupeKey !== key || !Revision.isLive(row, now)) continue
+        if (first === undefined || Revision.byAge(row.record, first) < 0) first = row.record
       }
       return first
     }
@@ -134,7 +169,7 @@ export const plan = (input: Input): Result<Plan> =>
       return first === undefined ? Either.right(record) : Either.left(invalid(op, first, ...rest))
     }
 
-    for (const [id, mutation] of input.mutations) {
+    for (const [n, [id, mutation]] of mutations.entries()) {
       const row = rows.get(id)
       const before = there(row) ? row.record.revision : 0
       switch (mutation._tag) {
@@ -142,8 +177,8 @@ export const plan = (input: Input): Result<Plan> =>
           const { draft } = mutation
           if (draft.id === undefined) {
             if (mutation.ifRevision !== undefined) return yield* Either.left(invalid(op, "ifRevision: needs an id"))
-            const record = yield* legal(Version.created(id, draft, into(draft.scope), 1))
-            const next = stored(record)
+            const record = yield* legal(Revision.created(id, draft, into(draft.scope), 1))
+            const next = stored(record, keys[n])
             const equal = next.dedupeKey === undefined ? undefined : holderOf(next.dedupeKey)
             if (equal) {
               applied.push({ id: equal.id, outcome: "duplicate", before: equal.revision, record: equal })
@@ -155,8 +190,8 @@ export const plan = (input: Input): Result<Plan> =>
           }
           if (visible(row)) yield* writable(row) // a forgotten row, too, keeps its id for its file
           yield* standsAt(id, there(row) ? row : undefined, mutation.ifRevision)
-          const fresh = Version.created(id, draft, into(draft.scope), (row?.record.revision ?? 0) + 1)
-          const record = yield* legal(there(row) ? Version.replaced(row.record, fresh, draft, now) : fresh)
+          const fresh = Revision.created(id, draft, into(draft.scope), (row?.record.revision ?? 0) + 1)
+          const record = yield* legal(there(row) ? Revision.replaced(row.record, fresh, draft, now) : fresh)
           if (row && !visible(row)) return yield* fail("invalid_id", id, "this id cannot be used")
           applied.push({ id, outcome: there(row) ? "updated" : "created", before, record })
           write(id, stored(record))
@@ -167,7 +202,7 @@ export const plan = (input: Input): Result<Plan> =>
           yield* writable(row)
           yield* standsAt(id, row, mutation.ifRevision)
           const record = yield* legal(
-            Version.patched(row.record, mutation.patch, into(row.record.scope).provenance, now),
+            Revision.patched(row.record, mutation.patch, into(row.record.scope).provenance, now),
             row.record
           )
           write(id, stored(record))
@@ -205,21 +240,19 @@ export const plan = (input: Input): Result<Plan> =>
           if (!earlier || !Viewer.sees(viewer, earlier.scope)) {
             return yield* fail("not_found", id, "this revision is not kept")
           }
-          const again = Version.again(earlier, row.record.revision + 1)
+          const again = Revision.again(earlier, row.record.revision + 1)
           const restored = Viewer.isSystem(viewer) ? again : yield* legal(again, earlier)
           write(id, stored(restored))
           applied.push({ id, outcome: before === 0 ? "created" : "updated", before, record: restored })
         }
       }
     }
-    return { applied, writes, changes }
+    return { writes, answer: { _tag: "Applied" as const, applied } }
   })
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-const live = (row: Stored | undefined): MemoryRecord | undefined => row && !row.forgotten ? row.record : undefined
-
 const tombstone = (row: Stored, now: number): Stored => ({
-  record: Version.forgotten(row.record, now),
+  record: Revision.forgotten(row.record, now),
   forgotten: true
 })

@@ -1,0 +1,170 @@
+/**
+ * The engine in memory: rows and their revisions in maps, and a catalog for each tenant. A transaction is one synchronous
+ * step, so nothing is locked, and no tenant waits for another.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import type { MemoryError } from "../../domain/MemoryError.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { MemoryKind } from "../../domain/MemoryKind.ts"
+import * as MemoryScope from "../../domain/MemoryScope.ts"
+import type * as Analyzer from "../../ranking/Analyzer.ts"
+import { hashOf, TenantEmbeddings } from "../../ranking/Embeddings.ts"
+import * as Catalog from "../Catalog.ts"
+import * as Changes from "../Changes.ts"
+import type { Decide, Found, Needs, Write } from "../Engine.ts"
+import type { Stored } from "../MemoryStore.ts"
+import { defaultTrash, erasableAt } from "../Trash.ts"
+import * as Vectors from "../Vectors.ts"
+import { type Backend, byLinks, changesOf, overCap } from "./Backend.ts"
+import * as DueQueue from "./DueQueue.ts"
+import { revisionsKept } from "./Limits.ts"
+
+export interface Options {
+  readonly kinds: ReadonlyMap<string, MemoryKind>
+  readonly analyzer: Analyzer.Service
+  /** How long a forgotten record can be restored, at least. Default 30 days. */
+  readonly trash?: Duration.DurationInput | undefined
+}
+
+interface Tenant {
+  /** By id, newest first, one at least. */
+  readonly revisions: Map<MemoryId, ReadonlyArray<Stored>>
+  readonly catalog: Catalog.Catalog
+}
+
+interface Memory extends Omit<Options, "trash"> {
+  /** Of tombstones, in milliseconds. */
+  readonly trash: number
+  /** Those that have a row. */
+  readonly tenants: Map<string, Tenant>
+  readonly due: DueQueue.DueQueue
+  readonly embeddings: TenantEmbeddings
+  readonly changes: Changes.Changes
+}
+
+/** Makes an engine without rows. Everything ends with the process. */
+export const make = ({ trash = defaultTrash, ...options }: Options): Backend => {
+  const tenants = new Map<string, Tenant>()
+  const memory: Memory = {
+    ...options,
+    trash: Duration.toMillis(trash),
+    tenants,
+    due: DueQueue.make(({ id, revision, tenant }) => rowIn(tenants, tenant, id)?.record.revision === revision),
+    embeddings: new TenantEmbeddings(),
+    changes: Changes.make()
+  }
+  const catalogOf = (tenant: string) => Effect.sync(() => tenants.get(tenant)?.catalog ?? emptyCatalog(memory, tenant))
+  return {
+    capabilities: { writable: true, durable: false, shared: false, history: true },
+    read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rowIn(tenants, tenant, id)))),
+    revisions: (tenant, id, limit) => Effect.sync(() => tenants.get(tenant)?.revisions.get(id)?.slice(0, limit) ?? []),
+    transact: (tenant, needs, decide) => transact(memory, tenant, needs, decide),
+    ...byLinks((tenant) => Effect.map(catalogOf(tenant), (catalog) => catalog.links())),
+    due: (after, limit) => Effect.sync(() => memory.due.next(after, limit)),
+    overCap: (tenant, caps) => Effect.map(catalogOf(tenant), (catalog) => overCap(catalog.counts(), caps)),
+    tenants: Stream.suspend(() => Stream.fromIterable(Array.from(tenants.keys()))),
+    tenantsWith: (scope) =>
+      Stream.suspend(() => {
+        const key = MemoryScope.key(scope)
+        return Stream.fromIterable(
+          Array.from(tenants).flatMap(([tenant, { catalog }]) => catalog.counts().has(key) ? [tenant] : [])
+        )
+      }),
+    changes: memory.changes.stream,
+    vectors: Vectors.ofSidecar(
+      Vectors.inMemory(memory.embeddings),
+      (tenant) => Effect.map(catalogOf(tenant), (catalog) => catalog.each()),
+      Effect.sync(() => {
+        for (const [tenant, { catalog }] of tenants) if (isLittered(memory, tenant, catalog)) sweep(memory, tenant)
+      })
+    ),
+    catalog: catalogOf,
+    tombstones: (tenant, ids) =>
+      Effect.sync(() =>
+        ids === undefined
+          ? tenants.get(tenant)?.catalog.tombstones() ?? []
+          : Array.from(new Set(ids)).flatMap((id) => rowIn(tenants, tenant, id) ?? []).filter(({ forgotten }) =>
+            forgotten
+          )
+      )
+  }
+}
+
+const rowIn = (tenants: ReadonlyMap<string, Tenant>, tenant: string, id: MemoryId): Stored | undefined =>
+  tenants.get(tenant)?.revisions.get(id)?.[0]
+
+const emptyCatalog = ({ analyzer, embeddings, kinds }: Memory, tenant: string): Catalog.Catalog =>
+  Catalog.make({ kinds, analyzer, embeddings: embeddings.of(tenant) })
+
+const transact = <A>(
+  memory: Memory,
+  tenant: string,
+  needs: Needs,
+  decide: Decide<A>
+): Effect.Effect<A, MemoryError> =>
+  Effect.clockWith((clock) =>
+    Effect.suspend(() => {
+      const found = gather(memory, tenant, needs, clock.unsafeCurrentTimeMillis())
+      const decision = decide(found)
+      if (Either.isLeft(decision)) return Effect.fail(decision.left)
+      const { answer, isQuiet = false, writes } = decision.right
+      if (writes.length > 0) commit(memory, tenant, writes)
+      if (isQuiet || writes.length === 0 || !memory.changes.isHeard()) return Effect.succeed(answer)
+      memory.changes.unsafePublish(tenant, changesOf(found.rows, writes), found.now)
+      return Effect.as(Effect.yieldNow(), answer) // who listens has a turn before the next write
+    })
+  )
+
+const gather = ({ tenants }: Memory, tenant: string, { dedupeKeys, ids, revisions }: Needs, now: number): Found => {
+  const kept = tenants.get(tenant)
+  const holders = dedupeKeys.map((key) => [key, kept?.catalog.holders(key, now, ids.length + 1) ?? []] as const)
+  return {
+    now,
+    rows: new Map(ids.flatMap((id) => {
+      const row = rowIn(tenants, tenant, id)
+      return row ? [[id, row] as const] : []
+    })),
+    holders: new Map(holders),
+    revisions: new Map(revisions.map((id) => [id, kept?.revisions.get(id) ?? []] as const))
+  }
+}
+
+const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): void => {
+  const { catalog, revisions } = memory.tenants.get(tenant) ??
+    { catalog: emptyCatalog(memory, tenant), revisions: new Map<MemoryId, ReadonlyArray<Stored>>() }
+  memory.tenants.set(tenant, { catalog, revisions })
+  let litters = false
+  for (const { id, next } of writes) {
+    const earlier = revisions.get(id)
+    catalog.set(id, next?.stored)
+    if (next === undefined) {
+      litters ||= earlier !== undefined && !MemoryScope.isInternal(earlier[0]!.record.scope) // one revision at least
+      revisions.delete(id)
+      continue
+    }
+    revisions.set(id, earlier === undefined ? [next.stored] : [next.stored, ...earlier.slice(0, revisionsKept - 1)])
+    const at = erasableAt(next.stored, memory.trash)
+    if (at !== Infinity) memory.due.add({ at, tenant, id, revision: next.stored.record.revision })
+  }
+  if (litters) sweep(memory, tenant)
+  if (revisions.size === 0) memory.tenants.delete(tenant)
+}
+
+/** Erases the vectors of texts that no record of the tenant holds. Cost: nothing where there is no vector, else its records. */
+const sweep = ({ embeddings, tenants }: Memory, tenant: string): void => {
+  const kept = embeddings.of(tenant)
+  if (kept.size === 0) return
+  const hashes = new Set(tenants.get(tenant)?.catalog.records().map(hashOf))
+  kept.retain((hash) => hashes.has(hash))
+}
+
+/** Whether most vectors are of texts that were edited away. */
+const isLittered = ({ embeddings }: Memory, tenant: string, catalog: Catalog.Catalog): boolean => {
+  const { size } = embeddings.of(tenant)
+  if (size === 0) return false
+  return size > 2 * catalog.size() || size > 2 * new Set(catalog.records().map(hashOf)).size
+}

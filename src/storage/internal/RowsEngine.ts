@@ -1,0 +1,292 @@
+/**
+ * An engine over `Primitives`: rows that can be read, scanned and committed, and nothing else. What an engine would look up
+ * is looked up in a catalog of the tenant: the backend's own, one made of a scan and kept current by our commits, or, where
+ * others write as well, one that is scanned for each call.
+ */
+import * as Chunk from "effect/Chunk"
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { MemoryKind } from "../../domain/MemoryKind.ts"
+import { isExpired } from "../../domain/MemoryRecord.ts"
+import * as MemoryScope from "../../domain/MemoryScope.ts"
+import type * as Analyzer from "../../ranking/Analyzer.ts"
+import { hashOf } from "../../ranking/Embeddings.ts"
+import * as Catalog from "../Catalog.ts"
+import * as Changes from "../Changes.ts"
+import type { Decide, Due, Found, Needs, Write as EntryWrite } from "../Engine.ts"
+import type { Primitives, Stored, Write } from "../MemoryStore.ts"
+import * as TenantLocks from "../TenantLocks.ts"
+import { defaultTrash, erasableAt } from "../Trash.ts"
+import * as Vectors from "../Vectors.ts"
+import { type Backend, byLinks, changesOf, overCap } from "./Backend.ts"
+import { byTime, dueAfter } from "./DueQueue.ts"
+import { revisionsKept } from "./Limits.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+/** How often a batch is decided anew where another process was first. */
+const attempts = 50
+
+/** The rows, and what this process knows of them. */
+interface Source {
+  readonly name: string
+  readonly primitives: Primitives
+  readonly kinds: ReadonlyMap<string, MemoryKind>
+  readonly analyzer: Analyzer.Service
+  /** Others write as well, and nobody tells us what. */
+  readonly isShared: boolean
+  /** Of tombstones, in milliseconds. */
+  readonly trash: number
+  readonly locks: TenantLocks.TenantLocks
+  readonly changes: Changes.Changes
+  readonly catalogs: Map<string, Catalog.Catalog>
+  /** Tenants with vectors of texts that were erased. */
+  readonly unswept: Set<string>
+}
+
+/** Makes an engine of primitives. `name` is what its errors call it. */
+export const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds" | "analyzer">): Backend => {
+  const { capabilities, sidecar } = primitives
+  const source: Source = {
+    ...options,
+    name,
+    primitives,
+    isShared: capabilities?.shared ?? false,
+    trash: Duration.toMillis(primitives.trash ?? defaultTrash),
+    locks: TenantLocks.make(),
+    changes: Changes.make(),
+    catalogs: new Map(),
+    unswept: new Set()
+  }
+  const linksOf = (tenant: string) => Effect.map(catalogBeside(source, tenant), (catalog) => catalog.links())
+  return {
+    capabilities: {
+      writable: capabilities?.writable ?? true,
+      durable: capabilities?.durable ?? false,
+      shared: source.isShared,
+      history: primitives.revisions !== undefined
+    },
+    read: primitives.read,
+    revisions: (tenant, id, limit) => revisions(source, tenant, id, limit),
+    transact: (tenant, needs, decide) => transact(source, tenant, needs, decide),
+    ...byLinks(linksOf),
+    due: (after, limit) => due(source, after, limit),
+    overCap: (tenant, caps) => Effect.map(catalogBeside(source, tenant), (catalog) => overCap(catalog.counts(), caps)),
+    tenants: Stream.fromIterableEffect(primitives.tenants),
+    tenantsWith: (scope) =>
+      Stream.filterEffect(
+        Stream.fromIterableEffect(primitives.tenants),
+        (tenant) => Effect.map(catalogBeside(source, tenant), (catalog) => catalog.counts().has(MemoryScope.key(scope)))
+      ),
+    changes: source.changes.stream,
+    vectors: sidecar && Vectors.ofSidecar(
+      sidecar,
+      (tenant) => Effect.map(catalogBeside(source, tenant), (catalog) => catalog.each()),
+      prune(source)
+    ),
+    secret: primitives.secret,
+    ready: primitives.ready,
+    catalog: (tenant) => catalogBeside(source, tenant),
+    tombstones: (tenant, ids) => tombstones(source, tenant, ids)
+  }
+}
+
+const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<Catalog.Catalog> =>
+  Effect.suspend(() => {
+    const catalog = Catalog.make({ kinds, analyzer, embeddings: primitives.sidecar?.embeddings(tenant) })
+    return Effect.as(
+      Stream.runForEach(primitives.scan(tenant), (row) => Effect.sync(() => catalog.set(row.record.id, row))),
+      catalog
+    )
+  })
+
+/** Returns the catalog of a tenant, for whoever holds its lock: a scan beside a commit would miss it. */
+const catalogOf = (source: Source, tenant: string): Io<Catalog.Catalog> => {
+  const { catalogs, isShared, primitives } = source
+  if (primitives.catalog) return primitives.catalog(tenant)
+  if (isShared) return scanned(source, tenant)
+  const known = catalogs.get(tenant)
+  return known
+    ? Effect.succeed(known)
+    : Effect.tap(scanned(source, tenant), (catalog) =>
+      Effect.sync(() => {
+        if (catalog.size() > 0) catalogs.set(tenant, catalog) // else whoever asks could fill it with tenants
+      }))
+}
+
+/** Returns the catalog of a tenant, for a reader. */
+const catalogBeside = (source: Source, tenant: string): Io<Catalog.Catalog> =>
+  Effect.suspend(() =>
+    source.catalogs.has(tenant) || source.primitives.catalog || source.isShared
+      ? catalogOf(source, tenant)
+      : source.locks.withLock(tenant)(Effect.suspend(() => catalogOf(source, tenant)))
+  )
+
+const revisions = ({ primitives }: Source, tenant: string, id: MemoryId, limit: number): Io<ReadonlyArray<Stored>> =>
+  primitives.revisions
+    ? primitives.revisions(tenant, id, limit)
+    : Effect.map(primitives.read(tenant, [id]), (rows) => rows.flatMap(Option.toArray))
+
+const tombstones = (source: Source, tenant: string, ids?: ReadonlyArray<MemoryId>): Io<ReadonlyArray<Stored>> => {
+  const { primitives } = source
+  if (ids !== undefined) {
+    return Effect.map(
+      primitives.read(tenant, Array.from(new Set(ids))),
+      (rows) => rows.flatMap(Option.toArray).filter(({ forgotten }) => forgotten)
+    )
+  }
+  if (primitives.tombstones === undefined && primitives.catalog === undefined) {
+    return Effect.map(catalogBeside(source, tenant), (catalog) => catalog.tombstones())
+  }
+  const all = primitives.tombstones ??
+    ((tenant) => Stream.filter(primitives.scan(tenant), ({ forgotten }) => forgotten))
+  return Effect.map(Stream.runCollect(all(tenant)), Chunk.toReadonlyArray)
+}
+
+const exclusive = <A>({ locks, primitives }: Source, tenant: string, self: Io<A>): Io<A> =>
+  locks.withLock(tenant)(primitives.exclusive ? primitives.exclusive(self) : self)
+
+const transact = <A>(source: Source, tenant: string, needs: Needs, decide: Decide<A>): Io<A> =>
+  Effect.gen(function*() {
+    const once = exclusive(source, tenant, attempt(source, tenant, needs, decide))
+    for (let left = attempts; left > 0; left--) {
+      const answer = yield* once
+      if (Option.isSome(answer)) return answer.value
+    }
+    return yield* MemoryError.make("unavailable", {
+      op: "commit",
+      message: `${source.name}: other writers were first, ${attempts} times`
+    })
+  })
+
+/** `None` where another process was first. */
+const attempt = <A>(
+  source: Source,
+  tenant: string,
+  needs: Needs,
+  decide: Decide<A>
+): Io<Option.Option<A>> =>
+  Effect.gen(function*() {
+    const found = yield* gather(source, tenant, needs)
+    const { answer, isQuiet = false, writes } = yield* decide(found)
+    if (writes.length === 0) return Option.some(answer)
+    return yield* commit(source, tenant, found, writes, isQuiet).pipe(
+      Effect.as(Option.some(answer)),
+      MemoryError.catchReason("conflict", () => Effect.succeedNone)
+    )
+  })
+
+const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: past }: Needs): Io<Found> =>
+  Effect.gen(function*() {
+    const catalog = dedupeKeys.length > 0 ? yield* catalogOf(source, tenant) : undefined
+    const read = yield* source.primitives.read(tenant, ids)
+    const rows = new Map(read.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : []))
+    const kept = yield* Effect.forEach(
+      past.filter((id) => rows.has(id)),
+      (id) => Effect.map(revisions(source, tenant, id, revisionsKept), (all) => [id, all] as const)
+    )
+    const now = yield* Clock.currentTimeMillis
+    const holders = dedupeKeys.map((key) => [key, catalog?.holders(key, now, ids.length + 1) ?? []] as const)
+    return { now, rows, holders: new Map(holders), revisions: new Map(kept) }
+  })
+
+const commit = (source: Source, tenant: string, { rows }: Found, writes: ReadonlyArray<EntryWrite>, isQuiet: boolean) =>
+  Effect.gen(function*() {
+    yield* source.primitives.commit(tenant, stepsOf(rows, writes))
+    const catalog = source.catalogs.get(tenant)
+    for (const { id, next } of writes) catalog?.set(id, next?.stored)
+    const litters = writes.some(({ id, next }) => {
+      const scope = rows.get(id)?.record.scope
+      return next === undefined && !(scope && MemoryScope.isInternal(scope)) // the library's own rows are not embedded
+    })
+    if (litters) source.unswept.add(tenant)
+    yield* sweep(source, tenant)
+    if (!isQuiet) yield* source.changes.publish(tenant, changesOf(rows, writes))
+  }).pipe(Effect.uninterruptible)
+
+/** Returns the writes as a backend takes them: each with the revision that it replaces. */
+const stepsOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<EntryWrite>): ReadonlyArray<Write> => {
+  const current = new Map<MemoryId, number>()
+  return writes.map(({ id, isUnique, next }) => {
+    const revision = current.get(id) ?? rows.get(id)?.record.revision ?? 0
+    current.set(id, next?.stored.record.revision ?? 0)
+    return { id, revision, next: next?.stored, unique: isUnique }
+  })
+}
+
+/**
+ * Erases the vectors of texts that no record of the tenant holds. Cost: all records of the tenant, since another one may
+ * have an erased text. For whoever holds the lock.
+ */
+const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { primitives: { sidecar }, unswept } = source
+    if (sidecar === undefined || !unswept.has(tenant)) return Effect.void
+    return catalogOf(source, tenant).pipe(
+      Effect.flatMap((catalog) => sidecar.retain(tenant, new Set(catalog.records().map(hashOf)))),
+      Effect.tap(() => Effect.sync(() => unswept.delete(tenant))),
+      Effect.catchAll((error) => Effect.logWarning("vectors of erased texts could not be removed", error))
+    )
+  })
+
+/** Whether most vectors are of texts that were edited away. Cost: nothing to speak of as long as they cannot be. */
+const isLittered = (source: Source, tenant: string): Io<boolean> =>
+  Effect.suspend(() => {
+    const size = source.primitives.sidecar?.embeddings(tenant).size ?? 0
+    if (size === 0) return Effect.succeed(false)
+    return Effect.map(catalogBeside(source, tenant), (catalog) => {
+      const records = catalog.records()
+      return size > 2 * records.length || size > 2 * new Set(records.map(hashOf)).size
+    })
+  })
+
+const prune = (source: Source): Io<void> =>
+  Effect.gen(function*() {
+    for (const tenant of yield* source.primitives.tenants) {
+      if (yield* isLittered(source, tenant)) source.unswept.add(tenant)
+    }
+    for (const tenant of Array.from(source.unswept)) {
+      yield* exclusive(source, tenant, sweep(source, tenant))
+    }
+  })
+
+/** Finds what compaction may erase. Cost: every row of every tenant, and a revision of each tombstone that is due. */
+const due = (source: Source, after: Due | undefined, limit: number): Io<ReadonlyArray<Due>> =>
+  Effect.gen(function*() {
+    const now = yield* Clock.currentTimeMillis
+    const found: Array<Due> = []
+    for (const tenant of yield* source.primitives.tenants) {
+      const rows: Array<Due> = []
+      const doubtful = new Set<MemoryId>()
+      // by the chunk: an effect for each row would take as long as all else that opening a vault does with it
+      yield* Stream.runForEachChunk(source.primitives.scan(tenant), (chunk) =>
+        Effect.sync(() => {
+          for (const row of chunk) {
+            const at = erasableAt(row, source.trash)
+            const { id, revision } = row.record
+            if (at === Infinity) continue
+            rows.push({ at, tenant, id, revision })
+            if (at <= now && !isExpired(row.record, now)) doubtful.add(id)
+          }
+        }))
+      for (const row of rows) {
+        if (!doubtful.has(row.id) || (yield* isWritten(source, row))) found.push(row)
+      }
+    }
+    return dueAfter(found.sort(byTime), after, limit)
+  })
+
+/**
+ * Whether the newest revision of a tombstone's record is the tombstone. It is not where the backend calls a record
+ * forgotten because it does not find it: nothing that may only be out of reach is ever erased.
+ */
+const isWritten = (source: Source, { id, tenant }: Due): Io<boolean> =>
+  Effect.map(
+    source.primitives.revisions ? revisions(source, tenant, id, 1) : Effect.succeed(undefined),
+    (newest) => newest === undefined || newest[0]?.forgotten === true
+  )

@@ -1,0 +1,222 @@
+/** Engines that are broken in one way each: the laws of a store catch them through the store that is made of them. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as TestContext from "effect/TestContext"
+import type { Found, Write } from "../../src/storage/Engine.ts"
+import type { Backend } from "../../src/storage/internal/Backend.ts"
+import type { Law } from "../../src/testing/Law.ts"
+import * as Batches from "../../src/testing/laws/Batches.ts"
+import * as Forgetting from "../../src/testing/laws/Forgetting.ts"
+import * as Identity from "../../src/testing/laws/Identity.ts"
+import * as Links from "../../src/testing/laws/Links.ts"
+import * as Meeting from "../../src/testing/laws/Meeting.ts"
+import * as Refusals from "../../src/testing/laws/Refusals.ts"
+import * as Sight from "../../src/testing/laws/Sight.ts"
+import * as Telling from "../../src/testing/laws/Telling.ts"
+import * as Time from "../../src/testing/laws/Time.ts"
+import * as Trashing from "../../src/testing/laws/Trash.ts"
+import * as Vectors from "../../src/testing/laws/Vectors.ts"
+import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
+import { layerOf } from "../storage/engines.ts"
+
+type Breaks = (engine: Backend) => Partial<Backend>
+
+/** What is found is changed before anything is decided. */
+const finding = (change: (found: Found) => Partial<Found>): Breaks => (engine) => ({
+  transact: (tenant, needs, decide) => engine.transact(tenant, needs, (found) => decide({ ...found, ...change(found) }))
+})
+/** What was decided is changed before it is written. */
+const writing = (change: (writes: ReadonlyArray<Write>) => ReadonlyArray<Write>): Breaks => (engine) => ({
+  transact: (tenant, needs, decide) =>
+    engine.transact(
+      tenant,
+      needs,
+      (found) => Either.map(decide(found), (decision) => ({ ...decision, writes: change(decision.writes) }))
+    )
+})
+const mapped = <K, A, B>(map: ReadonlyMap<K, A>, f: (value: A) => B): ReadonlyMap<K, B> =>
+  new Map(Array.from(map, ([key, value]) => [key, f(value)]))
+
+const mutants: Readonly<Record<string, Breaks>> = {
+  "of a dedupe key nobody is found": finding(() => ({ holders: new Map() })),
+  "of a dedupe key the newest is found": finding(({ holders }) => ({
+    holders: mapped(holders, (records) => records.toReversed())
+  })),
+  "of a dedupe key one record is found": finding(({ holders }) => ({
+    holders: mapped(holders, (records) => records.slice(0, 1))
+  })),
+  "tombstones are not found": finding(({ rows }) => ({
+    rows: new Map(Array.from(rows).filter(([, { forgotten }]) => !forgotten))
+  })),
+  "earlier revisions are not found": finding(({ revisions }) => ({
+    revisions: mapped(revisions, (rows) => rows.slice(0, 1))
+  })),
+  "a transaction has the time of the store's beginning": finding(() => ({ now: 0 })),
+  "a transaction reads before it locks": (engine) => ({
+    transact: (tenant, needs, decide) =>
+      Effect.gen(function*() {
+        let stale: Found | undefined
+        // decides with what was there before, and says so to nobody
+        yield* engine.transact(tenant, needs, (found) => {
+          stale = found
+          return Either.right({ writes: [], answer: undefined })
+        })
+        yield* Effect.yieldNow()
+        return yield* engine.transact(tenant, needs, (found) => decide(stale ?? found))
+      })
+  }),
+  "a refusal is an answer": (engine) => ({
+    transact: (tenant, needs, decide) =>
+      Effect.catchAll(engine.transact(tenant, needs, decide), (error) => Effect.die(error))
+  }),
+  "writes are applied in reverse": writing((writes) => writes.toReversed()),
+  "the last write is lost": writing((writes) => writes.length > 1 ? writes.slice(0, -1) : writes),
+  "what is erased stays": writing((writes) => writes.filter(({ next }) => next !== undefined)),
+  "what is erased leaves a tombstone": (engine) => ({
+    transact: (tenant, needs, decide) =>
+      engine.transact(tenant, needs, (found) =>
+        Either.map(decide(found), (decision) => ({
+          ...decision,
+          writes: decision.writes.map(({ id, next }) => {
+            const row = found.rows.get(id)
+            return next === undefined && row
+              ? {
+                id,
+                next: {
+                  stored: { ...row, forgotten: true },
+                  terms: new Map(),
+                  length: 0,
+                  hash: "",
+                  names: [],
+                  refersTo: []
+                }
+              }
+              : { id, next }
+          })
+        })))
+  }),
+  "tombstones are not read": (engine) => ({
+    read: (tenant, ids) =>
+      Effect.map(engine.read(tenant, ids), (rows) => rows.map(Option.filter(({ forgotten }) => !forgotten)))
+  }),
+  "rows are read in any order": (engine) => ({
+    read: (tenant, ids) => Effect.map(engine.read(tenant, ids), (rows) => rows.toReversed())
+  }),
+  "rows of all tenants are one tenant's": (engine) => ({
+    read: (_, ids) => engine.read("default", ids)
+  }),
+  "revisions come oldest first": (engine) => ({
+    revisions: (tenant, id, limit) => Effect.map(engine.revisions(tenant, id, limit), (rows) => rows.toReversed())
+  }),
+  "only the newest revision is read": (engine) => ({ revisions: (tenant, id) => engine.revisions(tenant, id, 1) }),
+  "tombstones are never due": (engine) => ({
+    due: (after, limit) =>
+      Effect.flatMap(
+        engine.due(after, limit),
+        (rows) =>
+          Effect.filter(rows, ({ id, tenant }) =>
+            Effect.map(engine.read(tenant, [id]), ([row]) =>
+              row !== undefined && Option.isSome(row) && !row.value.forgotten))
+      )
+  }),
+  "tombstones are due at once": (engine) => ({
+    due: (after, limit) => Effect.map(engine.due(after, limit), (rows) => rows.map((row) => ({ ...row, at: 0 })))
+  }),
+  "what expires is never due": (engine) => ({
+    due: (after, limit) =>
+      Effect.flatMap(
+        engine.due(after, limit),
+        (rows) =>
+          Effect.filter(rows, ({ id, tenant }) =>
+            Effect.map(engine.read(tenant, [id]), ([row]) =>
+              row !== undefined && Option.isSome(row) && row.value.forgotten))
+      )
+  }),
+  "nobody refers to anybody": () => ({ referring: () => Effect.succeed([]) }),
+  "names are everybody's": (engine) => ({
+    named: (sight, asked, names) => engine.named({ ...sight, visibility: { _tag: "Everyone" } }, asked, names)
+  }),
+  "whoever refers is in sight": (engine) => ({
+    referring: (sight, asked, keys) => engine.referring({ ...sight, visibility: { _tag: "Everyone" } }, asked, keys)
+  }),
+  "who has expired is still referred to by name": (engine) => ({
+    named: (sight, asked, names) => engine.named({ ...sight, now: -Infinity }, asked, names)
+  }),
+  "who is closed still refers": (engine) => ({
+    referring: (sight, asked, keys) => engine.referring(sight, { ...asked, passes: () => true }, keys)
+  }),
+  "changes do not say what was there before": (engine) => ({
+    changes: (tenant, heard) =>
+      engine.changes(tenant, (event, now) => heard("issue" in event ? event : { ...event, before: undefined }, now))
+  }),
+  "changes of one tenant are told to all": (engine) => ({
+    changes: (_, heard) => engine.changes("default", heard)
+  }),
+  "pending texts are those of nobody": (engine) => ({
+    vectors: engine.vectors && { ...engine.vectors, pending: () => Effect.succeed([]) }
+  }),
+  "vectors of another model are given": (engine) => ({
+    vectors: engine.vectors && {
+      ...engine.vectors,
+      read: (tenant, _, hashes) => engine.vectors!.read(tenant, "other", hashes) // the engine in memory has them
+    }
+  })
+}
+
+/** The laws that are expected to catch an engine are tried first: most mutants die within a second. */
+const expected: Readonly<Record<string, ReadonlyArray<Law>>> = {
+  "of a dedupe key nobody is found": Identity.laws,
+  "of a dedupe key the newest is found": [...Identity.laws, ...Batches.laws],
+  "of a dedupe key one record is found": [...Identity.laws, ...Batches.laws],
+  "tombstones are not found": Forgetting.laws,
+  "earlier revisions are not found": Forgetting.laws,
+  "a transaction has the time of the store's beginning": Time.laws,
+  "a transaction reads before it locks": Meeting.laws,
+  "a refusal is an answer": Refusals.laws,
+  "writes are applied in reverse": Batches.laws,
+  "the last write is lost": Batches.laws,
+  "what is erased stays": Forgetting.laws,
+  "what is erased leaves a tombstone": Forgetting.laws,
+  "tombstones are not read": [...Trashing.laws, ...Forgetting.laws],
+  "rows of all tenants are one tenant's": Sight.laws,
+  "tombstones are never due": Trashing.laws,
+  "tombstones are due at once": Trashing.laws,
+  "what expires is never due": Time.laws,
+  "nobody refers to anybody": Links.laws,
+  "who is closed still refers": Links.laws,
+  "names are everybody's": Links.laws,
+  "whoever refers is in sight": Links.laws,
+  "who has expired is still referred to by name": Links.laws,
+  "changes do not say what was there before": Telling.laws,
+  "changes of one tenant are told to all": Telling.laws,
+  "pending texts are those of nobody": Vectors.laws
+}
+
+/** Returns the first law that the engine breaks. */
+const killer = (name: string, breaks: Breaks) =>
+  Effect.gen(function*() {
+    const layer = layerOf((engine) => ({ ...engine, ...breaks(engine) }))
+    for (const law of [...expected[name] ?? [], ...MemoryStoreContract.laws]) {
+      const exit = yield* MemoryStoreContract.check(law, layer).pipe(
+        Effect.scoped,
+        Effect.provide(TestContext.TestContext),
+        Effect.exit
+      )
+      if (Exit.isFailure(exit)) return law.title
+    }
+    return undefined
+  })
+
+describe("mutants of an engine are caught by the laws of a store", () => {
+  for (const [name, breaks] of Object.entries(mutants)) {
+    it.effect(name, (test) =>
+      Effect.gen(function*() {
+        const caught = yield* killer(name, breaks)
+        assert.isDefined(caught, "survived")
+        yield* Effect.promise(() => test.annotate(caught!, "killed by"))
+      }), 600_000)
+  }
+})

@@ -1,0 +1,282 @@
+/** What the library asks of an engine, and how much of it; and what the engine in memory owes beyond the contract. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as FastCheck from "effect/FastCheck"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as TestClock from "effect/TestClock"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import { textHash } from "../../src/domain/MemoryRecord.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Analyzer from "../../src/ranking/Analyzer.ts"
+import { buildDoc } from "../../src/ranking/Bm25.ts"
+import type { Due } from "../../src/storage/Engine.ts"
+import * as DueQueue from "../../src/storage/internal/DueQueue.ts"
+import { entryOf } from "../../src/storage/internal/Entry.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Minting from "../../src/storage/Minting.ts"
+import { listen } from "../../src/testing/Listener.ts"
+import { ada, draft, fact, id, put, system } from "../../src/testing/Sample.ts"
+import { type Call, counting, inMemory, slow } from "./engines.ts"
+
+const failure = MemoryError.make("invalid_draft", { op: "put", message: "no", detail: { issues: ["no"] } })
+
+/** A store of `size` facts on an engine that counts, and the calls of each effect. */
+const counted = (size: number) =>
+  Effect.gen(function*() {
+    const calls: Array<Call> = []
+    const engine = counting(yield* inMemory, calls)
+    const store = yield* MemoryStore.make("counted", engine)
+    const drafts = Array.from({ length: size }, (_, n) => fact(`fact ${n}`))
+    if (size > 0) yield* store.put(ada, drafts)
+    const during = <A, E>(self: Effect.Effect<A, E>) =>
+      Effect.suspend(() => {
+        calls.length = 0
+        return Effect.map(self, () => calls.slice())
+      })
+    return { engine, store, during }
+  })
+
+const ops = (calls: ReadonlyArray<Call>) => calls.map(({ op }) => op)
+
+describe("what the library asks of an engine", () => {
+  it.effect("a store is made with one look at what is due, however much there is", () =>
+    Effect.gen(function*() {
+      const { engine, during } = yield* counted(2_000)
+      const calls = yield* during(MemoryStore.make("again", engine))
+      assert.deepStrictEqual(calls, [{ op: "due", asked: 1_000, given: 0 }])
+    }))
+
+  it.effect("a put of 500 drafts is one transaction that reads 500 ids", () =>
+    Effect.gen(function*() {
+      const { during, store } = yield* counted(100)
+      const drafts = Array.from({ length: 500 }, (_, n) => fact(`another ${n}`))
+      assert.deepStrictEqual(yield* during(store.put(ada, drafts)), [{ op: "transact", asked: 500, given: 0 }])
+    }))
+
+  it.effect("an update, a forget and a restore read one row, a get its ids, a history no more revisions than are kept", () =>
+    Effect.gen(function*() {
+      const { during, store } = yield* counted(2_000)
+      const { id: tea } = yield* put(store, draft("tea", { id: id("tea") }))
+      const one = [{ op: "transact", asked: 1, given: 1 }]
+      assert.deepStrictEqual(yield* during(store.update(ada, tea, { body: "green tea" })), one)
+      assert.deepStrictEqual(yield* during(store.forget(ada, [tea])), one)
+      assert.deepStrictEqual(yield* during(store.apply(ada, [{ _tag: "Restore", id: tea, revision: 3 }])), one)
+      assert.deepStrictEqual(yield* during(store.get(ada, [tea, id("nobody")])), [{ op: "read", asked: 2, given: 2 }])
+      assert.deepStrictEqual(yield* during(store.history(ada, tea)), [
+        { op: "read", asked: 1, given: 1 },
+        { op: "revisions", asked: 20, given: 4 }
+      ])
+    }))
+
+  it.effect("links ask for the records around one", () =>
+    Effect.gen(function*() {
+      const { during, store } = yield* counted(2_000)
+      const tea = yield* put(store, draft("[[Water]]", { summary: "Tea" }))
+      yield* put(store, draft("wet", { summary: "Water" }))
+      yield* put(store, draft("[[Tea]] in a [[Cup]]", { summary: "Pot" }))
+      const calls = yield* during(store.links(ada, tea.id))
+      assert.deepStrictEqual(ops(calls), ["read", "referring", "named"])
+      assert.isAtMost(calls.reduce((sum, { given }) => sum + given, 0), 4)
+    }))
+
+  it.effect("compaction asks for what is due and erases it, a thousand rows at a time", () =>
+    Effect.gen(function*() {
+      const { during, store } = yield* counted(10)
+      yield* store.put(ada, Array.from({ length: 2_500 }, (_, n) => draft(`${n}`, { expiresAt: 1_000 })))
+      yield* put(store, draft("later", { expiresAt: 5_000 }))
+      yield* TestClock.adjust("1 second")
+      const calls = yield* during(store.compact)
+      assert.deepStrictEqual(
+        calls.map(({ given, op }) => [op, given]),
+        [["due", 1_000], ["transact", 1_000], ["due", 1_000], ["transact", 1_000], ["due", 501], ["transact", 500]]
+      )
+      assert.strictEqual(yield* store.activity.nextExpiry, 5_000)
+      assert.deepStrictEqual(ops(yield* during(store.compact)), ["due"])
+    }))
+
+  it.effect("the texts to embed are given no further than they are asked for", () =>
+    Effect.gen(function*() {
+      const { during, store } = yield* counted(100)
+      const { pending } = Option.getOrThrow(store.vectors)
+      assert.deepStrictEqual(yield* during(pending("default", "m", 3)), [{ op: "pending", asked: 3, given: 3 }])
+    }))
+
+  it.effect("where minted ids are taken the batch is decided again, with others for those", () =>
+    Effect.gen(function*() {
+      const { engine } = yield* counted(0)
+      const ids = ["a", "b", "a", "c"].map((name) => id(name))
+      const minting: Minting.Service = { next: () => Effect.sync(() => ids.shift()!) } // as many as are asked for
+      const calls: Array<Call> = []
+      const store = yield* MemoryStore.make("minted", counting(engine, calls)).pipe(
+        Effect.provideService(Minting.Shared, minting)
+      )
+      yield* put(store, draft("one"))
+      calls.length = 0
+      const puts = yield* store.put(ada, [draft("two"), draft("three")])
+      assert.deepStrictEqual(puts.map(({ record }) => record.id), [id("b"), id("c")])
+      assert.deepStrictEqual(calls.map(({ asked, given }) => [asked, given]), [[2, 1], [2, 0]])
+    }))
+
+  it.effect("nobody is told that compaction erased what they were told of before", () =>
+    Effect.gen(function*() {
+      const { store } = yield* counted(0)
+      yield* put(store, draft("tea", { expiresAt: 1_000 }))
+      yield* TestClock.adjust("1 second")
+      const told = yield* listen(store, system)
+      assert.strictEqual(yield* store.compact, 1)
+      yield* put(store, draft("coffee"))
+      assert.deepStrictEqual((yield* told).map(({ _tag }) => _tag), ["Written"])
+    }).pipe(Effect.scoped))
+})
+
+it.effect("an engine that takes ten milliseconds a transaction takes as long for 100 puts over 50 tenants as for two over one", () =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore.make("slow", slow(yield* inMemory))
+    const puts = (tenants: number, each: number) =>
+      Effect.fork(Effect.forEach(
+        Array.from({ length: tenants * each }, (_, n) => n),
+        (n) => store.put(Viewer.system(`tenant-${n % tenants}`), [draft(`fact ${n}`)]),
+        { concurrency: "unbounded" }
+      ))
+    const one = yield* puts(1, 2)
+    yield* TestClock.adjust("19 millis")
+    assert.isTrue(Option.isNone(yield* Fiber.poll(one)))
+    yield* TestClock.adjust("1 millis")
+    yield* Fiber.join(one)
+    const many = yield* puts(50, 2)
+    yield* TestClock.adjust("20 millis")
+    assert.lengthOf(yield* Fiber.join(many), 100)
+  }))
+
+it.effect("rows that others share are scanned to search, list, link, deduplicate and compact, and for nothing else", () =>
+  Effect.gen(function*() {
+    const rows = new Map<string, MemoryStore.Stored>()
+    let scans = 0
+    const store = yield* MemoryStore.make("shared", {
+      capabilities: { shared: true },
+      secret: "of all",
+      read: (_, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rows.get(id)))),
+      tenants: Effect.sync(() => rows.size > 0 ? ["default"] : []),
+      scan: () => Stream.suspend(() => Stream.fromIterable((scans++, Array.from(rows.values())))),
+      commit: (_, writes) =>
+        Effect.sync(() => {
+          for (const { id, next } of writes) {
+            if (next) rows.set(id, next)
+            else rows.delete(id)
+          }
+        })
+    })
+    const scansOf = <A, E>(self: Effect.Effect<A, E>) =>
+      Effect.suspend(() => {
+        scans = 0
+        return Effect.map(self, () => scans)
+      })
+    const { id: tea } = yield* put(store, draft("tea"))
+    assert.strictEqual(yield* scansOf(store.put(ada, [draft("milk"), draft("sugar", { id: id("sugar") })])), 0)
+    assert.strictEqual(yield* scansOf(store.update(ada, tea, { body: "green tea" })), 0)
+    assert.strictEqual(yield* scansOf(store.get(ada, [tea])), 0)
+    assert.strictEqual(yield* scansOf(store.history(ada, tea)), 0)
+    assert.strictEqual(yield* scansOf(store.forget(ada, [id("sugar")])), 0)
+    assert.strictEqual(yield* scansOf(store.put(ada, Array.from({ length: 50 }, (_, n) => fact(`${n}`)))), 1)
+    assert.strictEqual(yield* scansOf(store.search(ada, { text: "tea" })), 1)
+    assert.strictEqual(yield* scansOf(store.list(ada, {})), 1)
+    assert.strictEqual(yield* scansOf(store.compact), 1)
+  }))
+
+describe("the engine in memory", () => {
+  it.effect("knows the tenants that have a row of a scope, and the scopes that are over a cap", () =>
+    Effect.gen(function*() {
+      const engine = yield* inMemory
+      const store = yield* MemoryStore.make("memory", engine)
+      const tenantsWith = (userId: string) =>
+        Effect.map(Stream.runCollect(engine.tenantsWith({ userId })), Chunk.toReadonlyArray)
+      const at = (tenant: string) => Viewer.make({ tenant, userId: "ada" })
+      yield* store.put(at("one"), [fact("a"), fact("b"), fact("c", { kind: "reference" })])
+      yield* store.put(at("two"), [fact("a")])
+      assert.deepStrictEqual(yield* tenantsWith("ada"), ["one", "two"])
+      assert.deepStrictEqual(yield* tenantsWith("bob"), [])
+      const caps = new Map([["user", 1], ["reference", 1]])
+      assert.deepStrictEqual(yield* engine.overCap("one", caps), [["userId=ada", "user"]])
+      assert.deepStrictEqual(yield* engine.overCap("two", caps), [])
+      const { items } = yield* store.list(at("two"), {})
+      yield* store.forget(at("two"), items.map(({ id }) => id))
+      assert.deepStrictEqual(yield* tenantsWith("ada"), ["one"])
+      yield* store.put(at("two"), [fact("again")])
+      assert.deepStrictEqual(yield* tenantsWith("ada"), ["one", "two"])
+    }))
+
+  it.effect("keeps no catalog, and no tenant, of whoever only asks", () =>
+    Effect.gen(function*() {
+      const engine = yield* inMemory
+      const store = yield* MemoryStore.make("memory", engine)
+      yield* store.list(Viewer.system("nobody"), {})
+      const [one] = yield* store.put(ada, [draft("tea")])
+      yield* store.forget(ada, [one!.record.id], { purge: true })
+      assert.deepStrictEqual(yield* store.tenants, [])
+    }))
+
+  it.effect("a refusal writes nothing, and says what the decision said", () =>
+    Effect.gen(function*() {
+      const engine = yield* inMemory
+      const needs = { ids: [id("x")], dedupeKeys: [], revisions: [] }
+      const refused = yield* Effect.flip(engine.transact("default", needs, () => Either.left(failure)))
+      assert.strictEqual(refused, failure)
+      assert.deepStrictEqual(yield* engine.read("default", [id("x")]), [Option.none()])
+    }))
+})
+
+it("rows that are due come in order, each once, however they were added", () => {
+  const { array, integer, property, record } = FastCheck
+  const any = record({ at: integer({ min: 0, max: 9 }), n: integer({ min: 0, max: 9 }) })
+  FastCheck.assert(
+    property(array(any, { maxLength: 40 }), integer({ min: 1, max: 7 }), (all, limit) => {
+      const current = new Map<string, Due>()
+      const queue = DueQueue.make((row) => current.get(row.id)?.at === row.at)
+      for (const { at, n } of all) {
+        const row = { at, tenant: "default", id: id(`${n}`), revision: 1 }
+        current.set(row.id, row)
+        queue.add(row)
+      }
+      const expected = Array.from(current.values()).sort(DueQueue.byTime)
+      for (let round = 0; round < 2; round++) {
+        const found: Array<Due> = []
+        for (;;) {
+          const page = queue.next(found.at(-1), limit)
+          if (page.length === 0) break
+          assert.isAtMost(page.length, limit)
+          found.push(...page)
+        }
+        assert.deepStrictEqual(found.map(({ at, id }) => [at, id]), expected.map(({ at, id }) => [at, id]))
+      }
+    }),
+    { seed: 1, numRuns: 300 }
+  )
+})
+
+it.effect("an entry has the terms that a search counts, and the names and references that links follow", () =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
+    const record = yield* put(
+      store,
+      draft("Green tea, see [[Water|the water]] and tea", { summary: "Tea", tags: ["tea", "hot drinks"] })
+    )
+    const analyzer = Analyzer.make()
+    const entry = entryOf(analyzer)({ record, forgotten: false })
+    const doc = buildDoc(record.id, record, analyzer.index)
+    assert.strictEqual(entry.length, doc.length)
+    assert.deepStrictEqual(new Set(entry.terms.keys()), new Set(doc.terms.keys()))
+    for (const [term, code] of entry.terms) {
+      assert.strictEqual(code >> 1, doc.terms.get(term))
+      assert.strictEqual(code & 1, doc.tags.has(term) ? 1 : 0)
+    }
+    assert.strictEqual(entry.hash, textHash(record))
+    assert.deepStrictEqual(entry.names, ["tea"])
+    assert.include(entry.refersTo, "water")
+    const gone = entryOf(analyzer)({ record, forgotten: true })
+    assert.deepStrictEqual([gone.terms.size, gone.names, gone.refersTo], [0, [], []])
+  }).pipe(Effect.provide(Layer.fresh(MemoryStore.layerInMemory))))

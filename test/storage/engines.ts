@@ -1,0 +1,78 @@
+/** Engines to hold the library and the engines themselves to what the contract of an engine says. */
+import { assert } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import * as Analyzer from "../../src/ranking/Analyzer.ts"
+import type { Backend } from "../../src/storage/internal/Backend.ts"
+import * as MemoryEngine from "../../src/storage/internal/MemoryEngine.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as TenantLocks from "../../src/storage/TenantLocks.ts"
+
+/** An engine in memory, empty. */
+export const inMemory: Effect.Effect<Backend> = Effect.gen(function*() {
+  return MemoryEngine.make({ kinds: yield* MemoryKind.Kinds, analyzer: yield* Analyzer.Analyzer })
+})
+
+/** A store on an engine in memory that is wrapped. Each build is another. */
+export const layerOf = (wrap: (engine: Backend) => Backend): Layer.Layer<MemoryStore.MemoryStore> =>
+  Layer.scoped(
+    MemoryStore.MemoryStore,
+    Effect.flatMap(inMemory, (engine) => MemoryStore.make("engine", wrap(engine))).pipe(
+      Effect.tap(MemoryStore.maintain),
+      Effect.orDie // memory does not fail
+    )
+  )
+
+/** A call of an engine: its name, how many rows it asked for, and how many it was given. */
+export interface Call {
+  readonly op: string
+  readonly asked: number
+  readonly given: number
+}
+
+/** Notes each call in `calls`, and dies where an engine gives more than the bound of its contract. */
+export const counting = (engine: Backend, calls: Array<Call>): Backend => {
+  const note = (op: string, asked: number, given: number) => {
+    calls.push({ op, asked, given })
+    assert.isAtMost(given, asked, op)
+  }
+  const noted = <A, E>(op: string, asked: number, self: Effect.Effect<ReadonlyArray<A>, E>) =>
+    Effect.tap(self, ({ length }) => Effect.sync(() => note(op, asked, length)))
+  const { vectors } = engine
+  return {
+    ...engine,
+    read: (tenant, ids) => noted("read", ids.length, engine.read(tenant, ids)),
+    revisions: (tenant, id, limit) => noted("revisions", limit, engine.revisions(tenant, id, limit)),
+    transact: (tenant, needs, decide) =>
+      engine.transact(tenant, needs, (found) => {
+        note("transact", needs.ids.length, found.rows.size)
+        for (const id of found.rows.keys()) assert.include(needs.ids, id)
+        for (const id of found.revisions.keys()) assert.include(needs.revisions, id)
+        for (const [key, holders] of found.holders) {
+          assert.include(needs.dedupeKeys, key)
+          assert.isAtMost(holders.length, needs.ids.length + 1)
+        }
+        return decide(found)
+      }),
+    due: (after, limit) => noted("due", limit, engine.due(after, limit)),
+    named: (sight, asked, names) => noted("named", Infinity, engine.named(sight, asked, names)),
+    referring: (sight, asked, keys) => noted("referring", Infinity, engine.referring(sight, asked, keys)),
+    catalog: (tenant) => Effect.tap(engine.catalog(tenant), () => Effect.sync(() => note("catalog", 0, 0))),
+    vectors: vectors && {
+      ...vectors,
+      pending: (tenant, model, limit) => noted("pending", limit, vectors.pending(tenant, model, limit)),
+      read: (tenant, model, hashes) => noted("vectors", hashes.length, vectors.read(tenant, model, hashes))
+    }
+  }
+}
+
+/** Takes 10 ms for each transaction of a tenant, one after the other. */
+export const slow = (engine: Backend): Backend => {
+  const locks = TenantLocks.make()
+  return {
+    ...engine,
+    transact: (tenant, needs, decide) =>
+      locks.withLock(tenant)(Effect.delay(engine.transact(tenant, needs, decide), "10 millis"))
+  }
+}
