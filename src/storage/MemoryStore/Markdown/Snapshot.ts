@@ -38,12 +38,14 @@ export interface Snapshot {
 }
 
 export interface Loaded extends Snapshot {
+  /** Whether the history's index has the newest revision of every entry as its file has it. */
+  readonly isPlaced: boolean
   /** Whether there is one that this key signed, of whatever circumstances. */
   readonly isSigned: boolean
 }
 
 const file = `${hidden}/snapshot`
-const empty: Loaded = { entries: [], indexes: [], isSigned: true }
+const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
 /** Bytes of a part, about, before it is compressed. A larger index is a part by itself. */
 const part = 1_048_576
 /** Bytes of a part that are a unit of a `Pacer`: a megabyte is taken in in eight milliseconds, and a pause follows two. */
@@ -99,7 +101,7 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
       // sealed by us, with the types that we wrote
       const entries = JSON.parse(text(body.subarray(end, end + early.value.entries))) as ReadonlyArray<Entry>
       for (const { row: { record } } of entries) unchecked(record)
-      return { entries, indexes: [], isSigned: true }
+      return { ...empty, entries }
     }
     if (Option.isNone(head) || head.value.kinds !== about(context)) return empty
     let at = end
@@ -146,6 +148,7 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
         return {
           entries: kept,
           indexes: indexes.flat(),
+          isPlaced: newest.length === kept.length,
           history: head.value.history && { ...head.value.history, places: newest.concat(places.flat()) },
           isSigned: true
         }

@@ -8,8 +8,8 @@ import type { Entry } from "./Mirror.ts"
 import * as Places from "./Places.ts"
 
 /** Raised with each change of `Entry`, or of what a text counts as. */
-export const version = 4
-/** Versions of earlier releases that are read: 2 had entries as objects, 3 had a record as an object in an array. */
+export const version = 5
+/** Versions that are read: 2 had entries as objects, 3 had a record as an object in an array. */
 export const versions = [2, 3, version] as const
 
 /** An entry, and the place of its newest revision where the history has it. */

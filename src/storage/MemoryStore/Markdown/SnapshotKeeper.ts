@@ -20,6 +20,11 @@ import * as Snapshot from "./Snapshot.ts"
 export interface SnapshotKeeper {
   /** Whether a snapshot was found that the vault's key signed. */
   readonly isSigned: boolean
+  /**
+   * Whether every file is as it was when the snapshot was saved, and the history had all of them and nothing else: then
+   * nothing happened while nothing ran.
+   */
+  readonly isUnchanged: () => boolean
   /** Saves a snapshot unless the last one is fresh enough. Cost where it is: one pass over the entries. */
   readonly save: Effect.Effect<void, MemoryError>
   /** Removes the snapshot, which may have a text that was purged. The next `save` makes another. */
@@ -47,11 +52,13 @@ export const load = (
 ): Effect.Effect<SnapshotKeeper, MemoryError> =>
   Effect.gen(function*() {
     const saving = yield* Effect.makeSemaphore(1)
-    const { entries, history: index, indexes, isSigned } = yield* Snapshot.load(disk, context)
+    const { entries, history: index, indexes, isPlaced, isSigned } = yield* Snapshot.load(disk, context)
     if (index) yield* history.restore(index)
     yield* EventLoop.forEach(entries, 4_096, mirror.restore)
     for (const [tenant, encoded] of indexes) mirror.catalog(tenant).restore(encoded)
     const { changed } = mirror
+    const isWhole = isPlaced && history.records() === entries.length
+    const isUnchanged = () => isWhole && history.size() === index?.end && changed.size === 0
     let isRemoved = false
     const indexed = new WeakSet<Catalog>()
     let read = history.size()
@@ -91,7 +98,7 @@ export const load = (
       }),
       Snapshot.remove(disk)
     )
-    return { isSigned, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
+    return { isSigned, isUnchanged, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
   })
 
 /** From opening to the first save, so that the first questions come first. */

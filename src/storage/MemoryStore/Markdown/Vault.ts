@@ -350,8 +350,8 @@ export const open = (
     }
     const isFresh = !history.isThere() && header.foreign === true &&
       mirror.entries().some(({ isSealed, signed }) => isSealed && !signed)
-    if (history.isThere()) yield* complete(unknown, false)
-    else yield* exclusive(Effect.void)
+    if (!history.isThere()) yield* exclusive(Effect.void)
+    else if (!snapshot.isUnchanged()) yield* complete(unknown, false)
     reopened.clear()
 
     return {
