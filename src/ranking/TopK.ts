@@ -59,17 +59,18 @@ export const topK = (
   const order = (a: number, b: number) => scores[b]! - scores[a]! || tie(a, b)
   if (count <= limit) return Array.from(slots.subarray(0, count)).sort(order)
   const bar = new Bar(limit)
-  let least = -Infinity
+  let reach = -Infinity // no closure sees it: it would be slow in this loop
   const reached: Array<number> = []
   for (let i = count - 1; i >= 0; i--) { // the newest slots last: ties are won by what is new
     const slot = slots[i]!
     const score = scores[slot]!
-    if (score < least) continue
+    if (score < reach) continue
     reached.push(slot)
-    if (score === least) continue
+    if (score === reach) continue
     bar.offer(score)
-    least = bar.value
+    reach = bar.value
   }
+  const least = reach
   const best = reached.filter((slot) => scores[slot]! > least)
   const wanted = limit - best.length // 1 at least
   const equal: Array<number> = []
