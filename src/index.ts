@@ -44,7 +44,7 @@ export * as FormatVersion from "./domain/FormatVersion.ts"
 export * as Digest from "./domain/Digest.ts"
 
 // Which memories matter
-/** What ranking asks of whatever holds the records. */
+/** The questions that ranking puts to a holder of records. */
 export * as Retrieval from "./ranking/Retrieval.ts"
 /** Text to terms. */
 export * as Tokenizer from "./ranking/Tokenizer.ts"

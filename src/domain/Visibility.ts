@@ -12,7 +12,7 @@ export type Visibility =
   /** Every scope that has all of these ids; at least one id. Neither the global scope nor internal ones. */
   | { readonly _tag: "Within"; readonly ids: MemoryScope.Ids }
 
-/** What a call may see: a tenant, scopes of it, and a time. */
+/** The tenant, the scopes of it and the time that a call may see. */
 export interface Sight {
   /** After NFC. */
   readonly tenant: string

@@ -181,7 +181,7 @@ interface InstructionTree {
   readonly root: string
   /** Root first, in each directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** By its path below the root, `docs/AGENTS.md`; `None` where it is missing, blank, or not one of `filenames`. */
+  /** Reads a file by its path below the root, `docs/AGENTS.md`; `None` where it is missing, blank, or not one of `filenames`. */
   readonly read: (relative: string) => Effect.Effect<Option.Option<InstructionFile>, MemoryError.MemoryError>
   readonly relative: (file: InstructionFile) => string
 }
@@ -217,7 +217,7 @@ const openTree = (
 
     const relative = (name: string) => path.relative(root, name).split(path.sep).join("/")
 
-    /** With the path that links led to. */
+    /** Reads a file under the path that links led to. */
     const read = (file: string) =>
       Effect.gen(function*() {
         const called = relative(file)

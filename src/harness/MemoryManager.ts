@@ -112,7 +112,7 @@ export const layer = (
   Federated.Federated | Completion.Completion | Embedder.Embedder
 > => Layer.scoped(MemoryManager, make(config))
 
-/** What the calls of a manager have in common. */
+/** The dependencies that the calls of a manager share. */
 interface Managed {
   readonly federated: Federated.Service
   readonly completion: Completion.Service

@@ -195,7 +195,7 @@ export const layer = (
     })
   )
 
-/** What the calls of one outbox have in common. */
+/** The dependencies that the calls of one outbox share. */
 interface OpenOutbox {
   readonly options: Options
   readonly log: OutboxLog.OutboxLog

@@ -137,7 +137,7 @@ export const forgetAll = (
     return there.flat().filter(Boolean).length
   })
 
-/** What a write touches. */
+/** The records, scopes and revisions that a write touches. */
 interface Touched {
   /** Records that are changed. */
   readonly ids: ReadonlyArray<MemoryId>

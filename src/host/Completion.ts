@@ -16,7 +16,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 /** Longest answer that is accepted, in UTF-16 units. A longer one is a `model` failure, and is not parsed. */
 export const maxAnswerLength = 262_144
 
-/** What a model is asked. */
+/** A question to a model. */
 export interface Prompt {
   readonly system: string
   readonly user: string
@@ -174,7 +174,7 @@ const decoded = <A, I>(schema: Schema.Schema<A, I>, answer: string) =>
 const failed = (message: string, cause?: unknown) =>
   MemoryError.make("model", { op: "Completion.complete", message, cause })
 
-/** What a cassette holds of each answer, as a line of JSON. */
+/** One answer in a cassette, a line of JSON. */
 const CassetteEntry = Schema.Struct({
   model: Schema.String,
   system: Schema.String,

@@ -10,7 +10,7 @@ import * as Layer from "effect/Layer"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 
-/** What a text is embedded for. Some models embed a question in another way than its answers. */
+/** The purpose of an embedding. Some models embed a question in another way than its answers. */
 export type Purpose = "add" | "search" | "update"
 
 export interface Service {

@@ -26,7 +26,7 @@ import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as NoteAnalysis from "./AgenticMemory/NoteAnalysis.ts"
 import * as TypedMemory from "./TypedMemory.ts"
 
-/** What a note carries in `data`. */
+/** The `data` of a note. */
 export type Note = Payload.Note
 export type Attributes = NoteAnalysis.Attributes
 export type Evolution = NoteAnalysis.Evolution

@@ -31,9 +31,9 @@ import * as Adapter from "./EpisodicMemory/Adapter.ts"
 import * as Source from "./EpisodicMemory/Source.ts"
 import type { DraftOf, Found, Typed } from "./TypedMemory.ts"
 
-/** What an episode carries in `data`. */
+/** The `data` of an episode. */
 export type Episode = Payload.Episode
-/** What a reflection carries in `data`. */
+/** The `data` of a reflection. */
 export type Reflection = Payload.Reflection
 
 export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
@@ -47,7 +47,7 @@ export const RecallLimits = Schema.Struct({
   minImportance: Unit.pipe(Schema.optionalWith({ default: () => 0 }))
 })
 
-/** What `beforeTurn` recalls. */
+/** The memories that `beforeTurn` recalls. */
 export interface Recalled {
   /** Conversations and events, newest first. Each has half of the room, and the room that the other leaves. */
   readonly episodic: ReadonlyArray<Typed<Episode>>
@@ -61,7 +61,7 @@ export interface Recalled {
   readonly failures: SearchResult["failures"]
 }
 
-/** What came of a turn. */
+/** The outcome of a turn. */
 export interface Turn {
   readonly episode: DraftOf<Episode>
   readonly reflection?: DraftOf<Reflection> | undefined

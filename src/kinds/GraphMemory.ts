@@ -25,7 +25,7 @@ import { check, invalid } from "../storage/Check.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as TypedMemory from "./TypedMemory.ts"
 
-/** What an entity carries in `data`. */
+/** The `data` of an entity. */
 export type Entity = Payload.Entity
 
 const RelationshipSchema = Schema.Struct({

@@ -26,7 +26,7 @@ import { invalid } from "../storage/Check.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as TypedMemory from "./TypedMemory.ts"
 
-/** What is kept beside a value. */
+/** The fields beside a value. */
 export interface Metadata {
   /** 0..1, or the name of a level. Default 0.5. */
   readonly importance?: number | keyof typeof importanceOf | undefined

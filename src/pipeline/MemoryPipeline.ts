@@ -241,7 +241,7 @@ const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ appli
 
 const encodeSealed = Schema.encodeEither(Sealed)
 
-/** What the store's signature is for. */
+/** The purpose of the store's signature. */
 const purpose = "receipt"
 
 const refused = (why: string) =>

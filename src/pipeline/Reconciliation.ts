@@ -30,7 +30,7 @@ import { clean, type Fact } from "./Extraction.ts"
 
 export { Decision, Event, parseDecision, readDecision }
 
-/** Where and how decisions are applied. */
+/** The scope and kind that decisions are written to, and the way of writing them. */
 export interface Target {
   readonly scope: MemoryScope
   readonly kind: string

@@ -40,7 +40,7 @@ export interface Query extends Pick<MemoryQuery, "embedding"> {
   readonly text: string
 }
 
-/** What was found. */
+/** The results of a search. */
 export interface Found {
   /** At most 1,000 records of 262,144 characters in all: the best of each fact first. */
   readonly records: ReadonlyArray<MemoryRecord>

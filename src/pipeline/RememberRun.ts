@@ -56,7 +56,7 @@ export type RememberRun = (
   write: boolean
 ) => Io<Outcome>
 
-/** What every run works with. */
+/** The dependencies of every run. */
 interface Services {
   readonly store: MemoryStore.Service
   readonly completion: Completion.Service
@@ -64,7 +64,7 @@ interface Services {
   readonly kinds: ReadonlyMap<string, MemoryKind>
 }
 
-/** What is asked of one run. */
+/** The arguments of one run. */
 interface Request {
   readonly viewer: Viewer.Any
   readonly messages: ReadonlyArray<Message>

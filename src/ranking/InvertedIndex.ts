@@ -14,7 +14,7 @@ import { Postings } from "./Postings.ts"
 import { ScopeIndex } from "./ScopeIndex.ts"
 import type { Vocabulary } from "./Tokenizer.ts"
 
-/** What is in sight. Good until the index changes. */
+/** The documents in sight. Good until the index changes. */
 export interface View {
   /** `undefined`: every scope. */
   readonly scopes: ReadonlyArray<number> | undefined

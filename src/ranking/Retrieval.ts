@@ -1,5 +1,5 @@
 /**
- * What ranking asks of whatever holds the records: matches by word and by vector, as facts that say all that a score needs.
+ * The questions that ranking puts to a holder of records: matches by word and by vector, as facts that say all that a score needs.
  * Bodies are read last, and only of what is shown. `MemoryIndex` answers in memory, a database by a query.
  *
  * Statistics are those of what is in sight, whatever the filter, and what a filter keeps out takes nobody's place.
@@ -115,6 +115,7 @@ export interface Position {
 
 /** The methods of a holder of records that ranking needs. Every `Engine` has them; `MemoryIndex` answers them at once. */
 export interface Retrieval {
+  /** Up to `limit` records that pass, after a position. Bound: the rows between them that pushdown could not exclude. */
   readonly page: (
     sight: Sight,
     asked: Asked,

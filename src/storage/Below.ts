@@ -5,9 +5,10 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import * as MemoryKind from "../domain/MemoryKind.ts"
-import { dedupeKey, type Draft, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import type * as MemoryKind from "../domain/MemoryKind.ts"
+import type { Draft, MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import { rowOf } from "./internal/Entry.ts"
 import type { Service, Stored } from "./MemoryStore.ts"
 
 export interface Below {
@@ -28,11 +29,8 @@ export interface Below {
 }
 
 export const make = (below: Service, kinds: ReadonlyMap<string, MemoryKind.MemoryKind>): Below => {
-  const stored = (tenant: string, record: MemoryRecord, forgotten: boolean): Stored => ({
-    record,
-    forgotten,
-    dedupeKey: !forgotten && MemoryKind.find(kinds, record.kind).dedupe ? dedupeKey(tenant, record) : undefined
-  })
+  const stored = (tenant: string, record: MemoryRecord, forgotten: boolean): Stored =>
+    forgotten ? { record, forgotten } : rowOf(kinds, tenant, record)
   const trash = (tenant: string, ids?: ReadonlyArray<MemoryId>) =>
     below.stream(Viewer.system(tenant), { forgotten: true, ids, limit: 1_000 })
 

@@ -1,5 +1,6 @@
 /**
- * The contract of whatever holds the records: `MemoryStore.make(name, engine)` derives the one `Service` from it.
+ * The contract of whatever holds the records, from which a store is made. Today a store asks all of it but `page`, `match`,
+ * `vectors.near` and the analyzer's fingerprint: see `internal/Backend.ts`.
  *
  * The library decides, the engine fetches. Every decision is a pure function that the engine calls with the rows it has read,
  * as often as it needs: a conflict is retried inside the engine. An engine therefore knows neither viewers nor kinds nor the
@@ -19,7 +20,7 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Sight } from "../domain/Visibility.ts"
-import type { Asked, Matches, Near, Position, Question } from "../ranking/Retrieval.ts"
+import type { Asked, Retrieval } from "../ranking/Retrieval.ts"
 import type { Capabilities, Stored, Uses } from "./MemoryStore.ts"
 import type { Unembedded } from "./Vectors.ts"
 
@@ -95,7 +96,7 @@ export interface Due {
   readonly revision: number
 }
 
-export interface Engine {
+export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly capabilities: Pick<Capabilities, "writable" | "durable" | "shared" | "history">
   /** Fingerprint of the analyzer that made the postings; `undefined` for an empty store. `make` refuses another one and names `reindex`. */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
@@ -122,14 +123,6 @@ export interface Engine {
     decide: Decide<A>
   ) => Effect.Effect<A, MemoryError>
 
-  /** Up to `limit` records that pass, after a position. Bound: the rows between them that pushdown could not exclude. */
-  readonly page: (
-    sight: Sight,
-    asked: Asked,
-    after: Position | undefined,
-    limit: number
-  ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-  readonly match: (sight: Sight, asked: Asked, question: Question) => Effect.Effect<Matches, MemoryError>
   /** Records that refer to any of these ids or names. Bound: those records. */
   readonly referring: (
     sight: Sight,
@@ -183,7 +176,7 @@ export interface EngineUses {
 }
 
 /** Vectors by tenant, model and hash of the text: what one tenant embedded tells nothing to another. */
-export interface EngineVectors {
+export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
   /** Dimensions of the tenant's vectors of this model. */
   readonly dimensions: (tenant: string, model: string) => Effect.Effect<number | undefined, MemoryError>
   /** Texts without a vector, each once, internal rows excluded. Bound: `limit`. */
@@ -198,21 +191,9 @@ export interface EngineVectors {
     model: string,
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
-  readonly read: (
-    tenant: string,
-    model: string,
-    hashes: ReadonlyArray<string>
-  ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
   /**
    * Erases vectors of texts that no row has, where they may be most of a tenant's: texts that were edited away. Compaction
    * asks for it. Default: nothing is left behind.
    */
   readonly prune?: Effect.Effect<void, MemoryError> | undefined
-  readonly near: (
-    sight: Sight,
-    asked: Asked,
-    model: string,
-    vector: Float32Array,
-    depth: number
-  ) => Effect.Effect<Near, MemoryError>
 }

@@ -29,7 +29,7 @@ import * as OutboxState from "./OutboxState.ts"
 import * as OutboxTurns from "./OutboxTurns.ts"
 import type { OutboxWorker } from "./OutboxWorker.ts"
 
-/** What the readings of one outbox need and have in common. */
+/** The dependencies that the readings of one outbox share. */
 export interface ExtractionRunner {
   readonly log: OutboxLog.OutboxLog
   readonly pipeline: MemoryPipeline.Service

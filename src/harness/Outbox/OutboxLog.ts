@@ -248,7 +248,7 @@ const attempts = 50
 const releasedAtOnce = 20
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
-/** What is written, and what the conversation is then. */
+/** Mutations of the log, and the conversation as it is after them. */
 interface Move {
   readonly mutations: ReadonlyArray<MemoryMutation>
   readonly after: (

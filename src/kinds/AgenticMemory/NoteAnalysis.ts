@@ -21,7 +21,7 @@ import * as Wikilink from "../../domain/Wikilink.ts"
 import type { Prompt } from "../../host/Completion.ts"
 import * as Tokenizer from "../../ranking/Tokenizer.ts"
 
-/** What a note is about. */
+/** The keywords, tags and context of a note. */
 export interface Attributes extends Note {
   /** At most 5 of `subjects`. */
   readonly tags: ReadonlyArray<string>
@@ -143,7 +143,7 @@ export interface LinkSuggestion {
   /** 0..1: suggested from 0.5, applied from 0.7. */
   readonly similarity: number
 }
-/** What a new note makes of an older one. */
+/** The change that a new note makes to an older one. */
 export const Change = Schema.Literal("extension", "refinement", "supersession", "contradiction")
 /** A change of an older note that a new one asks for. */
 export interface Evolution {

@@ -66,7 +66,7 @@ export interface Source {
   readonly reflections: (viewer: Viewer.Any, limit: number) => Io<ReadonlyArray<TypedMemory.Typed<Reflection>>>
 }
 
-/** What a search by meaning found, and the legs of it that failed. */
+/** The hits of a search by meaning, and the legs of it that failed. */
 export interface Semantic {
   readonly found: ReadonlyArray<TypedMemory.Found<Episode>>
   readonly failures: SearchResult["failures"]

@@ -10,6 +10,7 @@ import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type { StoreChange } from "../../domain/StoreChange.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
 import { includes, type Sight } from "../../domain/Visibility.ts"
+import { hashOf } from "../../ranking/Embeddings.ts"
 import type { Asked } from "../../ranking/Retrieval.ts"
 import type { Catalog } from "../Catalog.ts"
 import type { Change, Engine, Write } from "../Engine.ts"
@@ -75,5 +76,9 @@ export const changesOf = (
     return { id, before: recordOf(before), after: recordOf(next?.stored), by: "here" }
   })
 }
+
+/** Whether most of so many vectors are of texts that were edited away. Cost: nothing to speak of as long as they cannot be. */
+export const isLittered = (vectors: number, catalog: Catalog): boolean =>
+  vectors > 0 && (vectors > 2 * catalog.size() || vectors > 2 * new Set(catalog.records().map(hashOf)).size)
 
 const recordOf = (row: Stored | undefined): MemoryRecord | undefined => row && !row.forgotten ? row.record : undefined

@@ -19,7 +19,7 @@ import type { Decide, Found, Needs, Write } from "../Engine.ts"
 import type { Stored } from "../MemoryStore.ts"
 import { defaultTrash, erasableAt } from "../Trash.ts"
 import * as Vectors from "../Vectors.ts"
-import { type Backend, byLinks, changesOf, overCap } from "./Backend.ts"
+import { type Backend, byLinks, changesOf, isLittered, overCap } from "./Backend.ts"
 import * as DueQueue from "./DueQueue.ts"
 import { revisionsKept } from "./Limits.ts"
 
@@ -79,7 +79,9 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Backend => 
       Vectors.inMemory(memory.embeddings),
       (tenant) => Effect.map(catalogOf(tenant), (catalog) => catalog.each()),
       Effect.sync(() => {
-        for (const [tenant, { catalog }] of tenants) if (isLittered(memory, tenant, catalog)) sweep(memory, tenant)
+        for (const [tenant, { catalog }] of tenants) {
+          if (isLittered(memory.embeddings.of(tenant).size, catalog)) sweep(memory, tenant)
+        }
       })
     ),
     catalog: catalogOf,
@@ -160,11 +162,4 @@ const sweep = ({ embeddings, tenants }: Memory, tenant: string): void => {
   if (kept.size === 0) return
   const hashes = new Set(tenants.get(tenant)?.catalog.records().map(hashOf))
   kept.retain((hash) => hashes.has(hash))
-}
-
-/** Whether most vectors are of texts that were edited away. */
-const isLittered = ({ embeddings }: Memory, tenant: string, catalog: Catalog.Catalog): boolean => {
-  const { size } = embeddings.of(tenant)
-  if (size === 0) return false
-  return size > 2 * catalog.size() || size > 2 * new Set(catalog.records().map(hashOf)).size
 }

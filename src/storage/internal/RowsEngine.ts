@@ -23,7 +23,7 @@ import type { Primitives, Stored, Write } from "../MemoryStore.ts"
 import * as TenantLocks from "../TenantLocks.ts"
 import { defaultTrash, erasableAt } from "../Trash.ts"
 import * as Vectors from "../Vectors.ts"
-import { type Backend, byLinks, changesOf, overCap } from "./Backend.ts"
+import { type Backend, byLinks, changesOf, isLittered, overCap } from "./Backend.ts"
 import { byTime, dueAfter } from "./DueQueue.ts"
 import { revisionsKept } from "./Limits.ts"
 
@@ -234,21 +234,11 @@ const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
     )
   })
 
-/** Whether most vectors are of texts that were edited away. Cost: nothing to speak of as long as they cannot be. */
-const isLittered = (source: Source, tenant: string): Io<boolean> =>
-  Effect.suspend(() => {
-    const size = source.primitives.sidecar?.embeddings(tenant).size ?? 0
-    if (size === 0) return Effect.succeed(false)
-    return Effect.map(catalogBeside(source, tenant), (catalog) => {
-      const records = catalog.records()
-      return size > 2 * records.length || size > 2 * new Set(records.map(hashOf)).size
-    })
-  })
-
 const prune = (source: Source): Io<void> =>
   Effect.gen(function*() {
     for (const tenant of yield* source.primitives.tenants) {
-      if (yield* isLittered(source, tenant)) source.unswept.add(tenant)
+      const size = source.primitives.sidecar?.embeddings(tenant).size ?? 0
+      if (size > 0 && isLittered(size, yield* catalogBeside(source, tenant))) source.unswept.add(tenant)
     }
     for (const tenant of Array.from(source.unswept)) {
       yield* exclusive(source, tenant, sweep(source, tenant))

@@ -7,12 +7,12 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import * as MemoryKind from "../../../domain/MemoryKind.ts"
-import { dedupeKey, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Embeddings } from "../../../ranking/Embeddings.ts"
 import * as Catalog from "../../Catalog.ts"
 import type { Event } from "../../Changes.ts"
+import * as Row from "../../internal/Entry.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import type { Ahead } from "./Ahead.ts"
 import type { Disk } from "./Disk.ts"
@@ -106,11 +106,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     catalogs.set(tenant, fresh)
     return fresh
   }
-  const rowOf = (tenant: string, record: MemoryRecord): Stored => ({
-    record,
-    forgotten: false,
-    ...(MemoryKind.find(context.kinds, record.kind).dedupe && { dedupeKey: dedupeKey(tenant, record) })
-  })
+  const rowOf = (tenant: string, record: MemoryRecord): Stored => Row.rowOf(context.kinds, tenant, record)
 
   const set = (path: string, next: Found, at = ++epoch): ReadonlyArray<News> => {
     touched.set(path, at)

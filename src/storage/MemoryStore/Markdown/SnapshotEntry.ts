@@ -101,7 +101,7 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
     let at = values
     for (const key of orders[row[19]]!) fields[key] = row[at++] // each is in its part
     fields["body"] = body(row[18])
-    const record = unchecked(fields as unknown as MemoryRecord) // as it was printed
+    const record = unchecked(fields as unknown as MemoryRecord) // sealed by us, with the fields that we wrote
     const stat = { mtime, born, size, ino }
     const stored = dedupeKey === 0 ? { record, forgotten: false } : { record, forgotten: false, dedupeKey }
     const entry: Entry = { _tag: "Entry", path, stat, settled, hash, tenant, signed, row: stored, extra: {} }
