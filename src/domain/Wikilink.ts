@@ -53,7 +53,7 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
  * pass.
  */
 export const tags = (text: string): ReadonlyArray<string> => {
-  if (!/(?:^|[\s,;(])#[^\s#]/.test(text)) return [] // most notes have headings alone
+  if (!mayHaveTag(text)) return [] // most notes have headings alone
   const found = new Map<string, string>()
   for (const paragraph of prose(text)) {
     if (!paragraph.includes("#")) continue
@@ -68,6 +68,14 @@ export const tags = (text: string): ReadonlyArray<string> => {
     }
   }
   return Array.from(found.values())
+}
+
+/** Whether a `#` stands where that of a tag may, with no white space and no `#` after it. */
+const mayHaveTag = (text: string): boolean => {
+  for (let at = text.indexOf("#"); at >= 0; at = text.indexOf("#", at + 1)) {
+    if ((at === 0 || /[\s,;(]/.test(text[at - 1]!)) && /[^\s#]/.test(text[at + 1] ?? "")) return true
+  }
+  return false
 }
 
 const inline = /[\p{L}\p{M}\p{N}\p{So}\u200d_/-]+/uy

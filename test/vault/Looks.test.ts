@@ -53,6 +53,7 @@ const twins = Effect.gen(function*() {
     {},
     platform((fs) => ({
       stat: (path) => file.hold(path, fs.stat(path)),
+      readFile: (path) => file.hold(path, fs.readFile(path)),
       open: (path, options) => read.hold(path, fs.open(path, options)),
       readDirectory: (path) => folder.hold(path, fs.readDirectory(path))
     }))

@@ -72,26 +72,28 @@ export interface Belonging {
 export const belonging = (
   place: Layout.Place,
   matter: Readonly<Record<string, unknown>>
-): Either.Either<Belonging, string> =>
-  Either.gen(function*() {
-    const said = new Set<string>()
-    const idIn = (field: string, segment: string | undefined): Either.Either<string | undefined, string> => {
-      const value = textOf(matter[field])
-      const claimed = isScopeId(value) ? value.normalize("NFC") : undefined
-      const isMeant = claimed !== undefined && (segment === undefined || Layout.stands(segment, claimed))
-      if (isMeant) said.add(field)
-      if (isMeant || segment === undefined) return Either.right(isMeant ? claimed : undefined)
-      return Either.fromNullable(Layout.idOf(segment), () => `${field}: the folder's name is a hash; say it here`)
-    }
-    const tenant = place.tenant === undefined ? "default" : (yield* idIn("tenant", place.tenant)) ?? "default"
-    if (place.tenant === undefined && matter["tenant"] === "default") said.add("tenant")
-    const ids: Record<string, string> = {}
-    for (const field of MemoryScope.fields) {
-      const id = yield* idIn(field, typeof place.scope === "string" ? undefined : place.scope.get(field))
-      if (id !== undefined) ids[field] = id
-    }
-    return { tenant, scope: Object.keys(ids).length === 0 ? MemoryScope.Global : ids, said }
-  })
+): Either.Either<Belonging, string> => {
+  const said = new Set<string>()
+  const idIn = (field: string, segment: string | undefined): Either.Either<string | undefined, string> => {
+    const value = textOf(matter[field])
+    const claimed = isScopeId(value) ? value.normalize("NFC") : undefined
+    const isMeant = claimed !== undefined && (segment === undefined || Layout.stands(segment, claimed))
+    if (isMeant) said.add(field)
+    if (isMeant || segment === undefined) return Either.right(isMeant ? claimed : undefined)
+    return Either.fromNullable(Layout.idOf(segment), () => `${field}: the folder's name is a hash; say it here`)
+  }
+  const tenant = place.tenant === undefined ? Either.right(undefined) : idIn("tenant", place.tenant)
+  if (Either.isLeft(tenant)) return Either.left(tenant.left)
+  if (place.tenant === undefined && matter["tenant"] === "default") said.add("tenant")
+  const ids: Record<string, string> = {}
+  for (const field of MemoryScope.fields) {
+    const id = idIn(field, typeof place.scope === "string" ? undefined : place.scope.get(field))
+    if (Either.isLeft(id)) return Either.left(id.left)
+    if (id.right !== undefined) ids[field] = id.right
+  }
+  const scope = Object.keys(ids).length === 0 ? MemoryScope.Global : ids
+  return Either.right({ tenant: tenant.right ?? "default", scope, said })
+}
 
 const textOf = (value: unknown): unknown => typeof value === "number" ? String(value) : value
 

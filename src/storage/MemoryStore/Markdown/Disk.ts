@@ -10,6 +10,7 @@ import * as Stream from "effect/Stream"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import { hidden, shown } from "./Layout.ts"
+import * as LinkStat from "./LinkStat.ts"
 
 /**
  * What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. The platform tells no time of the last change
@@ -20,6 +21,11 @@ export interface Stat {
   readonly size: number
   readonly ino: number
   readonly born: number
+}
+
+export interface Look {
+  readonly stat: Option.Option<Stat & { readonly type: FileSystem.File.Type }>
+  readonly isLink: boolean
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -38,6 +44,8 @@ export interface Disk {
   /** Runs an effect unless the file is as it was. Where nobody can tell, it runs. Cost: a `stat`. */
   readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
   readonly isLink: (path: string) => Io<boolean>
+  /** The file, or what a link leads to, and whether a link lies at the path. Cost of a file that is no link: one call. */
+  readonly look: (path: string) => Io<Look>
   /** The first folder on the way to it that is a link: whatever is beyond lies elsewhere. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
   /** `None` where there is no file. Bytes that are no UTF-8 are `corrupt`. */
@@ -142,6 +150,12 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           isReason(error, "AlreadyExists") ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
       })
     const isLink = (relative: string): Io<boolean> =>
+      Effect.flatMap(
+        LinkStat.at(at(relative)),
+        (found) => found === undefined ? canBeReadAsLink(relative) : Effect.succeed(found.isSymbolicLink())
+      )
+    /** The same by the platform's own means, for a file system that is not Node's. */
+    const canBeReadAsLink = (relative: string): Io<boolean> =>
       Effect.matchEffect(fs.readLink(at(relative)), {
         onSuccess: () => Effect.succeed(true),
         // EINVAL: it is there, and no link
@@ -150,6 +164,12 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             hasCode(error, "ENOTDIR")
             ? Effect.succeed(false)
             : Effect.fail(failure(relative)(error))
+      })
+
+    const stat: Disk["stat"] = (relative) =>
+      Effect.matchEffect(fs.stat(at(relative)), {
+        onFailure: absent(relative),
+        onSuccess: (info) => Effect.succeedSome({ ...statOf(info), type: info.type })
       })
 
     const linkAbove = (relative: string) =>
@@ -161,11 +181,12 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     return {
       list: (folder) =>
         Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
-      stat: (relative) =>
-        Effect.matchEffect(fs.stat(at(relative)), {
-          onFailure: absent(relative),
-          onSuccess: (info) => Effect.succeedSome({ ...statOf(info), type: info.type })
-        }),
+      stat,
+      look: (relative) =>
+        Effect.flatMap(LinkStat.at(at(relative)), (found) =>
+          found?.isFile() === true
+            ? Effect.succeed(fileOf(found))
+            : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))),
       // of every file at every look: as few steps as can be
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
@@ -306,6 +327,11 @@ const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => 
   born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
   size: Number(size),
   ino: Option.isSome(ino) ? ino.value : 0
+})
+
+const fileOf = ({ birthtime, ino, mtime, size }: LinkStat.LinkStat): Look => ({
+  stat: Option.some({ mtime: mtime.getTime(), born: birthtime.getTime() || 0, size, ino, type: "File" }),
+  isLink: false
 })
 
 export const isSameStat = (a: Stat, b: Stat): boolean =>

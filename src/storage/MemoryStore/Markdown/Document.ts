@@ -132,30 +132,32 @@ export const parse = (
   text: string,
   mtime: number,
   previous?: ForeignNote.Previous
-): Either.Either<Parsed, string> =>
-  Either.gen(function*() {
-    const place = Layout.placeOf(path)
-    const parts = Deuz.split(path, text)
-    const [matter, body] = Either.getOrElse(parts, () => [{}, Frontmatter.bodyOf(text)] as const)
-    if (Either.isRight(parts) && Deuz.isFile(path, matter)) {
-      const { extra, fields } = yield* Deuz.read(matter, body)
-      return yield* unsigned(context, "default", fields, extra)
-    }
-    const isForeign = context.notes === "whole" && ForeignNote.isForeign(place, matter)
-    if (Either.isLeft(parts) && (!isForeign || ForeignNote.isBrokenCopy(text))) return yield* Either.left(parts.left)
-    if (isForeign || (context.notes === "whole" && ForeignNote.isDrovers(place, matter))) {
-      const isInOurForm = Claims.isOurs(matter)
-      const ours = isInOurForm ? strict(context, path, matter, body, mtime, previous?.record.id) : undefined
-      if (ours !== undefined && Either.isRight(ours) && ours.right.signed) return ours.right
-      const past = previous && isInOurForm ? ForeignNote.saidAll(previous) : previous
-      const note = yield* ForeignNote.read(context.kinds, path, [matter, body], mtime, past)
-      const issues = Either.isLeft(parts) ? [`${parts.left}; it is part of the body`, ...note.issues] : note.issues
-      const read = yield* unsigned(context, note.tenant, note.fields, note.extra)
-      const frame = isForeign && !isInOurForm ? Frame.make(path, text, read.record.body) : undefined
-      return { ...read, issues, isPartial: note.isPartial, ...(frame && { frame }) }
-    }
-    return yield* strict(context, path, matter, body, mtime)
-  })
+): Either.Either<Parsed, string> => {
+  const place = Layout.placeOf(path)
+  const parts = Deuz.split(path, text)
+  const [matter, body] = Either.getOrElse(parts, () => [{}, Frontmatter.bodyOf(text)] as const)
+  if (Either.isRight(parts) && Deuz.isFile(path, matter)) {
+    return Either.flatMap(Deuz.read(matter, body), ({ extra, fields }) => unsigned(context, "default", fields, extra))
+  }
+  const isForeign = context.notes === "whole" && ForeignNote.isForeign(place, matter)
+  if (Either.isLeft(parts) && (!isForeign || ForeignNote.isBrokenCopy(text))) return Either.left(parts.left)
+  if (!isForeign && (context.notes !== "whole" || !ForeignNote.isDrovers(place, matter))) {
+    return strict(context, path, matter, body, mtime)
+  }
+  const isInOurForm = Claims.isOurs(matter)
+  const ours = isInOurForm ? strict(context, path, matter, body, mtime, previous?.record.id) : undefined
+  if (ours !== undefined && Either.isRight(ours) && ours.right.signed) return ours
+  const past = previous && isInOurForm ? ForeignNote.saidAll(previous) : previous
+  return Either.flatMap(
+    ForeignNote.read(context.kinds, path, [matter, body], mtime, past),
+    (note) =>
+      Either.map(unsigned(context, note.tenant, note.fields, note.extra), (read): Parsed => {
+        const issues = Either.isLeft(parts) ? [`${parts.left}; it is part of the body`, ...note.issues] : note.issues
+        const frame = isForeign && !isInOurForm ? Frame.make(path, text, read.record.body) : undefined
+        return { ...read, issues, isPartial: note.isPartial, ...(frame && { frame }) }
+      })
+  )
+}
 
 /** Reads a text of ours, or one that a hand wrote in our form. `bound`: the id of a note that is known. */
 const strict = (
@@ -242,13 +244,15 @@ const unsigned = (
   fields: Readonly<Record<string, unknown>>,
   extra: Extra
 ): Either.Either<Parsed, string> =>
-  Either.gen(function*() {
-    const written = { ...fields, importance: importanceIn(context, fields) }
-    const record = yield* Either.mapLeft(decodeRecord(written), issuesOf)
-    const issues = payloadIssues(MemoryKind.find(context.kinds, record.kind).schema, record.data)
-    if (issues.length > 0) return yield* Either.left(issues.join("; "))
-    return { tenant, record: frozen(record), signed: false, extra }
-  })
+  Either.flatMap(
+    Either.mapLeft(decodeRecord({ ...fields, importance: importanceIn(context, fields) }), issuesOf),
+    (record) => {
+      const issues = payloadIssues(MemoryKind.find(context.kinds, record.kind).schema, record.data)
+      return issues.length > 0
+        ? Either.left(issues.join("; "))
+        : Either.right({ tenant, record: frozen(record), signed: false, extra })
+    }
+  )
 
 const importanceIn = ({ kinds }: Context, { importance, kind }: Readonly<Record<string, unknown>>): unknown =>
   importance ?? MemoryKind.find(kinds, String(kind)).importance

@@ -143,7 +143,7 @@ export const make = (disk: Disk, history: History, context: Document.Context, va
   const examine: FileReader["examine"] = (path, walked) =>
     Effect.gen(function*() {
       if (!walked && Option.isSome(yield* disk.linkAbove(path))) return undefined
-      const found = yield* disk.stat(path)
+      const { isLink, stat: found } = yield* disk.look(path)
       const known = file(path)
       /** A file that the history knows keeps its last good revision; any other is no record. */
       const bad = (stat: Stat, settled: boolean, error: MemoryError.MemoryError, hash = "") =>
@@ -160,7 +160,7 @@ export const make = (disk: Disk, history: History, context: Document.Context, va
             : { _tag: "Bad" as const, path, stat, settled, error }
         })
       if (Option.isNone(found) || found.value.type === "Directory") {
-        if (yield* disk.isLink(path)) return yield* bad(nowhere, false, NoteText.corrupt(path, "a link"))
+        if (isLink) return yield* bad(nowhere, false, NoteText.corrupt(path, "a link"))
         return Option.isSome(found) && path.endsWith(".md")
           ? yield* bad(nowhere, false, NoteText.corrupt(path, "a folder"))
           : undefined
@@ -168,7 +168,7 @@ export const make = (disk: Disk, history: History, context: Document.Context, va
       const { type, ...stat } = found.value
       const settled = stat.mtime < (yield* Clock.currentTimeMillis) - racy
       const no = (message: string, hash = "") => bad(stat, settled, NoteText.corrupt(path, message), hash)
-      if (yield* disk.isLink(path)) return yield* no("a link")
+      if (isLink) return yield* no("a link")
       if (type !== "File") return yield* no("no file")
       if (stat.size > maxBytes && !isNote(context, path)) return yield* no("too large")
       const read = yield* Effect.either(textOf(disk, context, path, stat.size))

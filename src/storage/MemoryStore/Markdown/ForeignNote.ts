@@ -86,93 +86,115 @@ export const read = (
   [matter, whole]: readonly [Matter, string],
   mtime: number,
   previous?: Previous
-): Either.Either<Read, string> =>
-  Either.gen(function*() {
-    const place = Layout.placeOf(path)
-    const belonging = place.isOurs
-      ? { tenant: yield* Claims.tenantOf(place, matter), scope: yield* Claims.scopeOf(place, matter), said: droverSays }
-      : yield* Claims.belonging(place, matter)
-    const issues: Array<string> = []
-    const before = previous?.record
-    const had = new Set(previous?.properties)
-    const isGone = (key: string): boolean => had.has(key) && !(key in matter)
-    const kept = <K extends keyof MemoryRecord>(key: K): MemoryRecord[K] | undefined =>
-      before === undefined || isGone(key) ? undefined : before[key]
+): Either.Either<Read, string> => {
+  const place = Layout.placeOf(path)
+  return Either.map(
+    place.isOurs ? drovers(place, matter) : Claims.belonging(place, matter),
+    (belonging) => readAt({ kinds, path, place, belonging }, [matter, whole], mtime, previous)
+  )
+}
 
-    /** Properties that become metadata: all but those that become fields. */
-    const rest = new Map(Object.entries(matter).filter(([key]) => !belonging.said.has(key)))
-    const isSigned = Claims.isOurs(matter)
-    const source = isSigned
-      ? defined({ session: asText(matter["session"]), sequence: asCount(matter["sequence"]) })
-      : {}
-    if (isSigned) { for (const key of signed) rest.delete(key) }
-    const take = <A>(key: string, as: (value: unknown) => A | undefined): A | undefined => {
-      const value = rest.get(key)
-      const taken = value === undefined || value === null ? undefined : as(value)
-      if (taken !== undefined || value === null && fieldNames.has(key)) rest.delete(key)
-      else if (value !== undefined && place.isOurs) issues.push(`${key}: kept in metadata`)
-      return taken
-    }
-    const time = (key: string): number | undefined =>
-      take(key, (value) => {
-        const millis = typeof value === "number" && value >= 0 ? asMillis(value) : Frontmatter.instantOf(value)
-        if (millis !== undefined && millis !== value && typeof value === "number") {
-          issues.push(`${key}: a fraction of a millisecond is cut off`)
-        }
-        return millis
-      })
+/** Where a text that drover wrote at a path of our form belongs. */
+const drovers = (place: Layout.Place, matter: Matter): Either.Either<Claims.Belonging, string> =>
+  Either.flatMap(
+    Claims.tenantOf(place, matter),
+    (tenant) => Either.map(Claims.scopeOf(place, matter), (scope) => ({ tenant, scope, said: droverSays }))
+  )
 
-    const body = cut(whole)
-    if (body.length < whole.length) issues.push("body: longer than 1,048,576 characters; the rest is left out")
-    const payload = payloadOf(kinds, take, kept)
-    const summary = take("summary", (value) => asLine(value, () => issues.push("summary: cut; whole in metadata")))
-    if (summary !== undefined && summary !== String(matter["summary"])) rest.set("summary", matter["summary"])
-    const tags = tagsOf(rest, issues, {
-      base: without(kept("tags") ?? [], Wikilink.tags(before?.body ?? "")),
-      inline: place.isOurs ? [] : Wikilink.tags(body)
+interface At {
+  readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
+  readonly path: string
+  readonly place: Layout.Place
+  readonly belonging: Claims.Belonging
+}
+
+const readAt = (
+  { belonging, kinds, path, place }: At,
+  [matter, whole]: readonly [Matter, string],
+  mtime: number,
+  previous: Previous | undefined
+): Read => {
+  const issues: Array<string> = []
+  const before = previous?.record
+  const had = new Set(previous?.properties)
+  const isGone = (key: string): boolean => had.has(key) && !(key in matter)
+  const kept = <K extends keyof MemoryRecord>(key: K): MemoryRecord[K] | undefined =>
+    before === undefined || isGone(key) ? undefined : before[key]
+
+  /** Properties that become metadata: all but those that become fields. */
+  const rest = new Map(Object.entries(matter).filter(([key]) => !belonging.said.has(key)))
+  const isSigned = Claims.isOurs(matter)
+  const source = isSigned
+    ? defined({ session: asText(matter["session"]), sequence: asCount(matter["sequence"]) })
+    : {}
+  if (isSigned) { for (const key of signed) rest.delete(key) }
+  const take = <A>(key: string, as: (value: unknown) => A | undefined): A | undefined => {
+    const value = rest.get(key)
+    const taken = value === undefined || value === null ? undefined : as(value)
+    if (taken !== undefined || value === null && fieldNames.has(key)) rest.delete(key)
+    else if (value !== undefined && place.isOurs) issues.push(`${key}: kept in metadata`)
+    return taken
+  }
+  const time = (key: string): number | undefined =>
+    take(key, (value) => {
+      const millis = typeof value === "number" && value >= 0 ? asMillis(value) : Frontmatter.instantOf(value)
+      if (millis !== undefined && millis !== value && typeof value === "number") {
+        issues.push(`${key}: a fraction of a millisecond is cut off`)
+      }
+      return millis
     })
-    const fields = {
-      ...payload,
-      ...named(place, body, summary, isGone("summary") ? undefined : before),
-      id: before?.id ?? place.id ?? Layout.noteId(path),
-      scope: belonging.scope,
-      body,
-      tags,
-      importance: take("importance", asUnit) ?? kept("importance") ?? MemoryKind.find(kinds, payload.kind).importance,
-      confidence: take("confidence", asUnit) ?? kept("confidence"),
-      links: take("links", (value) => asLinks(Frontmatter.readLinks(value))) ?? kept("links") ?? [],
-      supersededBy: take("supersededBy", asId) ?? kept("supersededBy"),
-      updatedAt: time("updatedAt"),
-      invalidAt: time("invalidAt") ?? kept("invalidAt"),
-      expiresAt: (place.isOurs || isSigned ? time("expiresAt") : undefined) ?? kept("expiresAt"),
-      source: {
-        ...source,
-        ...(place.id === undefined && path.length <= 1_024 && { reference: path }),
-        origin: "file",
-        trust: before?.source.trust === 3 ? 3 : 2
-      },
-      revision: 1
-    }
-    const createdAt = time("createdAt") ?? Frontmatter.instantOf(matter["created"]) ??
-      Frontmatter.instantOf(matter["date"]) ?? kept("createdAt") ?? Math.floor(mtime)
-    const validAt = time("validAt") ?? (before?.validAt === before?.createdAt ? undefined : kept("validAt")) ??
-      createdAt
-    const said = take("metadata", asObject) ?? {}
-    const own = Array.from(rest).filter(([key]) => !place.isOurs || fieldNames.has(key)) // of drover's, others are extra
-    const past = Object.entries(before?.metadata ?? {}).filter(([key]) => !isGone(key) && !belonging.said.has(key))
-    return {
-      tenant: belonging.tenant,
-      fields: defined({
-        ...fields,
-        createdAt,
-        validAt,
-        metadata: { ...Object.fromEntries(past), ...said, ...jsonOf(own, issues) }
-      }),
-      extra: Object.fromEntries(Array.from(rest).filter(([key]) => !fieldNames.has(key))),
-      issues,
-      isPartial: body.length < whole.length
-    }
+
+  const body = cut(whole)
+  if (body.length < whole.length) issues.push("body: longer than 1,048,576 characters; the rest is left out")
+  const payload = payloadOf(kinds, take, kept)
+  const summary = take("summary", (value) => asLine(value, () => issues.push("summary: cut; whole in metadata")))
+  if (summary !== undefined && summary !== String(matter["summary"])) rest.set("summary", matter["summary"])
+  const tags = tagsOf(rest, issues, {
+    base: without(kept("tags") ?? [], Wikilink.tags(before?.body ?? "")),
+    inline: place.isOurs ? [] : Wikilink.tags(body)
   })
+  const fields = {
+    ...payload,
+    ...named(place, body, summary, isGone("summary") ? undefined : before),
+    id: before?.id ?? place.id ?? Layout.noteId(path),
+    scope: belonging.scope,
+    body,
+    tags,
+    importance: take("importance", asUnit) ?? kept("importance") ?? MemoryKind.find(kinds, payload.kind).importance,
+    confidence: take("confidence", asUnit) ?? kept("confidence"),
+    links: take("links", (value) => asLinks(Frontmatter.readLinks(value))) ?? kept("links") ?? [],
+    supersededBy: take("supersededBy", asId) ?? kept("supersededBy"),
+    updatedAt: time("updatedAt"),
+    invalidAt: time("invalidAt") ?? kept("invalidAt"),
+    expiresAt: (place.isOurs || isSigned ? time("expiresAt") : undefined) ?? kept("expiresAt"),
+    source: {
+      ...source,
+      ...(place.id === undefined && path.length <= 1_024 && { reference: path }),
+      origin: "file",
+      trust: before?.source.trust === 3 ? 3 : 2
+    },
+    revision: 1
+  }
+  const createdAt = time("createdAt") ?? Frontmatter.instantOf(matter["created"]) ??
+    Frontmatter.instantOf(matter["date"]) ?? kept("createdAt") ?? Math.floor(mtime)
+  const validAt = time("validAt") ?? (before?.validAt === before?.createdAt ? undefined : kept("validAt")) ??
+    createdAt
+  const said = take("metadata", asObject) ?? {}
+  const own = Array.from(rest).filter(([key]) => !place.isOurs || fieldNames.has(key)) // of drover's, others are extra
+  const past = Object.entries(before?.metadata ?? {}).filter(([key]) => !isGone(key) && !belonging.said.has(key))
+  return {
+    tenant: belonging.tenant,
+    fields: defined({
+      ...fields,
+      createdAt,
+      validAt,
+      metadata: { ...Object.fromEntries(past), ...said, ...jsonOf(own, issues) }
+    }),
+    extra: Object.fromEntries(Array.from(rest).filter(([key]) => !fieldNames.has(key))),
+    issues,
+    isPartial: body.length < whole.length
+  }
+}
 
 const droverSays: ReadonlySet<string> = new Set([...MemoryScope.fields, "tenant", "scope", "id"])
 

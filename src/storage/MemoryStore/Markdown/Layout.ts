@@ -102,7 +102,14 @@ export const isInternal = (path: string): boolean => path.startsWith(`${internal
 /** A path as an error shows it: its end, where it has more than 150 UTF-16 units. */
 export const shown = (path: string): string => path.length > 150 ? `…${path.slice(-149)}`.toWellFormed() : path
 
+/** Reads a path. One place is kept, since whoever reads a file asks for its place several times. */
 export const placeOf = (path: string): Place => {
+  if (last?.path !== path) last = { path, place: placeIn(path) }
+  return last.place
+}
+let last: { readonly path: string; readonly place: Place } | undefined
+
+const placeIn = (path: string): Place => {
   const parts = (isInternal(path) ? path.slice(internal.length + 1) : path).split("/")
   const name = parts.pop()!.replace(/\.md$/, "") // split gives one at least
   const tenant = parts[0] === "tenants" && parts.length > 1 ? parts.splice(0, 2)[1] : undefined
