@@ -35,8 +35,16 @@ export const defaultLimit = 20
 /** When a record has to be true to be shown: now, but to the library at any time. */
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
-/** The filter of a call, as a retrieval applies it. */
+/**
+ * The filter of a call, as a retrieval applies it. Of the trash a viewer is shown what it may restore, which instructions are
+ * not, and whether a record is still true is asked only where the filter says `asOf`.
+ */
 export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
+  if (filter.forgotten === true) {
+    const isMeant = matching(filter, undefined)
+    const isRestorable = (record: MemoryRecord) => Viewer.isSystem(viewer) || record.source.origin !== "instructions"
+    return { filter, passes: (record) => isRestorable(record) && isMeant(record) }
+  }
   const at = trueAt(viewer, now)
   let passes: Asked["passes"] | undefined // most filters say nothing that asks for the record
   return { filter, at, passes: (record) => (passes ??= matching(filter, at))(record) }

@@ -26,7 +26,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import { includes, sightOf } from "../domain/Visibility.ts"
 import * as Cursor from "./Cursor.ts"
 import { repeats, saysTheSame } from "./NearDuplicate.ts"
-import type { Retrieval } from "./Retrieval.ts"
+import type { Position, Retrieval } from "./Retrieval.ts"
 import {
   askedOf,
   byVector,
@@ -99,7 +99,7 @@ export function* whyNot(
 
 /** Newest first, then by id. `undefined`: `after` is no cursor of this viewer and filter. */
 export function* list(
-  retrieval: Retrieval,
+  retrieval: Pick<Retrieval, "page">,
   viewer: Viewer.Any,
   filter: MemoryFilter,
   now: number
@@ -107,12 +107,24 @@ export function* list(
   const after = filter.after === undefined ? undefined : Cursor.read(viewer, filter, filter.after)
   if (filter.after !== undefined && after === undefined) return undefined
   const limit = filter.limit ?? defaultLimit
-  const found = yield* retrieval.page(sightOf(viewer, now), askedOf(viewer, filter, now), after, limit + 1)
+  const found = yield* page(retrieval, viewer, filter, after, limit + 1, now)
   if (found.length <= limit) return { items: found }
   const items = found.slice(0, limit)
   const last = items[limit - 1]! // a limit is at least 1
   return { items, next: Cursor.make(viewer, filter, { recency: recencyOf(last), id: last.id }) }
 }
+
+/** The records of a list after a position, at most `limit`. */
+export const page = (
+  retrieval: Pick<Retrieval, "page">,
+  viewer: Viewer.Any,
+  filter: MemoryFilter,
+  after: Position | undefined,
+  limit: number,
+  now: number
+) => retrieval.page(sightOf(viewer, now), askedOf(viewer, filter, now), after, limit)
+
+export { defaultLimit }
 
 const none = { record: undefined, forgotten: false }
 

@@ -1,6 +1,5 @@
 /**
- * The contract of whatever holds the records, from which a store is made. Today a store asks all of it but `page`, `match`,
- * `vectors.near` and the analyzer's fingerprint: see `internal/Backend.ts`.
+ * The contract of whatever holds the records, from which a store is made.
  *
  * The library decides, the engine fetches. Every decision is a pure function that the engine calls with the rows it has read,
  * as often as it needs: a conflict is retried inside the engine. An engine therefore knows neither viewers nor kinds nor the
@@ -98,7 +97,10 @@ export interface Due {
 
 export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly capabilities: Pick<Capabilities, "writable" | "durable" | "shared" | "history">
-  /** Fingerprint of the analyzer that made the postings; `undefined` for an empty store. `make` refuses another one and names `reindex`. */
+  /**
+   * Fingerprint of the analyzer that made the postings that are kept; `undefined` where there are none, as in an empty store.
+   * A store that has another analyzer is not made, and its error names `reindex`.
+   */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
   readonly reindex: (
     analyzer: string,

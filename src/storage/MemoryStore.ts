@@ -22,7 +22,7 @@ import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
 import * as Activity from "./Activity.ts"
 import type { Catalog } from "./Catalog.ts"
-import type { Backend } from "./internal/Backend.ts"
+import type { Engine } from "./Engine.ts"
 import * as Store from "./internal/makeStore.ts"
 import type { Neighbours } from "./Links.ts"
 import { inMemory as vectorsInMemory, type Sidecar, type Vectors } from "./Vectors.ts"
@@ -226,6 +226,12 @@ export interface Primitives {
   readonly tools?: ((viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>) | undefined
 }
 
+/** What a store offers beyond its engine. */
+export interface Extras extends Pick<Primitives, "usage" | "ingest" | "tools" | "outside"> {
+  /** Instead of what the engine says. */
+  readonly capabilities?: Partial<Capabilities> | undefined
+}
+
 export type { Linked, Neighbours } from "./Links.ts"
 export type { Sidecar, Unembedded, Vectors } from "./Vectors.ts"
 export { vectorsInMemory }
@@ -235,9 +241,14 @@ export { make as changeFeed } from "./Changes.ts"
 /** How many revisions of a record are kept, the current one among them. */
 export { revisionsKept } from "./internal/Limits.ts"
 
-/** `name` is what spans and metrics are called. Erases what is due before it returns; see `maintain` for the hours after. */
-export const make = (name: string, source: Primitives | Backend): Effect.Effect<Service, MemoryError> =>
+/**
+ * Makes a store of an engine, or of primitives. `name` is what spans and metrics are called. Erases what is due before it
+ * returns; see `maintain` for the hours after. `unsupported` where the engine's index was made by another analyzer.
+ */
+export const make = (name: string, source: Primitives | Engine): Effect.Effect<Service, MemoryError> =>
   "transact" in source ? Store.make(name, source) : Store.fromRows(name, source)
+
+export { reindex } from "./internal/makeStore.ts"
 
 /**
  * Compacts the store until the scope closes, at most once an hour: whenever it was used since the last compaction, or a

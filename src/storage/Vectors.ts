@@ -3,11 +3,13 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryError } from "../domain/MemoryError.ts"
-import { embeddingText, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { embeddingText, isExpired } from "../domain/MemoryRecord.ts"
 import { isInternal } from "../domain/MemoryScope.ts"
 import { type Embeddings, hashOf, TenantEmbeddings } from "../ranking/Embeddings.ts"
+import type { Catalog } from "./Catalog.ts"
 import { invalid } from "./Check.ts"
 import type { EngineVectors } from "./Engine.ts"
+import { indexOf } from "./internal/CatalogQueries.ts"
 
 /** A text that has no vector of this model yet. `hash` is `MemoryRecord.textHash`. */
 export interface Unembedded {
@@ -71,11 +73,8 @@ export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Sideca
   retain: (tenant, hashes) => Effect.sync(() => all.of(tenant).retain((hash) => hashes.has(hash)))
 })
 
-/** What an engine keeps of vectors, but for the search among them. */
-export type VectorRows = Omit<EngineVectors, "near">
-
 /** Makes the vectors of a store: checks what comes in, and hands out copies. */
-export const make = (engine: VectorRows): Vectors => ({
+export const make = (engine: EngineVectors): Vectors => ({
   pending: (tenant, model, limit = Infinity) => engine.pending(tenant, model, limit),
   attach: (tenant, model, vectors) =>
     Effect.gen(function*() {
@@ -91,15 +90,12 @@ export const make = (engine: VectorRows): Vectors => ({
     Effect.map(engine.read(tenant, model, hashes), (found) => found.map(Option.map((vector) => vector.slice())))
 })
 
-/**
- * Makes what an engine keeps of vectors from a sidecar. `records` are those of a tenant, tombstones not among them: lazily,
- * so that `pending` looks at no more of them than it must. `prune` is the engine's own.
- */
+/** Makes the vectors of an engine from a sidecar and the catalogs of its tenants. `prune` is the engine's own. */
 export const ofSidecar = (
   { append, embeddings, follow }: Sidecar,
-  records: (tenant: string) => Effect.Effect<Iterable<MemoryRecord>, MemoryError>,
+  catalogOf: (tenant: string) => Effect.Effect<Catalog, MemoryError>,
   prune: Effect.Effect<void, MemoryError>
-): VectorRows => ({
+): EngineVectors => ({
   prune,
   dimensions: (tenant, model) => Effect.map(follow(tenant, model), () => embeddings(tenant).dimensions(model)),
   pending: (tenant, model, limit) =>
@@ -108,7 +104,7 @@ export const ofSidecar = (
       const now = yield* Clock.currentTimeMillis
       const known = embeddings(tenant)
       const found = new Map<string, Unembedded>()
-      for (const record of yield* records(tenant)) {
+      for (const record of (yield* catalogOf(tenant)).each()) {
         if (found.size >= limit) break
         if (isExpired(record, now) || isInternal(record.scope)) continue
         const hash = hashOf(record)
@@ -117,6 +113,11 @@ export const ofSidecar = (
       return Array.from(found.values())
     }),
   attach: append,
+  near: (sight, asked, model, vector, depth) =>
+    Effect.zipRight(
+      follow(sight.tenant, model),
+      Effect.map(indexOf(catalogOf(sight.tenant)), (index) => index.near(sight, asked, model, vector, depth))
+    ),
   read: (tenant, model, hashes) =>
     Effect.map(follow(tenant, model), () => {
       const known = embeddings(tenant)

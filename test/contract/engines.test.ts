@@ -5,8 +5,7 @@ import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as TestContext from "effect/TestContext"
-import type { Found, Write } from "../../src/storage/Engine.ts"
-import type { Backend } from "../../src/storage/internal/Backend.ts"
+import type { Engine, Found, Write } from "../../src/storage/Engine.ts"
 import type { Law } from "../../src/testing/Law.ts"
 import * as Batches from "../../src/testing/laws/Batches.ts"
 import * as Forgetting from "../../src/testing/laws/Forgetting.ts"
@@ -22,7 +21,7 @@ import * as Vectors from "../../src/testing/laws/Vectors.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 import { layerOf } from "../storage/engines.ts"
 
-type Breaks = (engine: Backend) => Partial<Backend>
+type Breaks = (engine: Engine) => Partial<Engine>
 
 /** What is found is changed before anything is decided. */
 const finding = (change: (found: Found) => Partial<Found>): Breaks => (engine) => ({

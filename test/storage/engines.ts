@@ -4,18 +4,18 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
-import type { Backend } from "../../src/storage/internal/Backend.ts"
+import type { Engine } from "../../src/storage/Engine.ts"
 import * as MemoryEngine from "../../src/storage/internal/MemoryEngine.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as TenantLocks from "../../src/storage/TenantLocks.ts"
 
 /** An engine in memory, empty. */
-export const inMemory: Effect.Effect<Backend> = Effect.gen(function*() {
+export const inMemory: Effect.Effect<Engine> = Effect.gen(function*() {
   return MemoryEngine.make({ kinds: yield* MemoryKind.Kinds, analyzer: yield* Analyzer.Analyzer })
 })
 
 /** A store on an engine in memory that is wrapped. Each build is another. */
-export const layerOf = (wrap: (engine: Backend) => Backend): Layer.Layer<MemoryStore.MemoryStore> =>
+export const layerOf = (wrap: (engine: Engine) => Engine): Layer.Layer<MemoryStore.MemoryStore> =>
   Layer.scoped(
     MemoryStore.MemoryStore,
     Effect.flatMap(inMemory, (engine) => MemoryStore.make("engine", wrap(engine))).pipe(
@@ -32,7 +32,7 @@ export interface Call {
 }
 
 /** Notes each call in `calls`, and dies where an engine gives more than the bound of its contract. */
-export const counting = (engine: Backend, calls: Array<Call>): Backend => {
+export const counting = (engine: Engine, calls: Array<Call>): Engine => {
   const note = (op: string, asked: number, given: number) => {
     calls.push({ op, asked, given })
     assert.isAtMost(given, asked, op)
@@ -58,9 +58,19 @@ export const counting = (engine: Backend, calls: Array<Call>): Backend => {
     due: (after, limit) => noted("due", limit, engine.due(after, limit)),
     named: (sight, asked, names) => noted("named", Infinity, engine.named(sight, asked, names)),
     referring: (sight, asked, keys) => noted("referring", Infinity, engine.referring(sight, asked, keys)),
-    catalog: (tenant) => Effect.tap(engine.catalog(tenant), () => Effect.sync(() => note("catalog", 0, 0))),
+    page: (sight, asked, after, limit) => noted("page", limit, engine.page(sight, asked, after, limit)),
+    match: (sight, asked, question) =>
+      Effect.tap(
+        engine.match(sight, asked, question),
+        ({ candidates }) => Effect.sync(() => note("match", question.depth + question.also.length, candidates.length))
+      ),
     vectors: vectors && {
       ...vectors,
+      near: (sight, asked, model, vector, depth) =>
+        Effect.tap(
+          vectors.near(sight, asked, model, vector, depth),
+          ({ hits }) => Effect.sync(() => note("near", depth, hits.length))
+        ),
       pending: (tenant, model, limit) => noted("pending", limit, vectors.pending(tenant, model, limit)),
       read: (tenant, model, hashes) => noted("vectors", hashes.length, vectors.read(tenant, model, hashes))
     }
@@ -68,7 +78,7 @@ export const counting = (engine: Backend, calls: Array<Call>): Backend => {
 }
 
 /** Takes 10 ms for each transaction of a tenant, one after the other. */
-export const slow = (engine: Backend): Backend => {
+export const slow = (engine: Engine): Engine => {
   const locks = TenantLocks.make()
   return {
     ...engine,

@@ -5,7 +5,6 @@ import * as Either from "effect/Either"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import { isExpired } from "../../domain/MemoryRecord.ts"
 import type { Decision, Due, Engine, Found, Write } from "../Engine.ts"
-import type { VectorRows } from "../Vectors.ts"
 
 /** Rows that compaction asks for at a time. */
 const atATime = 1_000
@@ -19,7 +18,7 @@ export interface Compacted {
 
 /** Erases what is due, and asks the engine to prune its vectors. Cost: the rows that are due, and one look beyond them. */
 export const compact = (
-  engine: Pick<Engine, "due" | "transact"> & { readonly vectors?: VectorRows | undefined }
+  engine: Pick<Engine, "due" | "transact" | "vectors">
 ): Effect.Effect<Compacted, MemoryError> =>
   Effect.gen(function*() {
     let count = 0

@@ -15,11 +15,11 @@ import type * as Analyzer from "../../ranking/Analyzer.ts"
 import { hashOf, TenantEmbeddings } from "../../ranking/Embeddings.ts"
 import * as Catalog from "../Catalog.ts"
 import * as Changes from "../Changes.ts"
-import type { Decide, Found, Needs, Write } from "../Engine.ts"
+import type { Decide, Engine, Found, Needs, Write } from "../Engine.ts"
 import type { Stored } from "../MemoryStore.ts"
 import { defaultTrash, erasableAt } from "../Trash.ts"
 import * as Vectors from "../Vectors.ts"
-import { type Backend, byLinks, changesOf, isLittered, overCap } from "./Backend.ts"
+import * as CatalogQueries from "./CatalogQueries.ts"
 import * as DueQueue from "./DueQueue.ts"
 import { revisionsKept } from "./Limits.ts"
 
@@ -47,7 +47,7 @@ interface Memory extends Omit<Options, "trash"> {
 }
 
 /** Makes an engine without rows. Everything ends with the process. */
-export const make = ({ trash = defaultTrash, ...options }: Options): Backend => {
+export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
   const tenants = new Map<string, Tenant>()
   const memory: Memory = {
     ...options,
@@ -63,36 +63,29 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Backend => 
     read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rowIn(tenants, tenant, id)))),
     revisions: (tenant, id, limit) => Effect.sync(() => tenants.get(tenant)?.revisions.get(id)?.slice(0, limit) ?? []),
     transact: (tenant, needs, decide) => transact(memory, tenant, needs, decide),
-    ...byLinks((tenant) => Effect.map(catalogOf(tenant), (catalog) => catalog.links())),
-    due: (after, limit) => Effect.sync(() => memory.due.next(after, limit)),
-    overCap: (tenant, caps) => Effect.map(catalogOf(tenant), (catalog) => overCap(catalog.counts(), caps)),
-    tenants: Stream.suspend(() => Stream.fromIterable(Array.from(tenants.keys()))),
-    tenantsWith: (scope) =>
-      Stream.suspend(() => {
-        const key = MemoryScope.key(scope)
-        return Stream.fromIterable(
-          Array.from(tenants).flatMap(([tenant, { catalog }]) => catalog.counts().has(key) ? [tenant] : [])
+    ...CatalogQueries.make({
+      catalogOf,
+      tenants: Stream.suspend(() => Stream.fromIterable(Array.from(tenants.keys()))),
+      tombstones: (tenant, ids) =>
+        Effect.sync(() =>
+          ids === undefined
+            ? tenants.get(tenant)?.catalog.tombstones() ?? []
+            : Array.from(new Set(ids)).flatMap((id) => rowIn(tenants, tenant, id) ?? [])
         )
-      }),
+    }),
+    analyzer: Effect.succeed(undefined), // the words of each row are read in this process, by the analyzer in force
+    reindex: () => Effect.void,
+    due: (after, limit) => Effect.sync(() => memory.due.next(after, limit)),
     changes: memory.changes.stream,
     vectors: Vectors.ofSidecar(
       Vectors.inMemory(memory.embeddings),
-      (tenant) => Effect.map(catalogOf(tenant), (catalog) => catalog.each()),
+      catalogOf,
       Effect.sync(() => {
         for (const [tenant, { catalog }] of tenants) {
-          if (isLittered(memory.embeddings.of(tenant).size, catalog)) sweep(memory, tenant)
+          if (CatalogQueries.isLittered(memory.embeddings.of(tenant).size, catalog)) sweep(memory, tenant)
         }
       })
-    ),
-    catalog: catalogOf,
-    tombstones: (tenant, ids) =>
-      Effect.sync(() =>
-        ids === undefined
-          ? tenants.get(tenant)?.catalog.tombstones() ?? []
-          : Array.from(new Set(ids)).flatMap((id) => rowIn(tenants, tenant, id) ?? []).filter(({ forgotten }) =>
-            forgotten
-          )
-      )
+    )
   }
 }
 
@@ -116,7 +109,7 @@ const transact = <A>(
       const { answer, isQuiet = false, writes } = decision.right
       if (writes.length > 0) commit(memory, tenant, writes)
       if (isQuiet || writes.length === 0 || !memory.changes.isHeard()) return Effect.succeed(answer)
-      memory.changes.unsafePublish(tenant, changesOf(found.rows, writes), found.now)
+      memory.changes.unsafePublish(tenant, CatalogQueries.changesOf(found.rows, writes), found.now)
       return Effect.as(Effect.yieldNow(), answer) // who listens has a turn before the next write
     })
   )

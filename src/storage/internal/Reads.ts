@@ -15,7 +15,7 @@ import type { Engine } from "../Engine.ts"
 import * as Links from "../Links.ts"
 import type { Stored } from "../MemoryStore.ts"
 import * as Version from "../Version.ts"
-import { within } from "./Backend.ts"
+import { within } from "./CatalogQueries.ts"
 import { revisionsKept } from "./Limits.ts"
 
 export interface Dependencies {

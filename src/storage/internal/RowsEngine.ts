@@ -18,12 +18,12 @@ import type * as Analyzer from "../../ranking/Analyzer.ts"
 import { hashOf } from "../../ranking/Embeddings.ts"
 import * as Catalog from "../Catalog.ts"
 import * as Changes from "../Changes.ts"
-import type { Decide, Due, Found, Needs, Write as EntryWrite } from "../Engine.ts"
+import type { Decide, Due, Engine, Found, Needs, Write as EntryWrite } from "../Engine.ts"
 import type { Primitives, Stored, Write } from "../MemoryStore.ts"
 import * as TenantLocks from "../TenantLocks.ts"
 import { defaultTrash, erasableAt } from "../Trash.ts"
 import * as Vectors from "../Vectors.ts"
-import { type Backend, byLinks, changesOf, isLittered, overCap } from "./Backend.ts"
+import * as CatalogQueries from "./CatalogQueries.ts"
 import { byTime, dueAfter } from "./DueQueue.ts"
 import { revisionsKept } from "./Limits.ts"
 
@@ -50,7 +50,7 @@ interface Source {
 }
 
 /** Makes an engine of primitives. `name` is what its errors call it. */
-export const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds" | "analyzer">): Backend => {
+export const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds" | "analyzer">): Engine => {
   const { capabilities, sidecar } = primitives
   const source: Source = {
     ...options,
@@ -63,7 +63,7 @@ export const make = (name: string, primitives: Primitives, options: Pick<Source,
     catalogs: new Map(),
     unswept: new Set()
   }
-  const linksOf = (tenant: string) => Effect.map(catalogBeside(source, tenant), (catalog) => catalog.links())
+  const catalogOf = (tenant: string) => catalogBeside(source, tenant)
   return {
     capabilities: {
       writable: capabilities?.writable ?? true,
@@ -74,25 +74,22 @@ export const make = (name: string, primitives: Primitives, options: Pick<Source,
     read: primitives.read,
     revisions: (tenant, id, limit) => revisions(source, tenant, id, limit),
     transact: (tenant, needs, decide) => transact(source, tenant, needs, decide),
-    ...byLinks(linksOf),
+    ...CatalogQueries.make({
+      catalogOf,
+      tenants: Stream.fromIterableEffect(primitives.tenants),
+      tombstones: (tenant, ids) => tombstones(source, tenant, ids)
+    }),
+    analyzer: Effect.succeed(undefined), // the words of each row are read in this process, by the analyzer in force
+    reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),
-    overCap: (tenant, caps) => Effect.map(catalogBeside(source, tenant), (catalog) => overCap(catalog.counts(), caps)),
-    tenants: Stream.fromIterableEffect(primitives.tenants),
-    tenantsWith: (scope) =>
-      Stream.filterEffect(
-        Stream.fromIterableEffect(primitives.tenants),
-        (tenant) => Effect.map(catalogBeside(source, tenant), (catalog) => catalog.counts().has(MemoryScope.key(scope)))
-      ),
     changes: source.changes.stream,
     vectors: sidecar && Vectors.ofSidecar(
       sidecar,
-      (tenant) => Effect.map(catalogBeside(source, tenant), (catalog) => catalog.each()),
+      catalogOf,
       prune(source)
     ),
     secret: primitives.secret,
-    ready: primitives.ready,
-    catalog: (tenant) => catalogBeside(source, tenant),
-    tombstones: (tenant, ids) => tombstones(source, tenant, ids)
+    ready: primitives.ready
   }
 }
 
@@ -132,12 +129,16 @@ const revisions = ({ primitives }: Source, tenant: string, id: MemoryId, limit: 
     ? primitives.revisions(tenant, id, limit)
     : Effect.map(primitives.read(tenant, [id]), (rows) => rows.flatMap(Option.toArray))
 
-const tombstones = (source: Source, tenant: string, ids?: ReadonlyArray<MemoryId>): Io<ReadonlyArray<Stored>> => {
+const tombstones = (
+  source: Source,
+  tenant: string,
+  ids: ReadonlyArray<MemoryId> | undefined
+): Io<ReadonlyArray<Stored>> => {
   const { primitives } = source
   if (ids !== undefined) {
     return Effect.map(
       primitives.read(tenant, Array.from(new Set(ids))),
-      (rows) => rows.flatMap(Option.toArray).filter(({ forgotten }) => forgotten)
+      (rows) => rows.flatMap(Option.toArray)
     )
   }
   if (primitives.tombstones === undefined && primitives.catalog === undefined) {
@@ -206,7 +207,7 @@ const commit = (source: Source, tenant: string, { rows }: Found, writes: Readonl
     })
     if (litters) source.unswept.add(tenant)
     yield* sweep(source, tenant)
-    if (!isQuiet) yield* source.changes.publish(tenant, changesOf(rows, writes))
+    if (!isQuiet) yield* source.changes.publish(tenant, CatalogQueries.changesOf(rows, writes))
   }).pipe(Effect.uninterruptible)
 
 /** Returns the writes as a backend takes them: each with the revision that it replaces. */
@@ -238,7 +239,7 @@ const prune = (source: Source): Io<void> =>
   Effect.gen(function*() {
     for (const tenant of yield* source.primitives.tenants) {
       const size = source.primitives.sidecar?.embeddings(tenant).size ?? 0
-      if (size > 0 && isLittered(size, yield* catalogBeside(source, tenant))) source.unswept.add(tenant)
+      if (size > 0 && CatalogQueries.isLittered(size, yield* catalogBeside(source, tenant))) source.unswept.add(tenant)
     }
     for (const tenant of Array.from(source.unswept)) {
       yield* exclusive(source, tenant, sweep(source, tenant))

@@ -1,11 +1,10 @@
-/**
- * `list`, `search` and `whyNot` of a store. The one module that knows that a tenant's index in memory answers them: what is
- * in sight, and the filter, could be asked of the engine instead.
- */
+/** `list`, `stream`, `search` and `whyNot` of a store: checks what is asked, and runs a `Searcher` over the engine. */
+import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import {
   type Absence,
@@ -16,20 +15,21 @@ import {
   type SearchResult
 } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
-import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import type { MemoryIndex } from "../../ranking/MemoryIndex.ts"
+import * as Cursor from "../../ranking/Cursor.ts"
+import type { Options } from "../../ranking/Retrievers.ts"
+import * as Searcher from "../../ranking/Searcher.ts"
 import { check, invalid } from "../Check.ts"
-import * as Trash from "../Trash.ts"
-import type { Backend } from "./Backend.ts"
+import type { Engine } from "../Engine.ts"
 import { Ids } from "./Reads.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-export interface Dependencies {
+export interface Dependencies extends Options {
   /** What errors call the store. */
   readonly name: string
-  readonly engine: Pick<Backend, "catalog" | "tombstones" | "vectors">
+  readonly engine: Pick<Engine, "page" | "match" | "read" | "vectors">
 }
 
 // a clause that is not known would widen the answer
@@ -41,30 +41,46 @@ export const Query: Schema.Schema<MemoryQuery, typeof MemoryQuery.Encoded> = Mem
   parseOptions: { onExcessProperty: "error" }
 })
 
-/** Returns the index of the viewer's tenant. */
-const indexOf = ({ engine }: Dependencies, viewer: Viewer.Any): Io<MemoryIndex> =>
-  Effect.flatMap(
-    engine.catalog(Viewer.tenantOf(viewer)),
-    (catalog) => Effect.map(catalog.prepared, catalog.index)
-  )
-
 /** Returns a page of the records that the filter means, or of the trash. */
 export const list = (store: Dependencies, viewer: Viewer.Any, filter: MemoryFilter): Io<Page<MemoryRecord>> =>
   Effect.gen(function*() {
     const checked = yield* check("list", Filter, filter)
     const now = yield* Clock.currentTimeMillis
-    const page = checked.forgotten === true
-      ? Trash.list(yield* store.engine.tombstones(Viewer.tenantOf(viewer), checked.ids), viewer, checked, now)
-      : (yield* indexOf(store, viewer)).list(viewer, checked, now)
-    return page ?? (yield* invalid("list", "after: no cursor of this viewer and filter"))
+    const page = yield* Searcher.run(() => Searcher.list(store.engine, viewer, checked, now))
+    return page ?? (yield* noCursor("list"))
   })
+
+/** Streams every record that the filter means, or the trash. Each page goes on where the last one ended; no row is read twice. */
+export const stream = (
+  store: Dependencies,
+  viewer: Viewer.Any,
+  filter: MemoryFilter
+): Stream.Stream<MemoryRecord, MemoryError.MemoryError> =>
+  Stream.unwrap(Effect.gen(function*() {
+    const checked = yield* check("list", Filter, filter)
+    const { after, limit = Searcher.defaultLimit } = checked
+    const first = after === undefined ? undefined : Cursor.read(viewer, checked, after)
+    if (after !== undefined && first === undefined) return yield* noCursor("list")
+    return Stream.paginateChunkEffect(first, (after) =>
+      Effect.gen(function*() {
+        const now = yield* Clock.currentTimeMillis
+        const found = yield* Searcher.page(store.engine, viewer, checked, after, limit, now)
+        const last = found.at(-1)
+        const next = last === undefined || found.length < limit
+          ? Option.none()
+          : Option.some({ recency: recencyOf(last), id: last.id })
+        return [Chunk.unsafeFromArray(found), next] as const
+      }))
+  }))
+
+const noCursor = (op: string) => invalid(op, "after: no cursor of this viewer and filter")
 
 /** Returns the best hits. Without a vector leg that was asked for they are found by words, and `failures` says why. */
 export const search = (store: Dependencies, viewer: Viewer.Any, query: MemoryQuery): Io<SearchResult> =>
   Effect.gen(function*() {
     const { answerable, failures } = yield* answerableOf(store, "search", viewer, query)
-    const index = yield* indexOf(store, viewer)
-    const found = index.search(viewer, answerable, yield* Clock.currentTimeMillis)
+    const now = yield* Clock.currentTimeMillis
+    const found = yield* Searcher.run(() => Searcher.search(store.engine, store, viewer, answerable, now))
     return failures.length > 0 ? { ...found, failures } : found
   })
 
@@ -79,7 +95,8 @@ export const whyNot = (
     yield* check("whyNot", Ids, { ids: [id] })
     const { answerable } = yield* answerableOf(store, "whyNot", viewer, query)
     const now = yield* Clock.currentTimeMillis
-    return Option.fromNullable((yield* indexOf(store, viewer)).whyNot(viewer, id, answerable, now))
+    const absence = yield* Searcher.run(() => Searcher.whyNot(store.engine, store, viewer, id, answerable, now))
+    return Option.fromNullable(absence)
   })
 
 /** Returns the query as it can be answered, and what keeps it from being answered as it was asked. */

@@ -9,21 +9,22 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { sign } from "../../domain/Digest.ts"
-import type * as MemoryError from "../../domain/MemoryError.ts"
+import * as MemoryError from "../../domain/MemoryError.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import * as SecureRandom from "../../host/SecureRandom.ts"
 import * as Analyzer from "../../ranking/Analyzer.ts"
+import { fingerprint } from "../../ranking/Tokenizer.ts"
 import * as Activity from "../Activity.ts"
 import * as Calls from "../Calls.ts"
 import { said } from "../Changes.ts"
 import { check, invalid } from "../Check.ts"
-import type { Capabilities, Primitives, Service } from "../MemoryStore.ts"
+import type { Engine } from "../Engine.ts"
+import type { Capabilities, Extras, Primitives, Service } from "../MemoryStore.ts"
 import * as Minting from "../Minting.ts"
 import * as Usage from "../Usage.ts"
 import * as Vectors from "../Vectors.ts"
 import * as ViewerCheck from "../ViewerCheck.ts"
-import type { Backend, Extras } from "./Backend.ts"
 import * as Compaction from "./Compaction.ts"
 import { entryOf } from "./Entry.ts"
 import * as MemoryEngine from "./MemoryEngine.ts"
@@ -61,7 +62,7 @@ export const inMemory = (
 /** Makes a store of an engine. `name` is what spans and metrics are called. Erases what is due before it returns. */
 export const make = (
   name: string,
-  engine: Backend,
+  engine: Engine,
   extras: Extras = {}
 ): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
@@ -73,12 +74,15 @@ export const make = (
       ...extras.capabilities
     }
     const secret = yield* secretOf(name, engine, capabilities)
+    const analyzer = yield* Analyzer.Analyzer
+    yield* madeBy(name, engine, analyzer)
     const store = {
       name,
       engine,
+      analyzer,
       kinds: yield* MemoryKind.Kinds,
       minting: (yield* Minting.Shared) ?? (yield* Minting.make),
-      entryOf: entryOf(yield* Analyzer.Analyzer)
+      entryOf: entryOf(analyzer)
     }
     let nextExpiry = Infinity
     const activity = Activity.make(() => nextExpiry)
@@ -102,11 +106,7 @@ export const make = (
       list: (viewer, filter) => counted("list", Searching.list(store, viewer, filter)),
       stream: (viewer, filter) =>
         Stream.withSpan(
-          Calls.stream(
-            (viewer, filter) => Effect.zipRight(begun, Searching.list(store, viewer, filter)),
-            viewer,
-            filter
-          ),
+          Stream.unwrap(Effect.as(begun, Searching.stream(store, viewer, filter))),
           `${name}.stream`
         ),
       history: (viewer, id, limit) => counted("history", Reads.history(store, viewer, id, limit)),
@@ -130,6 +130,24 @@ export const make = (
     return service
   })
 
+/** Fails where the engine's index has the terms of another analyzer: questions would be asked in words that it does not have. */
+const madeBy = (
+  name: string,
+  engine: Engine,
+  analyzer: Analyzer.Service
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.flatMap(engine.analyzer, (made) =>
+    made === undefined || made === fingerprint(analyzer.index)
+      ? Effect.void
+      : MemoryError.make("unsupported", {
+        op: "make",
+        message: `${name}: its index was made by another analyzer. Provide that one, or run MemoryStore.reindex`
+      }))
+
+/** Makes the index of an engine anew, with the analyzer in force. Nobody may use the engine meanwhile. */
+export const reindex = (engine: Engine): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.flatMap(Analyzer.Analyzer, (analyzer) => engine.reindex(fingerprint(analyzer.index), entryOf(analyzer)))
+
 const duration = Metric.timer("memory_store_duration", "How long the operations of a store take")
 
 /** Times and traces a call. */
@@ -140,7 +158,7 @@ const observed = <A, E>(name: string, op: string, self: Effect.Effect<A, E>): Ef
   )
 
 /** Every process that shares a store, or opens it again, has to sign its rows with the same secret. */
-const secretOf = (name: string, { secret }: Backend, { durable, shared }: Capabilities) =>
+const secretOf = (name: string, { secret }: Engine, { durable, shared }: Capabilities) =>
   secret !== undefined
     ? Effect.succeed(secret)
     : durable || shared
