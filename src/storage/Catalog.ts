@@ -6,6 +6,7 @@ import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import { pacer } from "../host/EventLoop.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
+import type { Changed, Mark } from "./Engine.ts"
 import * as Links from "./Links.ts"
 import type { Stored } from "./MemoryStore.ts"
 import { byAge, isLive } from "./Version.ts"
@@ -37,6 +38,8 @@ export interface Catalog {
   readonly each: () => Iterable<MemoryRecord>
   /** The tombstones that were set, any order. */
   readonly tombstones: () => ReadonlyArray<Stored>
+  /** Rows that were set since a mark of this catalog. */
+  readonly changed: (since: Mark | undefined) => Changed
   /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: those with the key. */
   readonly holders: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
@@ -46,7 +49,12 @@ export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
   readonly kinds: ReadonlyMap<string, MemoryKind>
 }
 
+/** Number of the latest changes that are known by id. */
+const remembered = 4_096
+
 export const make = (options: Options): Catalog => {
+  const recent: Array<MemoryId> = []
+  let version = 0
   const rows = new Map<MemoryId, Stored>()
   const tombstones = new Map<MemoryId, Stored>()
   let holders: Map<string, Set<MemoryId>> | undefined
@@ -132,6 +140,7 @@ export const make = (options: Options): Catalog => {
     isBuilt: () => isBuilt,
     set(id, row) {
       restored()
+      recent[version++ % remembered] = id
       release(id)
       count(rows.get(id)?.record, -1)
       if (row?.forgotten) tombstones.set(id, row)
@@ -156,6 +165,15 @@ export const make = (options: Options): Catalog => {
         for (const { record } of rows.values()) count(record, 1)
       }
       return counts
+    },
+    changed(since) {
+      const mark: Mark = { of: recent, version }
+      const isKnown = since?.of === recent && version - since.version <= remembered
+      if (!isKnown) return { mark, ids: undefined }
+      return {
+        mark,
+        ids: Array.from({ length: version - since.version }, (_, n) => recent[(since.version + n) % remembered]!)
+      }
     },
     size: () => rows.size,
     rows: () => Array.from(rows.values()),

@@ -95,6 +95,24 @@ export interface Due {
   readonly revision: number
 }
 
+/** A moment in the life of a tenant's rows. Of two moments of one `of` the later one has the higher `version`. */
+export interface Mark {
+  readonly of: object
+  readonly version: number
+}
+export interface Changed {
+  /** Now: what is written from here on is told to whoever asks with it. */
+  readonly mark: Mark
+  /** Rows that were written or erased since, each once or more; `undefined`: any may have been. */
+  readonly ids: ReadonlyArray<MemoryId> | undefined
+}
+
+/**
+ * What a store tells to that which stands on it: rows as they are, tombstones and closed records included, whoever may see
+ * them. A layer that changes what a store answers maps it.
+ */
+export interface Reader extends Pick<Engine, "read" | "revisions" | "page" | "changed"> {}
+
 export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly capabilities: Pick<Capabilities, "writable" | "durable" | "shared" | "history">
   /**
@@ -124,6 +142,11 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
     needs: Needs,
     decide: Decide<A>
   ) => Effect.Effect<A, MemoryError>
+
+  /** Default: nobody can tell what was written, and whoever keeps a copy reads everything again. Bound: the ids. */
+  readonly changed?:
+    | ((tenant: string, since: Mark | undefined) => Effect.Effect<Changed, MemoryError>)
+    | undefined
 
   /** Records that refer to any of these ids or names. Bound: those records. */
   readonly referring: (

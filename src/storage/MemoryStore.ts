@@ -22,7 +22,7 @@ import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
 import * as Activity from "./Activity.ts"
 import type { Catalog } from "./Catalog.ts"
-import type { Engine } from "./Engine.ts"
+import type { Engine, Reader } from "./Engine.ts"
 import * as Store from "./internal/makeStore.ts"
 import type { Neighbours } from "./Links.ts"
 import { inMemory as vectorsInMemory, type Sidecar, type Vectors } from "./Vectors.ts"
@@ -145,6 +145,8 @@ export interface Service {
   /** Signals that periodic work waits for: `maintain`, `Retention.layer`. */
   readonly activity: Activity.Activity
   readonly vectors: Option.Option<Vectors>
+  /** For what stands on this store; `None` of what has no rows of its own, as a federation. */
+  readonly reader: Option.Option<Reader>
   /**
    * Signs a text with the secret of this store: HMAC-SHA-256, 64 hex digits. Equal purpose and text give an equal signature
    * as long as the secret lives: a vault's as long as its folder, that of a store in memory as long as the process. A

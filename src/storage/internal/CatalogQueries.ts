@@ -29,7 +29,7 @@ export interface Source {
 /** Makes the methods of an engine that its catalogs answer. */
 export const make = (
   { catalogOf, tenants, tombstones }: Source
-): Pick<Engine, "page" | "match" | "named" | "referring" | "overCap" | "tenants" | "tenantsWith"> => ({
+): Pick<Engine, "page" | "match" | "changed" | "named" | "referring" | "overCap" | "tenants" | "tenantsWith"> => ({
   page: (sight, asked, after, limit) =>
     asked.filter.forgotten === true
       ? Effect.map(
@@ -43,6 +43,7 @@ export const make = (
     Effect.map(catalogOf(sight.tenant), (catalog) => within(sight, asked, catalog.links().named(names))),
   referring: (sight, asked, keys) =>
     Effect.map(catalogOf(sight.tenant), (catalog) => within(sight, asked, catalog.links().referring(keys))),
+  changed: (tenant, since) => Effect.map(catalogOf(tenant), (catalog) => catalog.changed(since)),
   overCap: (tenant, caps) => Effect.map(catalogOf(tenant), (catalog) => overCap(catalog.counts(), caps)),
   tenants,
   tenantsWith: (scope) => {

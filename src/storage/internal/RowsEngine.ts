@@ -79,6 +79,7 @@ export const make = (name: string, primitives: Primitives, options: Pick<Source,
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
     }),
+    ...(source.isShared && primitives.catalog === undefined && { changed: undefined }), // a catalog for each call
     analyzer: Effect.succeed(undefined), // the words of each row are read in this process, by the analyzer in force
     reindex: () => Effect.void,
     due: (after, limit) => due(source, after, limit),

@@ -19,7 +19,7 @@ import * as Activity from "../Activity.ts"
 import * as Calls from "../Calls.ts"
 import { said } from "../Changes.ts"
 import { check, invalid } from "../Check.ts"
-import type { Engine } from "../Engine.ts"
+import type { Engine, Reader } from "../Engine.ts"
 import type { Capabilities, Extras, Primitives, Service } from "../MemoryStore.ts"
 import * as Minting from "../Minting.ts"
 import * as Usage from "../Usage.ts"
@@ -122,6 +122,7 @@ export const make = (
       compact: observed(name, "compact", engine.capabilities.writable ? compact : Effect.succeed(0)),
       activity: { since: activity.since, nextExpiry: activity.nextExpiry },
       vectors: Option.map(Option.fromNullable(engine.vectors), (vectors) => vectorsOf(Vectors.make(vectors), counted)),
+      reader: Option.some(readerOf(engine, counted)),
       sign: (purpose, text) => observed(name, "sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),
       ingest: Option.fromNullable(ingest),
       tools: tools ?? (() => [])
@@ -164,6 +165,16 @@ const secretOf = (name: string, { secret }: Engine, { durable, shared }: Capabil
     : durable || shared
     ? invalid("make", `${name}: a durable or shared store needs a \`secret\`, the same each time it is made`)
     : SecureRandom.secret
+
+const readerOf = (
+  { changed, page, read, revisions }: Engine,
+  counted: <A, E>(op: string, self: Effect.Effect<A, E>) => Effect.Effect<A, E>
+): Reader => ({
+  read: (tenant, ids) => counted("read", read(tenant, ids)),
+  revisions: (tenant, id, limit) => counted("revisions", revisions(tenant, id, limit)),
+  page: (sight, asked, after, limit) => counted("page", page(sight, asked, after, limit)),
+  changed: changed && ((tenant, since) => counted("changed", changed(tenant, since)))
+})
 
 const Tenancy = Schema.Struct({ tenant: Viewer.Tenant })
 

@@ -73,6 +73,7 @@ export const make = (
     vectors: first.some(({ store }) => Option.isSome(store.vectors))
       ? Option.some(Vectors.make(all))
       : Option.none(),
+    reader: Option.none(), // an id may be in several stores
     sign: (primary ?? first[0]!.store).sign, // a federation has at least one store
     ingest: primary?.ingest ?? Option.none(),
     tools: (viewer) => first.flatMap(({ store }) => store.tools(viewer))
