@@ -60,22 +60,3 @@ export const make = (below: Service, kinds: ReadonlyMap<string, MemoryKind.Memor
       })
   }
 }
-
-/** What puts a record as it is: it says everything but who wrote it, when, and what came after it. */
-export const draftOf = (record: MemoryRecord): Draft => ({
-  id: record.id,
-  scope: record.scope,
-  kind: record.kind,
-  summary: record.summaryDerived ? undefined : record.summary,
-  body: record.body,
-  tags: record.tags,
-  importance: record.importance,
-  confidence: record.confidence,
-  links: record.links,
-  data: record.data,
-  metadata: record.metadata,
-  validAt: record.validAt,
-  invalidAt: record.invalidAt,
-  expiresAt: record.expiresAt,
-  source: record.source
-})

@@ -86,6 +86,25 @@ const contentOf = (record: MemoryRecord): string => canonicalJson({ ...record, r
 export const forgotten = (old: MemoryRecord, now: number): MemoryRecord =>
   record({ ...old, revision: old.revision + 1, updatedAt: now })
 
+/** Returns the draft that puts a record as it is: it says everything but who wrote it, when, and what came after it. */
+export const draftOf = (record: MemoryRecord): Draft => ({
+  id: record.id,
+  scope: record.scope,
+  kind: record.kind,
+  summary: record.summaryDerived ? undefined : record.summary,
+  body: record.body,
+  tags: record.tags,
+  importance: record.importance,
+  confidence: record.confidence,
+  links: record.links,
+  data: record.data,
+  metadata: record.metadata,
+  validAt: record.validAt,
+  invalidAt: record.invalidAt,
+  expiresAt: record.expiresAt,
+  source: record.source
+})
+
 /** Whether a row is neither forgotten, expired nor closed. */
 export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
   !forgotten && !isExpired(record, now) && isValidAt({ validAt: 0, invalidAt: record.invalidAt }, now)

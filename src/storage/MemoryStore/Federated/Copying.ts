@@ -22,6 +22,7 @@ import { isInternal } from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as Below from "../../Below.ts"
 import type { Stored } from "../../MemoryStore.ts"
+import { draftOf } from "../../Version.ts"
 import type { Member, Members } from "./Members.ts"
 
 export interface Copying {
@@ -81,7 +82,7 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Copying => {
           const by = `${record.source.origin} ${record.source.trust}`
           const batch = puts.get(by) ?? { record, mutations: [] }
           puts.set(by, batch)
-          batch.mutations.push({ _tag: "Put", draft: Below.draftOf(record) })
+          batch.mutations.push({ _tag: "Put", draft: draftOf(record) })
           const { supersededBy } = record
           if (supersededBy !== undefined) batch.mutations.push({ _tag: "Update", id, patch: { supersededBy } })
         } else continue
@@ -133,7 +134,7 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Copying => {
 
 /** All that a copy takes over. */
 const isSame = (copy: MemoryRecord, record: MemoryRecord): boolean => contentOf(copy) === contentOf(record)
-const contentOf = (record: MemoryRecord) => canonicalJson([Below.draftOf(record), record.supersededBy, record.source])
+const contentOf = (record: MemoryRecord) => canonicalJson([draftOf(record), record.supersededBy, record.source])
 
 const remains = (member: Member, error: MemoryError.MemoryError) =>
   new MemoryError.MemoryError({

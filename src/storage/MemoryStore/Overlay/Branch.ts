@@ -3,8 +3,8 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryMutation } from "../../../domain/MemoryMutation.ts"
 import { isExpired, type MemoryRecord, type Patch } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
-import { draftOf } from "../../Below.ts"
 import { type Provenance, revisionsKept, type Stored } from "../../MemoryStore.ts"
+import { draftOf } from "../../Version.ts"
 
 export interface Row {
   /** As it stood below when the branch first wrote it; `undefined`: it was not there. */
