@@ -1,0 +1,159 @@
+/**
+ * The rows of a branch and of the store below it, as one catalog for each tenant. It is made when it is first asked for. From
+ * then on each call reads what was written below since the last one, and what the branch has written or given up.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import type { MemoryError } from "../../../domain/MemoryError.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import { type MemoryRecord, recencyOf } from "../../../domain/MemoryRecord.ts"
+import * as Viewer from "../../../domain/Viewer.ts"
+import { sightOf } from "../../../domain/Visibility.ts"
+import { hashOf } from "../../../ranking/Embeddings.ts"
+import type { Position } from "../../../ranking/Retrieval.ts"
+import * as Catalog from "../../Catalog.ts"
+import type { Mark, Reader } from "../../Engine.ts"
+import type { Service, Sidecar, Stored } from "../../MemoryStore.ts"
+import * as TenantLocks from "../../TenantLocks.ts"
+import * as Vectors from "../../Vectors.ts"
+import type { Row } from "./Branch.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError>
+
+export interface Options extends Pick<Catalog.Options, "kinds" | "analyzer"> {
+  readonly below: Pick<Service, "vectors">
+  readonly reader: Reader
+  readonly branchOf: (tenant: string) => ReadonlyMap<MemoryId, Row>
+}
+
+export interface Merged {
+  /** The catalog of a tenant, current. Cost: what changed since the last call; where that is not known, all rows. */
+  readonly catalog: (tenant: string) => Io<Catalog.Catalog>
+  /** The branch has written these rows, or has nothing to say of them any more. */
+  readonly touch: (tenant: string, ids: Iterable<MemoryId>) => void
+  /** The tombstones below. */
+  readonly tombstones: (tenant: string) => Stream.Stream<Stored, MemoryError>
+  /** Vectors of the branch, and of the store below as far as anybody asked; `undefined` where that one has none. */
+  readonly sidecar: Sidecar | undefined
+}
+
+interface Tenant {
+  readonly catalog: Catalog.Catalog
+  /** Moment of the store below up to which the catalog has its rows. */
+  mark: Mark | undefined
+  /** Rows to be looked up anew, whatever the store below says. */
+  stale: Set<MemoryId>
+  /** By model the hashes of texts whose vectors the store below may have. */
+  readonly wanted: Map<string, Set<string>>
+}
+
+const pageSize = 1_000
+
+export const make = (options: Options): Merged => {
+  const { below, branchOf, reader } = options
+  const tenants = new Map<string, Tenant>()
+  const locks = TenantLocks.make()
+  const { embeddings, ...vectors } = Vectors.inMemory()
+
+  const current = (tenant: string): Io<Tenant> =>
+    Effect.gen(function*() {
+      const known = tenants.get(tenant)
+      const since = reader.changed ? yield* reader.changed(tenant, known?.mark) : undefined
+      if (known === undefined || since?.ids === undefined) {
+        const fresh: Tenant = {
+          catalog: Catalog.make({ ...options, embeddings: embeddings(tenant) }),
+          mark: since?.mark,
+          stale: new Set(branchOf(tenant).keys()),
+          wanted: new Map()
+        }
+        tenants.set(tenant, fresh)
+        yield* Stream.runForEach(idsBelow(reader, tenant, false), (ids) => refresh(tenant, fresh, ids))
+        yield* refresh(tenant, fresh, Array.from(fresh.stale))
+        // else whoever asks could fill it with tenants
+        if (fresh.mark === undefined || fresh.catalog.size() === 0) tenants.delete(tenant)
+        return fresh
+      }
+      const ids = new Set([...since.ids, ...known.stale])
+      known.stale = new Set()
+      known.mark = since.mark
+      if (ids.size > 0) yield* refresh(tenant, known, Array.from(ids))
+      return known
+    }).pipe(
+      // what was begun and not ended is begun anew
+      Effect.onExit((exit) => Effect.sync(() => exit._tag === "Failure" && tenants.delete(tenant))),
+      locks.withLock(tenant)
+    )
+
+  /** Sets each row as the branch has it, else as it stands below. */
+  const refresh = (tenant: string, { catalog, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
+    Effect.gen(function*() {
+      const others = ids.filter((id) => !branchOf(tenant).has(id))
+      const rows = others.length > 0 ? yield* reader.read(tenant, others) : []
+      const found = new Map(rows.map((row, n) => [others[n]!, Option.getOrUndefined(row)]))
+      for (const id of ids) {
+        const ours = branchOf(tenant).get(id)
+        const row = ours ? ours.revisions[0] : found.get(id)
+        catalog.set(id, row)
+        if (row && !row.forgotten) { for (const hashes of wanted.values()) hashes.add(hashOf(row.record)) }
+      }
+    })
+
+  /** Brings in the vectors that the store below has for the texts of a tenant. What is not made yet is asked for again. */
+  const follow = (tenant: string, model: string): Io<void> =>
+    Effect.gen(function*() {
+      if (Option.isNone(below.vectors)) return
+      const { catalog, wanted } = yield* current(tenant)
+      const known = embeddings(tenant)
+      const hashes = wanted.get(model) ?? new Set(Array.from(catalog.each(), hashOf))
+      wanted.set(model, hashes)
+      for (const hash of hashes) if (known.get(model, hash)) hashes.delete(hash)
+      if (hashes.size === 0) return
+      const asked = Array.from(hashes)
+      const found = yield* below.vectors.value.read(tenant, model, asked)
+      found.forEach((vector, n) => {
+        if (Option.isSome(vector)) known.set(model, asked[n]!, vector.value)
+      })
+    })
+
+  return {
+    catalog: (tenant) => Effect.map(current(tenant), ({ catalog }) => catalog),
+    touch: (tenant, ids) => {
+      const known = tenants.get(tenant)
+      for (const id of ids) known?.stale.add(id)
+    },
+    tombstones: (tenant) =>
+      Stream.flatMap(
+        idsBelow(reader, tenant, true),
+        (ids) =>
+          Stream.fromIterableEffect(
+            Effect.map(reader.read(tenant, ids), (rows) => rows.flatMap(Option.toArray))
+          )
+      ),
+    sidecar: Option.isSome(below.vectors) ? { ...vectors, embeddings, follow } : undefined
+  }
+}
+
+/** Streams the ids of all records below, or of all tombstones, by the page. */
+const idsBelow = (
+  reader: Reader,
+  tenant: string,
+  forgotten: boolean
+): Stream.Stream<ReadonlyArray<MemoryId>, MemoryError> =>
+  Stream.paginateEffect(undefined as Position | undefined, (after) =>
+    // the first page comes after nothing
+    Effect.gen(function*() {
+      const sight = sightOf(Viewer.system(tenant), yield* Clock.currentTimeMillis)
+      const page: ReadonlyArray<MemoryRecord> = yield* reader.page(
+        sight,
+        { filter: { forgotten }, passes: () => true },
+        after,
+        pageSize
+      )
+      const last = page.at(-1)
+      const next = last === undefined || page.length < pageSize
+        ? Option.none()
+        : Option.some({ recency: recencyOf(last), id: last.id })
+      return [page.map(({ id }) => id), next] as const
+    }))
