@@ -88,6 +88,8 @@ export * as HarnessPlugin from "./host/HarnessPlugin.ts"
 export * as Check from "./storage/Check.ts"
 /** Where records live. */
 export * as MemoryStore from "./storage/MemoryStore.ts"
+/** What a store is made of, for a database of your own. */
+export * as Engine from "./storage/Engine.ts"
 /** One `.md` per record, made to be read, edited and put under git. */
 export * as Markdown from "./storage/MemoryStore/Markdown.ts"
 /** Vectors for what is written. */

@@ -135,8 +135,12 @@ describe("architecture", () => {
     for (const { file, name } of named) assert.strictEqual(file.split("/").at(-1), `${name}.ts`)
     assert.deepStrictEqual(named.map(({ file }) => file), Array.from(new Set(named.map(({ file }) => file))))
     const isPublic = (file: string) =>
-      levelOf(file) === 0 || /^storage\/MemoryStore\/\w+\.ts$/.test(file) ||
-      files.some((other) => other !== "index.ts" && levelOf(other) !== levelOf(file) && importsOf(other).includes(file))
+      !file.includes("/internal/") && (
+        levelOf(file) === 0 || /^storage\/MemoryStore\/\w+\.ts$/.test(file) ||
+        files.some((other) =>
+          other !== "index.ts" && levelOf(other) !== levelOf(file) && importsOf(other).includes(file)
+        )
+      )
     const unnamed = files.filter((file) =>
       isPublic(file) && !file.startsWith("testing/") && !named.some((module) => module.file === file)
     )

@@ -9,9 +9,9 @@
  * has SIMD in WebAssembly, a `QuantizedVectors` tells which cosines have to be computed: by bounds, so nothing is approximate.
  */
 import type { Scored } from "./Bm25.ts"
-import { float64, int32 } from "./GrowableArray.ts"
-import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
-import { TopKBounds } from "./TopK.ts"
+import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
+import { float64, int32 } from "./internal/Slots.ts"
+import { TopKBounds } from "./internal/TopK.ts"
 
 export interface VectorIndex<in out Id> {
   readonly size: number

@@ -222,3 +222,5 @@ export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
    */
   readonly prune?: Effect.Effect<void, MemoryError> | undefined
 }
+
+export { fromRows } from "./internal/RowsEngine.ts"

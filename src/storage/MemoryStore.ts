@@ -241,7 +241,7 @@ export { vectorsInMemory }
 export { make as changeFeed } from "./Changes.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
-export { revisionsKept } from "./internal/Limits.ts"
+export { revisionsKept } from "./Version.ts"
 
 /**
  * Makes a store of an engine, or of primitives. `name` is what spans and metrics are called. Erases what is due before it

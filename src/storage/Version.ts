@@ -7,6 +7,9 @@ import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
 import type { Provenance, Stored } from "./MemoryStore.ts"
 
+/** How many revisions of a record are kept, the current one among them. */
+export const revisionsKept = 20
+
 export interface Circumstances {
   readonly provenance: Provenance
   /** Epoch ms. */

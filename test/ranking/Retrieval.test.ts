@@ -9,9 +9,9 @@ import { textHash } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { sightOf } from "../../src/domain/Visibility.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
+import * as Searcher from "../../src/ranking/internal/Searcher.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
 import type { Asked, Question, Retrieval } from "../../src/ranking/Retrieval.ts"
-import * as Searcher from "../../src/ranking/Searcher.ts"
 import { id, record } from "./world.ts"
 
 const ada = Viewer.make({ userId: "ada" })

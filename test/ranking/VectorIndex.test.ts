@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { QuantizedVectors } from "../../src/ranking/QuantizedVectors.ts"
+import { QuantizedVectors } from "../../src/ranking/internal/QuantizedVectors.ts"
 import { cosineSimilarity, make, type VectorIndex } from "../../src/ranking/VectorIndex.ts"
 import { gaussian, scattered } from "./vectors.ts"
 

@@ -15,7 +15,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import { buildDoc } from "../../src/ranking/Bm25.ts"
 import type { Due } from "../../src/storage/Engine.ts"
-import * as DueQueue from "../../src/storage/internal/DueQueue.ts"
+import * as Compaction from "../../src/storage/internal/Compaction.ts"
 import { entryOf } from "../../src/storage/internal/Entry.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Minting from "../../src/storage/Minting.ts"
@@ -236,13 +236,13 @@ it("rows that are due come in order, each once, however they were added", () => 
   FastCheck.assert(
     property(array(any, { maxLength: 40 }), integer({ min: 1, max: 7 }), (all, limit) => {
       const current = new Map<string, Due>()
-      const queue = DueQueue.make((row) => current.get(row.id)?.at === row.at)
+      const queue = Compaction.makeDueQueue((row) => current.get(row.id)?.at === row.at)
       for (const { at, n } of all) {
         const row = { at, tenant: "default", id: id(`${n}`), revision: 1 }
         current.set(row.id, row)
         queue.add(row)
       }
-      const expected = Array.from(current.values()).sort(DueQueue.byTime)
+      const expected = Array.from(current.values()).sort(Compaction.byTime)
       for (let round = 0; round < 2; round++) {
         const found: Array<Due> = []
         for (;;) {

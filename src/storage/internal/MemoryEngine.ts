@@ -19,9 +19,9 @@ import type { Decide, Engine, Found, Needs, Write } from "../Engine.ts"
 import type { Stored } from "../MemoryStore.ts"
 import { defaultTrash, erasableAt } from "../Trash.ts"
 import * as Vectors from "../Vectors.ts"
+import { revisionsKept } from "../Version.ts"
 import * as CatalogQueries from "./CatalogQueries.ts"
-import * as DueQueue from "./DueQueue.ts"
-import { revisionsKept } from "./Limits.ts"
+import * as Compaction from "./Compaction.ts"
 
 export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>
@@ -41,7 +41,7 @@ interface Memory extends Omit<Options, "trash"> {
   readonly trash: number
   /** Those that have a row. */
   readonly tenants: Map<string, Tenant>
-  readonly due: DueQueue.DueQueue
+  readonly due: Compaction.DueQueue
   readonly embeddings: TenantEmbeddings
   readonly changes: Changes.Changes
 }
@@ -53,7 +53,9 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     ...options,
     trash: Duration.toMillis(trash),
     tenants,
-    due: DueQueue.make(({ id, revision, tenant }) => rowIn(tenants, tenant, id)?.record.revision === revision),
+    due: Compaction.makeDueQueue(({ id, revision, tenant }) =>
+      rowIn(tenants, tenant, id)?.record.revision === revision
+    ),
     embeddings: new TenantEmbeddings(),
     changes: Changes.make()
   }

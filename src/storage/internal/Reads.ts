@@ -1,25 +1,45 @@
-/** Reads by id: what a viewer is shown of a row, of its past, and of the records around it. */
+/** The reads of a store: by id, by links, by page and by search. They check what is asked, and ask the engine. */
+import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import type { MemoryError } from "../../domain/MemoryError.ts"
-import { Limit } from "../../domain/MemoryFilter.ts"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import {
+  type Absence,
+  type Embedding,
+  Limit,
+  MemoryFilter,
+  MemoryQuery,
+  type Page,
+  type SearchResult
+} from "../../domain/MemoryFilter.ts"
 import { MemoryId } from "../../domain/MemoryId.ts"
-import { isExpired, isValidAt, type MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { isExpired, isValidAt, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { type Sight, sightOf } from "../../domain/Visibility.ts"
+import * as Cursor from "../../ranking/Cursor.ts"
+import type { Options } from "../../ranking/internal/Retrievers.ts"
+import * as Searcher from "../../ranking/internal/Searcher.ts"
 import type { Asked } from "../../ranking/Retrieval.ts"
-import { check } from "../Check.ts"
+import { check, invalid } from "../Check.ts"
 import type { Engine } from "../Engine.ts"
 import * as Links from "../Links.ts"
 import type { Stored } from "../MemoryStore.ts"
 import * as Version from "../Version.ts"
 import { within } from "./CatalogQueries.ts"
-import { revisionsKept } from "./Limits.ts"
 
-export interface Dependencies {
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+export interface ById {
   readonly engine: Pick<Engine, "read" | "revisions" | "named" | "referring">
+}
+/** What a page and a search depend on, beside the way texts become terms. */
+export interface BySearch extends Options {
+  /** What errors call the store. */
+  readonly name: string
+  readonly engine: Pick<Engine, "page" | "match" | "read" | "vectors">
 }
 
 export const Ids = Schema.Struct({ ids: Schema.Array(MemoryId) })
@@ -27,10 +47,10 @@ const History = Schema.Struct({ id: MemoryId, limit: Limit })
 
 /** Returns the records that the viewer is shown, in the order of `ids`. */
 export const get = (
-  { engine }: Dependencies,
+  { engine }: ById,
   viewer: Viewer.Any,
   ids: ReadonlyArray<MemoryId>
-): Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError> =>
+): Io<ReadonlyArray<Option.Option<MemoryRecord>>> =>
   Effect.gen(function*() {
     yield* check("get", Ids, { ids })
     const now = yield* Clock.currentTimeMillis
@@ -40,27 +60,27 @@ export const get = (
 
 /** Returns the revisions of a record that the viewer is told of, newest first. */
 export const history = (
-  { engine }: Dependencies,
+  { engine }: ById,
   viewer: Viewer.Any,
   id: MemoryId,
-  limit: number = revisionsKept
-): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError> =>
+  limit: number = Version.revisionsKept
+): Io<ReadonlyArray<MemoryRecord>> =>
   Effect.gen(function*() {
     yield* check("history", History, { id, limit })
     const tenant = Viewer.tenantOf(viewer)
     const [row = Option.none<Stored>()] = yield* engine.read(tenant, [id])
     if (Option.isNone(row) || !shown(viewer, row.value, yield* Clock.currentTimeMillis)) return []
     // where a history begins is told by all that is kept, whatever is asked for
-    const kept = yield* engine.revisions(tenant, id, Math.max(limit, revisionsKept))
+    const kept = yield* engine.revisions(tenant, id, Math.max(limit, Version.revisionsKept))
     return told(viewer, kept.map(({ record }) => record)).slice(0, limit)
   })
 
 /** Returns the neighbours of a record: both ends visible, live and true now, to the library itself as well. */
 export const links = (
-  { engine }: Dependencies,
+  { engine }: ById,
   viewer: Viewer.Any,
   id: MemoryId
-): Effect.Effect<Links.Neighbours, MemoryError> =>
+): Io<Links.Neighbours> =>
   Effect.gen(function*() {
     yield* check("links", Ids, { ids: [id] })
     const now = yield* Clock.currentTimeMillis
@@ -100,3 +120,101 @@ const told = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): Reado
   const first = revisions.findIndex((record, n) => Version.isAnew(record, revisions.slice(n + 1)))
   return revisions.slice(0, first < 0 ? undefined : first + 1).filter(({ scope }) => Viewer.sees(viewer, scope))
 }
+
+// a clause that is not known would widen the answer
+const Filter: Schema.Schema<MemoryFilter, typeof MemoryFilter.Encoded> = MemoryFilter.annotations({
+  parseOptions: { onExcessProperty: "error" }
+})
+/** A query, checked: a clause that is not known is refused. */
+export const Query: Schema.Schema<MemoryQuery, typeof MemoryQuery.Encoded> = MemoryQuery.annotations({
+  parseOptions: { onExcessProperty: "error" }
+})
+
+/** Returns a page of the records that the filter means, or of the trash. */
+export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter): Io<Page<MemoryRecord>> =>
+  Effect.gen(function*() {
+    const checked = yield* check("list", Filter, filter)
+    const now = yield* Clock.currentTimeMillis
+    const page = yield* Searcher.run(() => Searcher.list(store.engine, viewer, checked, now))
+    return page ?? (yield* noCursor("list"))
+  })
+
+/** Streams every record that the filter means, or the trash. Each page goes on where the last one ended; no row is read twice. */
+export const stream = (
+  store: BySearch,
+  viewer: Viewer.Any,
+  filter: MemoryFilter
+): Stream.Stream<MemoryRecord, MemoryError.MemoryError> =>
+  Stream.unwrap(Effect.gen(function*() {
+    const checked = yield* check("list", Filter, filter)
+    const { after, limit = Searcher.defaultLimit } = checked
+    const first = after === undefined ? undefined : Cursor.read(viewer, checked, after)
+    if (after !== undefined && first === undefined) return yield* noCursor("list")
+    return Stream.paginateChunkEffect(first, (after) =>
+      Effect.gen(function*() {
+        const now = yield* Clock.currentTimeMillis
+        const found = yield* Searcher.page(store.engine, viewer, checked, after, limit, now)
+        const last = found.at(-1)
+        const next = last === undefined || found.length < limit
+          ? Option.none()
+          : Option.some({ recency: recencyOf(last), id: last.id })
+        return [Chunk.unsafeFromArray(found), next] as const
+      }))
+  }))
+
+const noCursor = (op: string) => invalid(op, "after: no cursor of this viewer and filter")
+
+/** Returns the best hits. Without a vector leg that was asked for they are found by words, and `failures` says why. */
+export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery): Io<SearchResult> =>
+  Effect.gen(function*() {
+    const { answerable, failures } = yield* answerableOf(store, "search", viewer, query)
+    const now = yield* Clock.currentTimeMillis
+    const found = yield* Searcher.run(() => Searcher.search(store.engine, store, viewer, answerable, now))
+    return failures.length > 0 ? { ...found, failures } : found
+  })
+
+/** Returns why a record is not among the hits; `None` where it is. */
+export const whyNot = (
+  store: BySearch,
+  viewer: Viewer.Any,
+  id: MemoryId,
+  query: MemoryQuery
+): Io<Option.Option<Absence>> =>
+  Effect.gen(function*() {
+    yield* check("whyNot", Ids, { ids: [id] })
+    const { answerable } = yield* answerableOf(store, "whyNot", viewer, query)
+    const now = yield* Clock.currentTimeMillis
+    const absence = yield* Searcher.run(() => Searcher.whyNot(store.engine, store, viewer, id, answerable, now))
+    return Option.fromNullable(absence)
+  })
+
+/** Returns the query as it can be answered, and what keeps it from being answered as it was asked. */
+const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: MemoryQuery) =>
+  Effect.gen(function*() {
+    const checked = yield* check(op, Query, query)
+    const mode = checked.mode ?? (checked.embedding ? "hybrid" : "lexical")
+    if (mode === "lexical") return { answerable: { ...checked, mode }, failures: [] }
+    const error = yield* missingLeg(store, op, Viewer.tenantOf(viewer), checked.embedding)
+    if (error === undefined) return { answerable: { ...checked, mode }, failures: [] }
+    if (mode === "vector") return yield* error
+    return { answerable: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
+  })
+
+/** Returns why there is no vector leg. What no store could compare is refused. */
+const missingLeg = (
+  { engine: { vectors }, name }: BySearch,
+  op: string,
+  tenant: string,
+  embedding: Embedding | undefined
+): Io<MemoryError.MemoryError | undefined> =>
+  Effect.gen(function*() {
+    if (vectors === undefined) return MemoryError.make("unsupported", { op, message: `${name} holds no vectors` })
+    if (embedding === undefined) return invalid(op, "embedding: vectors are searched by a vector")
+    const { model, vector } = embedding
+    const known = yield* Effect.either(vectors.dimensions(tenant, model))
+    if (known._tag === "Left") return known.left
+    const dimensions = known.right ?? vector.length
+    return dimensions === vector.length
+      ? undefined
+      : yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
+  })

@@ -11,10 +11,10 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
-import type { MemoryKind } from "../../domain/MemoryKind.ts"
+import * as MemoryKind from "../../domain/MemoryKind.ts"
 import { isExpired } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
-import type * as Analyzer from "../../ranking/Analyzer.ts"
+import * as Analyzer from "../../ranking/Analyzer.ts"
 import { hashOf } from "../../ranking/Embeddings.ts"
 import * as Catalog from "../Catalog.ts"
 import * as Changes from "../Changes.ts"
@@ -23,9 +23,9 @@ import type { Primitives, Stored, Write } from "../MemoryStore.ts"
 import * as TenantLocks from "../TenantLocks.ts"
 import { defaultTrash, erasableAt } from "../Trash.ts"
 import * as Vectors from "../Vectors.ts"
+import { revisionsKept } from "../Version.ts"
 import * as CatalogQueries from "./CatalogQueries.ts"
-import { byTime, dueAfter } from "./DueQueue.ts"
-import { revisionsKept } from "./Limits.ts"
+import { byTime, dueAfter } from "./Compaction.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -36,7 +36,7 @@ const attempts = 50
 interface Source {
   readonly name: string
   readonly primitives: Primitives
-  readonly kinds: ReadonlyMap<string, MemoryKind>
+  readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly analyzer: Analyzer.Service
   /** Others write as well, and nobody tells us what. */
   readonly isShared: boolean
@@ -49,8 +49,16 @@ interface Source {
   readonly unswept: Set<string>
 }
 
-/** Makes an engine of primitives. `name` is what its errors call it. */
-export const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds" | "analyzer">): Engine => {
+/**
+ * Makes an engine of rows that can be read, scanned and committed, with the kinds and the analyzer in force. `name` is what its
+ * errors call it.
+ */
+export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Engine> =>
+  Effect.gen(function*() {
+    return make(name, primitives, { kinds: yield* MemoryKind.Kinds, analyzer: yield* Analyzer.Analyzer })
+  })
+
+const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds" | "analyzer">): Engine => {
   const { capabilities, sidecar } = primitives
   const source: Source = {
     ...options,

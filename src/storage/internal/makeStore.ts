@@ -30,17 +30,14 @@ import { entryOf } from "./Entry.ts"
 import * as MemoryEngine from "./MemoryEngine.ts"
 import * as Reads from "./Reads.ts"
 import * as RowsEngine from "./RowsEngine.ts"
-import * as Searching from "./Searching.ts"
 import * as Transaction from "./Transaction.ts"
 
 /** Makes a store of primitives. */
 export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const kinds = yield* MemoryKind.Kinds
-    const analyzer = yield* Analyzer.Analyzer
     const { capabilities, ingest, outside, tools, usage } = primitives
     const { history: _, ...rest } = capabilities ?? {} // whoever keeps no revisions has no history, whatever it claims
-    return yield* make(name, RowsEngine.make(name, primitives, { kinds, analyzer }), {
+    return yield* make(name, yield* RowsEngine.fromRows(name, primitives), {
       capabilities: rest,
       ingest,
       outside,
@@ -102,11 +99,11 @@ export const make = (
         counted(op, Transaction.apply(store, op, viewer, mutations, provenance))
       ),
       get: (viewer, ids) => counted("get", Reads.get(store, viewer, ids)),
-      search: (viewer, query) => counted("search", Searching.search(store, viewer, query)),
-      list: (viewer, filter) => counted("list", Searching.list(store, viewer, filter)),
+      search: (viewer, query) => counted("search", Reads.search(store, viewer, query)),
+      list: (viewer, filter) => counted("list", Reads.list(store, viewer, filter)),
       stream: (viewer, filter) =>
         Stream.withSpan(
-          Stream.unwrap(Effect.as(begun, Searching.stream(store, viewer, filter))),
+          Stream.unwrap(Effect.as(begun, Reads.stream(store, viewer, filter))),
           `${name}.stream`
         ),
       history: (viewer, id, limit) => counted("history", Reads.history(store, viewer, id, limit)),
@@ -114,7 +111,7 @@ export const make = (
         const ours = engine.changes(Viewer.tenantOf(viewer), said(viewer))
         return outside ? Stream.merge(ours, outside(viewer)) : ours
       },
-      whyNot: (viewer, id, query) => counted("whyNot", Searching.whyNot(store, viewer, id, query)),
+      whyNot: (viewer, id, query) => counted("whyNot", Reads.whyNot(store, viewer, id, query)),
       links: (viewer, id) => counted("links", Reads.links(store, viewer, id)),
       touch: (viewer, ids) => counted("touch", usage.touch(viewer, ids)),
       uses: (viewer, ids) => counted("uses", usage.uses(viewer, ids)),

@@ -9,7 +9,7 @@
 import type { MemoryScope } from "../../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../../src/domain/Viewer.ts"
 import { idf, saturation, slopeOf, type Tokens } from "../../../src/ranking/Bm25.ts"
-import { Postings } from "../../../src/ranking/Postings.ts"
+import { Postings } from "../../../src/ranking/internal/Postings.ts"
 import type { Vocabulary } from "../../../src/ranking/Tokenizer.ts"
 import { type Column, float64, int32 } from "./Column.ts"
 import { Scopes } from "./Scopes.ts"

@@ -5,14 +5,14 @@
  * Where none of a scope's documents is dead or expired, its lists and totals are right as they stand; else they are
  * counted by walking. Removing leaves a tombstone; `compacted` makes a copy without.
  */
-import type { MemoryScope } from "../domain/MemoryScope.ts"
-import type { Sight } from "../domain/Visibility.ts"
-import { idf, saturation, slopeOf, type Tokens } from "./Bm25.ts"
-import { float64, type GrowableArray, int32 } from "./GrowableArray.ts"
+import type { MemoryScope } from "../../domain/MemoryScope.ts"
+import type { Sight } from "../../domain/Visibility.ts"
+import { idf, saturation, slopeOf, type Tokens } from "../Bm25.ts"
+import type { Vocabulary } from "../Tokenizer.ts"
 import type { Packed } from "./IndexCodec.ts"
 import { Postings } from "./Postings.ts"
-import { ScopeIndex } from "./ScopeIndex.ts"
-import type { Vocabulary } from "./Tokenizer.ts"
+import { float64, type GrowableArray, int32 } from "./Slots.ts"
+import { ScopeIndex } from "./Slots.ts"
 
 /** The documents in sight. Good until the index changes. */
 export interface View {

@@ -12,9 +12,9 @@
  * the turn whose `source.sequence` is n away; of several with one number the best lends. Only what is seen lends, and only
  * who matches borrows. The division keeps turns and records of no session comparable. Constants by ablation: docs/retrieval.md.
  */
-import type { MemoryRecord } from "../domain/MemoryRecord.ts"
-import { idf } from "./Bm25.ts"
-import { int32 } from "./GrowableArray.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { idf } from "../Bm25.ts"
+import { int32 } from "./Slots.ts"
 
 const shares = [1 / 2, 1 / 4]
 

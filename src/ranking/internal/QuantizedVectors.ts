@@ -10,7 +10,7 @@
  *
  * by Cauchy and Schwarz. At 384 dimensions e is about .007.
  */
-import { float64 } from "./GrowableArray.ts"
+import { float64 } from "./Slots.ts"
 import type { TopKBounds } from "./TopK.ts"
 
 export class QuantizedVectors {

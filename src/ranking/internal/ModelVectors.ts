@@ -1,9 +1,9 @@
 /** The vectors of one model, of the records of one index: who has one, and who waits for it. */
-import type { MemoryId } from "../domain/MemoryId.ts"
-import type { MemoryRecord } from "../domain/MemoryRecord.ts"
-import type { Scored } from "./Bm25.ts"
-import { type Embeddings, hashOf } from "./Embeddings.ts"
-import * as VectorIndex from "./VectorIndex.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import type { Scored } from "../Bm25.ts"
+import { type Embeddings, hashOf } from "../Embeddings.ts"
+import * as VectorIndex from "../VectorIndex.ts"
 
 export class ModelVectors {
   readonly #model: string

@@ -13,9 +13,9 @@
  *
  * What `decode` restores stays packed until someone asks for a term: few of them are ever asked for.
  */
-import { int32 } from "./GrowableArray.ts"
+import { detached } from "../Tokenizer.ts"
 import { readNumbers, Writer } from "./IndexCodec.ts"
-import { detached } from "./Tokenizer.ts"
+import { int32 } from "./Slots.ts"
 
 const TERM = 0
 const SCOPE = 1
