@@ -1,6 +1,7 @@
 /** Every sort of store there is, by name: what the contract, the naughty strings and the kinds run on. Each build is a new, empty one. */
 import { NodeContext } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as HashMap from "effect/HashMap"
 import * as Layer from "effect/Layer"
@@ -13,6 +14,8 @@ import * as Faulty from "../src/storage/MemoryStore/Faulty.ts"
 import * as Federated from "../src/storage/MemoryStore/Federated.ts"
 import * as Markdown from "../src/storage/MemoryStore/Markdown.ts"
 import * as Overlay from "../src/storage/MemoryStore/Overlay.ts"
+import * as Minting from "../src/storage/Minting.ts"
+import { inexact, layerOf } from "./storage/engines.ts"
 import { times } from "./vault/Program.ts"
 
 /** Somebody's own: no more than a store must have. */
@@ -66,11 +69,45 @@ export const stores = {
  * The sorts that ask other stores for each answer. Here they are held to fewer random courses than the rest; the soak
  * tries them all.
  */
-export const composed: ReadonlySet<string> = new Set(["overlay on memory", "overlay on shelf", "federated"])
+export const composed: ReadonlySet<string> = new Set([
+  "overlay on memory",
+  "overlay on markdown",
+  "overlay on shelf",
+  "federated"
+])
 export const coursesOfComposed = times(6, 40)
+
+/**
+ * A branch over a store that has the first `writes` batches of whoever uses it: their records, tombstones and revisions. Both
+ * are compacted at once, and both mint ids as one store does.
+ */
+export const overPast = (writes: number): Layer.Layer<MemoryStore.MemoryStore, unknown> =>
+  Layer.scoped(
+    MemoryStore.MemoryStore,
+    Effect.gen(function*() {
+      const below = yield* MemoryStore.MemoryStore
+      const branch = Context.get(yield* Layer.build(Overlay.layer), MemoryStore.MemoryStore)
+      let left = writes
+      const next = <A, E>(write: (store: MemoryStore.Service) => Effect.Effect<A, E>) =>
+        Effect.suspend(() => write(left-- > 0 ? below : branch))
+      return {
+        ...branch,
+        apply: (...args) => next((store) => store.apply(...args)),
+        put: (...args) => next((store) => store.put(...args)),
+        update: (...args) => next((store) => store.update(...args)),
+        forget: (...args) => next((store) => store.forget(...args)),
+        compact: Effect.zipWith(branch.compact, below.compact, (ours, theirs) => ours + theirs)
+      } satisfies MemoryStore.Service
+    })
+  ).pipe(
+    Layer.provide(MemoryStore.layerInMemory),
+    Layer.provide(Layer.effect(Minting.Shared, Minting.make))
+  )
 
 /** Another of a sort, or what only hands on: for the contract alone. */
 export const others = {
+  "engine that is not exact": layerOf(inexact),
+  "overlay on markdown": Overlay.layer.pipe(Layer.provide(markdown)),
   "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
   "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory)),
   "write policy, without rules": WritePolicy.layer({ globalWrites: "allow" }).pipe(

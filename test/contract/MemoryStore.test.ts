@@ -1,10 +1,10 @@
-import { describe, it } from "@effect/vitest"
+import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { layerInMemoryWith } from "../../src/storage/MemoryStore.ts"
 import { Trash } from "../../src/testing/Law.ts"
 import * as Trashing from "../../src/testing/laws/Trash.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
-import { composed, coursesOfComposed, others, stores } from "../stores.ts"
+import { composed, coursesOfComposed, others, overPast, stores } from "../stores.ts"
 import { times } from "../vault/Program.ts"
 
 /** The vault's has a file of its own: real files take their time, and a second core. */
@@ -18,6 +18,22 @@ describe("the laws of the trash hold however long it is", () => {
     for (const law of Trashing.laws) {
       it.scoped(`${trash}: ${law.title}`, () =>
         Effect.provideService(MemoryStoreContract.check(law, layerInMemoryWith({ trash })), Trash, trash))
+    }
+  }
+})
+
+/** Laws of what is erased: a branch erases nothing of the store below before its commit, neither rows nor vectors. */
+const erasing: ReadonlySet<string> = new Set([
+  "compact erases what has expired, forgotten or not, says how many rows, and touches nothing else"
+])
+
+describe("the laws hold for a branch over a store with a past", () => {
+  const laws = MemoryStoreContract.laws.filter(({ title }) => !erasing.has(title))
+  assert.lengthOf(laws, MemoryStoreContract.laws.length - erasing.size)
+  for (const writes of [1, 2, 4]) {
+    for (const law of laws) {
+      it.scoped(`of ${writes} batches: ${law.title}`, () =>
+        Effect.orDie(MemoryStoreContract.check(law, overPast(writes))))
     }
   }
 })

@@ -21,7 +21,7 @@ import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Minting from "../../src/storage/Minting.ts"
 import { listen } from "../../src/testing/Listener.ts"
 import { ada, draft, fact, id, put, system } from "../../src/testing/Sample.ts"
-import { type Call, counting, inMemory, slow } from "./engines.ts"
+import { type Call, counting, indexed, inMemory, slow } from "./engines.ts"
 
 const failure = MemoryError.make("invalid_draft", { op: "put", message: "no", detail: { issues: ["no"] } })
 
@@ -71,6 +71,40 @@ describe("what the library asks of an engine", () => {
         { op: "read", asked: 1, given: 1 },
         { op: "revisions", asked: 20, given: 4 }
       ])
+    }))
+
+  it.effect("a list asks for a page and one record more, a search for no more matches than may be shown, a whyNot for one more", () =>
+    Effect.gen(function*() {
+      const { during, store } = yield* counted(2_000)
+      assert.deepStrictEqual(yield* during(store.list(ada, { limit: 10 })), [{ op: "page", asked: 11, given: 11 }])
+      const [matched, ...rest] = yield* during(store.search(ada, { text: "fact 7", limit: 10 }))
+      assert.deepStrictEqual([matched?.op, rest], ["match", []])
+      assert.isAtMost(matched!.given, 20)
+      const calls = yield* during(store.whyNot(ada, id("nobody"), { text: "fact 7", limit: 10 }))
+      assert.deepStrictEqual(ops(calls), ["read"])
+    }))
+
+  it.effect("a stream reads each row once", () =>
+    Effect.gen(function*() {
+      const { during, store } = yield* counted(2_050)
+      const calls = yield* during(Stream.runDrain(store.stream(ada, { limit: 100 })))
+      assert.strictEqual(calls.length, 21)
+      assert.strictEqual(calls.reduce((sum, { given }) => sum + given, 0), 2_050)
+    }))
+
+  it.effect("an index made by another analyzer is refused, and serves again once it is made anew", () =>
+    Effect.gen(function*() {
+      const made: { analyzer: string | undefined; entries: number } = { analyzer: undefined, entries: 0 }
+      const engine = indexed(yield* inMemory, made)
+      const store = yield* MemoryStore.make("first", engine)
+      yield* store.put(ada, [draft("tea"), draft("coffee")])
+      made.analyzer = "of another release"
+      const refused = yield* Effect.flip(MemoryStore.make("second", engine))
+      assert.deepStrictEqual([refused.reason, refused.message.includes("MemoryStore.reindex")], ["unsupported", true])
+      yield* MemoryStore.reindex(engine)
+      assert.strictEqual(made.entries, 2)
+      const again = yield* MemoryStore.make("second", engine)
+      assert.strictEqual((yield* again.search(ada, { text: "tea" })).hits.length, 1)
     }))
 
   it.effect("links ask for the records around one", () =>

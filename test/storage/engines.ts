@@ -2,6 +2,8 @@
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import type { Engine } from "../../src/storage/Engine.ts"
@@ -86,3 +88,42 @@ export const slow = (engine: Engine): Engine => {
       locks.withLock(tenant)(Effect.delay(engine.transact(tenant, needs, decide), "10 millis"))
   }
 }
+
+/**
+ * Does not count beyond what it returns, as an index that prunes its postings or walks a graph of vectors: it says so, and its
+ * numbers are at least.
+ */
+export const inexact = (engine: Engine): Engine => ({
+  ...engine,
+  match: (sight, asked, question) =>
+    Effect.map(engine.match(sight, asked, question), (matches) => ({
+      ...matches,
+      count: Math.min(matches.count, question.depth),
+      exact: matches.count <= question.depth
+    })),
+  vectors: engine.vectors && {
+    ...engine.vectors,
+    near: (...asked) => Effect.map(engine.vectors!.near(...asked), (near) => ({ ...near, exact: false }))
+  }
+})
+
+/** Keeps the fingerprint of the analyzer that its terms were made by, as an engine does whose index outlives the process. */
+export const indexed = (engine: Engine, made: { analyzer: string | undefined; entries: number }): Engine => ({
+  ...engine,
+  analyzer: Effect.sync(() => made.analyzer),
+  reindex: (analyzer, entryOf) =>
+    Effect.gen(function*() {
+      yield* Stream.runForEach(engine.tenants, (tenant) =>
+        Effect.gen(function*() {
+          const page = yield* engine.page(
+            { tenant, visibility: { _tag: "All" }, now: -Infinity },
+            { filter: {}, passes: () => true },
+            undefined,
+            1_000
+          )
+          const rows = yield* engine.read(tenant, page.map(({ id }) => id))
+          made.entries += rows.flatMap((row) => Option.isSome(row) ? [entryOf(row.value).length] : []).length
+        }))
+      made.analyzer = analyzer
+    })
+})

@@ -94,7 +94,8 @@ export const laws: ReadonlyArray<Law> = [
       }
       assert.deepStrictEqual(yield* found(store, ada), ["three", "two", "one"])
       assert.deepStrictEqual(yield* found(store, ada, { limit: 2 }), ["three", "two"])
-      assert.strictEqual((yield* store.search(ada, { limit: 2 })).leftOut.limit, 1)
+      const { leftOut } = yield* store.search(ada, { limit: 2 })
+      assert.isTrue(leftOut.limit === 1 || leftOut.exact === false)
     })),
 
   law("a text without a usable word finds nothing", (store) =>

@@ -71,6 +71,7 @@ export const make = (options: Options): Merged => {
         tenants.set(tenant, fresh)
         yield* Stream.runForEach(idsBelow(reader, tenant, false), (ids) => refresh(tenant, fresh, ids))
         yield* refresh(tenant, fresh, Array.from(fresh.stale))
+        prune(tenant, fresh.catalog)
         // else whoever asks could fill it with tenants
         if (fresh.mark === undefined || fresh.catalog.size() === 0) tenants.delete(tenant)
         return fresh
@@ -86,6 +87,14 @@ export const make = (options: Options): Merged => {
       locks.withLock(tenant)
     )
 
+  /** Gives up the vectors of texts that nobody has any more: they may have been purged below. */
+  const prune = (tenant: string, catalog: Catalog.Catalog): void => {
+    const vectors = embeddings(tenant)
+    if (vectors.size === 0) return
+    const left = new Set(Array.from(catalog.each(), hashOf))
+    vectors.retain((hash) => left.has(hash))
+  }
+
   /** Sets each row as the branch has it, else as it stands below. */
   const refresh = (tenant: string, { catalog, wanted }: Tenant, ids: ReadonlyArray<MemoryId>): Io<void> =>
     Effect.gen(function*() {
@@ -97,6 +106,9 @@ export const make = (options: Options): Merged => {
         const row = ours ? ours.revisions[0] : found.get(id)
         catalog.set(id, row)
         if (row && !row.forgotten) { for (const hashes of wanted.values()) hashes.add(hashOf(row.record)) }
+      }
+      if (ids.some((id) => (branchOf(tenant).get(id)?.revisions[0] ?? found.get(id)) === undefined)) {
+        prune(tenant, catalog)
       }
     })
 
