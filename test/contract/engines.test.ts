@@ -13,6 +13,8 @@ import * as Identity from "../../src/testing/laws/Identity.ts"
 import * as Links from "../../src/testing/laws/Links.ts"
 import * as Meeting from "../../src/testing/laws/Meeting.ts"
 import * as Refusals from "../../src/testing/laws/Refusals.ts"
+import * as Relevance from "../../src/testing/laws/Relevance.ts"
+import * as Retrieval from "../../src/testing/laws/Retrieval.ts"
 import * as Sight from "../../src/testing/laws/Sight.ts"
 import * as Telling from "../../src/testing/laws/Telling.ts"
 import * as Time from "../../src/testing/laws/Time.ts"
@@ -147,6 +149,87 @@ const mutants: Readonly<Record<string, Breaks>> = {
   "who is closed still refers": (engine) => ({
     referring: (sight, asked, keys) => engine.referring(sight, { ...asked, passes: () => true }, keys)
   }),
+  "a page leaves out the first record after its position": (engine) => ({
+    page: (sight, asked, after, limit) =>
+      Effect.map(engine.page(sight, asked, after, limit), (page) => after === undefined ? page : page.slice(1))
+  }),
+  "a page passes over the filter": (engine) => ({
+    page: (sight, asked, after, limit) => engine.page(sight, { ...asked, filter: {}, passes: () => true }, after, limit)
+  }),
+  "a page has what is not true any more": (engine) => ({
+    page: (sight, { at: _, ...asked }, after, limit) => engine.page(sight, asked, after, limit)
+  }),
+  "a page is oldest first": (engine) => ({
+    page: (...asked) => Effect.map(engine.page(...asked), (records) => records.toReversed())
+  }),
+  "a page has what is out of sight": (engine) => ({
+    page: (sight, ...asked) => engine.page({ ...sight, visibility: { _tag: "Everyone" } }, ...asked)
+  }),
+  "a page has what has expired": (engine) => ({
+    page: (sight, ...asked) => engine.page({ ...sight, now: -Infinity }, ...asked)
+  }),
+  "the trash has the records that are there": (engine) => ({
+    page: (sight, asked, ...rest) =>
+      engine.page(sight, { ...asked, filter: { ...asked.filter, forgotten: false } }, ...rest)
+  }),
+  "what is out of sight matches": (engine) => ({
+    match: (sight, ...asked) => engine.match({ ...sight, visibility: { _tag: "Everyone" } }, ...asked)
+  }),
+  "what has expired matches": (engine) => ({
+    match: (sight, ...asked) => engine.match({ ...sight, now: -Infinity }, ...asked)
+  }),
+  "what the filter keeps out matches": (engine) => ({
+    match: (sight, asked, question) => engine.match(sight, { ...asked, filter: {}, passes: () => true }, question)
+  }),
+  "matches of another tenant are found": (engine) => ({
+    match: (sight, ...asked) => engine.match({ ...sight, tenant: "default" }, ...asked)
+  }),
+  "the worst matches come first": (engine) => ({
+    match: (...asked) =>
+      Effect.map(engine.match(...asked), (found) => ({ ...found, candidates: found.candidates.toReversed() }))
+  }),
+  "the best match is lost": (engine) => ({
+    match: (...asked) =>
+      Effect.map(engine.match(...asked), (found) => ({ ...found, candidates: found.candidates.slice(1) }))
+  }),
+  "matches below the least score are found": (engine) => ({
+    match: (sight, asked, question) => engine.match(sight, asked, { ...question, minScore: 0 })
+  }),
+  "conversations lend nothing": (engine) => ({
+    match: (sight, asked, question) => engine.match(sight, asked, { ...question, conversation: 0 })
+  }),
+  "weights count for nothing": (engine) => ({
+    match: (sight, asked, question) => engine.match(sight, asked, { ...question, score: undefined })
+  }),
+  "nobody is scored who was asked about": (engine) => ({
+    match: (sight, asked, question) => engine.match(sight, asked, { ...question, also: [] })
+  }),
+  "the number of matches is that of a page": (engine) => ({
+    match: (...asked) =>
+      Effect.map(
+        engine.match(...asked),
+        (found) => ({ ...found, count: Math.min(found.count, found.candidates.length) })
+      )
+  }),
+  "the furthest vectors come first": (engine) => ({
+    vectors: engine.vectors && {
+      ...engine.vectors,
+      near: (...asked) =>
+        Effect.map(engine.vectors!.near(...asked), (near) => ({ ...near, hits: near.hits.toReversed() }))
+    }
+  }),
+  "vectors out of sight are near": (engine) => ({
+    vectors: engine.vectors && {
+      ...engine.vectors,
+      near: (sight, ...asked) => engine.vectors!.near({ ...sight, visibility: { _tag: "Everyone" } }, ...asked)
+    }
+  }),
+  "nobody awaits a vector": (engine) => ({
+    vectors: engine.vectors && {
+      ...engine.vectors,
+      near: (...asked) => Effect.map(engine.vectors!.near(...asked), (near) => ({ ...near, awaiting: 0 }))
+    }
+  }),
   "changes do not say what was there before": (engine) => ({
     changes: (tenant, heard) =>
       engine.changes(tenant, (event, now) => heard("issue" in event ? event : { ...event, before: undefined }, now))
@@ -189,6 +272,25 @@ const expected: Readonly<Record<string, ReadonlyArray<Law>>> = {
   "names are everybody's": Links.laws,
   "whoever refers is in sight": Links.laws,
   "who has expired is still referred to by name": Links.laws,
+  ...Object.fromEntries([
+    "a page leaves out the first record after its position",
+    "a page passes over the filter",
+    "a page is oldest first",
+    "the worst matches come first",
+    "the best match is lost",
+    "matches below the least score are found",
+    "weights count for nothing",
+    "the number of matches is that of a page"
+  ].map((name) => [name, [...Retrieval.laws, ...Relevance.laws]])),
+  ...Object.fromEntries([
+    "a page has what is out of sight",
+    "what is out of sight matches",
+    "matches of another tenant are found"
+  ].map((name) => [name, [...Sight.laws, ...Relevance.laws]])),
+  "the trash has the records that are there": Trashing.laws,
+  "the furthest vectors come first": Vectors.laws,
+  "vectors out of sight are near": Vectors.laws,
+  "nobody awaits a vector": Vectors.laws,
   "changes do not say what was there before": Telling.laws,
   "changes of one tenant are told to all": Telling.laws,
   "pending texts are those of nobody": Vectors.laws
