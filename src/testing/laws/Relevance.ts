@@ -60,6 +60,22 @@ export const laws: ReadonlyArray<Law> = [
       })
   ),
 
+  law("the weights of a query decide among what its words find alike", (store) =>
+    Effect.gen(function*() {
+      yield* store.put(ada, [
+        draft("green tea, one", { importance: 0.9 }),
+        draft("green tea, two", { importance: 0.1 }),
+        draft("green tea, too", { importance: 0.5 })
+      ])
+      const weighed = (importance: number, minScore = 0) =>
+        Effect.map(
+          store.search(ada, { text: "green", minScore, weights: { lexical: 0.5, importance } }),
+          ({ hits }) => hits.map(({ record }) => record.body)
+        )
+      assert.deepStrictEqual(yield* weighed(1), ["green tea, one", "green tea, too", "green tea, two"])
+      assert.deepStrictEqual(yield* weighed(1, 0.6), ["green tea, one", "green tea, too"])
+    })),
+
   law(
     "one text of two kinds, or of other data, is two hits; a double is left out, counted, and still listed",
     (store) =>

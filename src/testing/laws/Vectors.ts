@@ -79,6 +79,27 @@ export const laws: ReadonlyArray<Law> = [
   ),
 
   ofVectors(
+    "the nearest record has all that the vector leg has to give, and nobody has more",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        const records = yield* Effect.forEach(["one", "two", "three"], (body) => put(store, draft(body)))
+        yield* vectors.attach("default", "m", records.map((record, n) => [textHash(record), Float32Array.of(3 - n, n)]))
+        const { hits } = yield* store.search(ada, {
+          text: "nothing of this",
+          explain: true,
+          ...by(1, 0),
+          mode: "hybrid"
+        })
+        assert.deepStrictEqual(hits.map(({ record }) => record.body), ["one", "two", "three"])
+        const share = hits.map(({ explanation }) => explanation!["relevance"]!) // asked for
+        assert.isTrue(
+          share.every((relevance, n) => relevance <= 1 && relevance <= share[0]! && (n === 0 || relevance > 0))
+        )
+        assert.closeTo(hits[1]!.score / hits[0]!.score, 2 / Math.sqrt(5), 1e-6)
+      })
+  ),
+
+  ofVectors(
     "one tenant's vectors neither serve another tenant, nor change its pending texts, nor fix its dimensions",
     (store, vectors) =>
       Effect.gen(function*() {
