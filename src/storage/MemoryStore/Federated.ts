@@ -118,7 +118,7 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
       ...entries.flatMap(([name, entry]) => Configuration.issuesOf(name, entry))
     ])
     const kinds = yield* MemoryKind.Kinds
-    const copying = Copying.make(kinds)
+    const copying = Copying.make()
     const { write } = yield* Writing.make(kinds, copying)
     const scope = yield* Effect.scope
     const minting = yield* Minting.make

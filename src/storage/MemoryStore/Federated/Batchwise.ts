@@ -5,24 +5,22 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Option from "effect/Option"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import { type MemoryId, stableId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
 import { type Applied, inverse, type MemoryMutation } from "../../../domain/MemoryMutation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as Analyzer from "../../../ranking/Analyzer.ts"
-import * as Below from "../../Below.ts"
 import { entryOf } from "../../internal/Entry.ts"
 import * as TransactionPlan from "../../internal/TransactionPlan.ts"
 import type { Provenance, Stored } from "../../MemoryStore.ts"
-import type { Member } from "./Members.ts"
+import * as Members from "./Members.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** What one store is to do; `places` are those in the batch. */
 export interface Part {
-  readonly member: Member
+  readonly member: Members.Member
   readonly places: Array<number>
 }
 
@@ -37,10 +35,11 @@ export const apply = (
   parts: ReadonlyArray<Part>,
   viewer: Viewer.Any,
   batch: ReadonlyArray<MemoryMutation>,
-  provenance: Provenance
+  provenance: Provenance,
+  located: Members.Located
 ): Io<ReadonlyArray<ReadonlyArray<Applied>>> =>
   Effect.gen(function*() {
-    if (parts.length > 1) yield* wouldBe(op, kinds, parts, viewer, batch, provenance)
+    if (parts.length > 1) yield* wouldBe(op, kinds, parts, viewer, batch, provenance, located)
     const answers: Array<ReadonlyArray<Applied>> = []
     for (const { member, places } of parts) {
       const exit = yield* Effect.exit(member.store.apply(viewer, places.map((n) => batch[n]!), provenance))
@@ -60,7 +59,8 @@ const wouldBe = (
   parts: ReadonlyArray<Part>,
   viewer: Viewer.Any,
   batch: ReadonlyArray<MemoryMutation>,
-  provenance: Provenance
+  provenance: Provenance,
+  located: Members.Located
 ): Io<void> =>
   Effect.gen(function*() {
     const tenant = Viewer.tenantOf(viewer)
@@ -68,14 +68,16 @@ const wouldBe = (
     const past = new Map<MemoryId, ReadonlyArray<Stored>>()
     const historic = new Set<MemoryId>()
     for (const { member, places } of parts) {
-      const { read, revisions } = Below.make(member.store, kinds)
       const ids = Array.from(new Set(places.map((n) => idOf(batch[n]!)).filter((id) => id !== undefined)))
-      const found = yield* read(tenant, ids)
+      const found = yield* located.rows.get(member)! // every member was asked
       if (member.store.capabilities.history) { for (const id of ids) historic.add(id) }
-      for (const [n, row] of found.entries()) if (Option.isSome(row)) rows.set(ids[n]!, row.value)
+      for (const id of ids) {
+        const row = found.get(id)
+        if (row) rows.set(id, row)
+      }
       for (const n of places) {
         const mutation = batch[n]!
-        if (mutation._tag === "Restore") past.set(mutation.id, yield* revisions(tenant, mutation.id, 1_000))
+        if (mutation._tag === "Restore") past.set(mutation.id, yield* Members.revisionsOf(member, tenant, mutation.id))
       }
     }
     const plan = TransactionPlan.make({

@@ -11,27 +11,42 @@
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import { canonicalJson } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import type { MemoryKind } from "../../../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation } from "../../../domain/MemoryMutation.ts"
 import { isExpired, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { isInternal } from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
-import * as Below from "../../Below.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import { draftOf } from "../../Version.ts"
-import type { Member, Members } from "./Members.ts"
+import { type Located, type Member, type Members, type Rows, rowsOf } from "./Members.ts"
+
+/** One mutation of a batch: what came of it, and the member that it was written to. */
+export interface Written {
+  readonly mutation: MemoryMutation
+  readonly applied: Applied
+  readonly holder: Member
+}
+
+/** What members held before a batch, and the `Copying.moment` it was read at. */
+export interface Before extends Located {
+  readonly moment: number
+}
 
 export interface Copying {
-  /** `written`: what came of a batch, with the store that it was written to. */
+  /**
+   * Brings all mirrors up to date. Rows that the caller has locked and read are not read again; others are: those whose id
+   * was minted, and all that mirrors hold where a copy of such a row was made since `before`.
+   */
   readonly follow: (
     members: Members,
     tenant: string,
-    written: ReadonlyArray<readonly [Applied, Member]>
+    written: ReadonlyArray<Written>,
+    before: Before
   ) => Effect.Effect<void, MemoryError.MemoryError>
+  /** Counts the beginnings and ends of rounds that copy rows whose ids no writer has locked. */
+  readonly moment: () => number
   /** Whether what was last told of this record in this store was told of a copy that was written here. */
   readonly isCopy: (member: Member, tenant: string, id: MemoryId) => boolean
 }
@@ -39,7 +54,8 @@ export interface Copying {
 /** As many as a listener may be behind. */
 const capacity = 65_536
 
-export const make = (kinds: ReadonlyMap<string, MemoryKind>): Copying => {
+export const make = (): Copying => {
+  let moment = 0
   const copies = new Set<string>()
   const keyOf = (member: Member, tenant: string, id: MemoryId) => JSON.stringify([member.name, tenant, id])
   const mark = (key: string) => {
@@ -50,23 +66,20 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Copying => {
       copies.delete(first)
     }
   }
-  const read = ({ store }: Member, tenant: string, ids: ReadonlyArray<MemoryId>) =>
-    Effect.map(
-      Below.make(store, kinds).read(tenant, ids),
-      (rows) => new Map(rows.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : []))
-    )
 
   /** One mirror brought up to date with what is held elsewhere. */
   const bring = (
     member: Member,
     tenant: string,
-    rows: ReadonlyArray<readonly [MemoryId, Stored | undefined]>
+    rows: ReadonlyArray<readonly [MemoryId, Stored | undefined]>,
+    known: Rows
   ) =>
     Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis
       const system = Viewer.system(tenant)
-      const copied = yield* Effect.either(read(member, tenant, rows.map(([id]) => id)))
-      const held = copied._tag === "Right" ? copied.right : new Map<MemoryId, Stored>()
+      const unread = rows.flatMap(([id]) => known.has(id) ? [] : [id])
+      const copied = yield* Effect.either(rowsOf(member, tenant, unread))
+      const held = new Map([...known, ...copied._tag === "Right" ? copied.right : []])
       const gone: Array<MemoryMutation> = []
       const puts = new Map<string, { readonly record: MemoryRecord; readonly mutations: Array<MemoryMutation> }>()
       for (const [id, row] of rows) {
@@ -104,32 +117,63 @@ export const make = (kinds: ReadonlyMap<string, MemoryKind>): Copying => {
 
   return {
     isCopy: (member, tenant, id) => copies.has(keyOf(member, tenant, id)),
-    follow: (members, tenant, written) =>
-      Effect.gen(function*() {
-        const mirrors = members.filter(({ mirror }) => mirror !== undefined)
-        if (mirrors.length === 0) return
-        const holders = new Map(written.map(([{ id }, holder]) => [id, holder] as const))
+    moment: () => moment,
+    follow: (members, tenant, written, before) => {
+      const mirrors = members.filter(({ mirror }) => mirror !== undefined)
+      if (mirrors.length === 0) return Effect.void
+      const left = leftBy(written, before)
+      const isLocked = written.every(({ applied: { id } }) => left.has(id))
+      const copying = Effect.gen(function*() {
+        const isCurrent = moment - (isLocked ? 0 : 1) === before.moment
+        const holders = new Map(written.map(({ applied: { id }, holder }) => [id, holder] as const))
         const rows: Array<readonly [MemoryId, Stored | undefined]> = []
         for (const holder of new Set(holders.values())) {
           const ids = Array.from(holders).flatMap(([id, at]) => at === holder ? [id] : [])
           for (const id of ids) copies.delete(keyOf(holder, tenant, id))
           if (mirrors.every((mirror) => mirror === holder)) continue
-          const found = yield* read(holder, tenant, ids)
-          for (const id of ids) rows.push([id, found.get(id)])
+          const found = yield* rowsOf(holder, tenant, ids.filter((id) => !left.has(id)))
+          for (const id of ids) rows.push([id, left.has(id) ? left.get(id) : found.get(id)])
         }
         yield* Effect.forEach(mirrors, (mirror) => {
           const others = rows.filter(([id]) => holders.get(id) !== mirror)
-          return others.length === 0 ? Effect.void : bring(mirror, tenant, others)
+          const held = before.rows.get(mirror)
+          const known = isCurrent && held?._tag === "Right" ? held.right : new Map<MemoryId, undefined>()
+          return others.length === 0 ? Effect.void : bring(mirror, tenant, others, known)
         }, { discard: true })
       }).pipe(
         MemoryError.mortal("mirror"), // the rule is somebody's own
         Effect.catchAll((error) =>
-          written.some(([{ outcome }]) => outcome === "forgotten" || outcome === "absent")
+          written.some(({ applied: { outcome } }) => outcome === "forgotten" || outcome === "absent")
             ? error
             : Effect.logWarning("copies are behind what was written", error)
         )
       )
+      if (isLocked) return copying
+      const tick = Effect.sync(() => {
+        moment += 1
+      })
+      return Effect.zipRight(tick, Effect.ensuring(copying, tick))
+    }
   }
+}
+
+/**
+ * Returns the rows as a batch left them, where its answers say so and their ids were locked. Of minted ids, duplicates and
+ * what was absent they do not.
+ */
+const leftBy = (written: ReadonlyArray<Written>, before: Located): Rows => {
+  const left = new Map<MemoryId, Stored | undefined>()
+  for (const { applied: { id, outcome, record }, holder, mutation } of written) {
+    const held = before.rows.get(holder)
+    const row = held?._tag === "Right" ? left.get(id) ?? held.right.get(id) : undefined
+    const named = mutation._tag === "Put" ? mutation.draft.id : mutation.id
+    left.delete(id)
+    if (named !== id) continue
+    if ((outcome === "created" || outcome === "updated") && record) left.set(id, { record, forgotten: false })
+    else if (outcome === "forgotten" && mutation._tag === "Forget" && mutation.purge === true) left.set(id, undefined)
+    else if (outcome === "forgotten" && row) left.set(id, { record: row.record, forgotten: true })
+  }
+  return left
 }
 
 /** All that a copy takes over. */

@@ -1,12 +1,14 @@
 /** The stores of a federation: who is in it, and which of them an id belongs to. */
+import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
-import type { Service } from "../../MemoryStore.ts"
+import type { Service, Stored } from "../../MemoryStore.ts"
 
 export interface Member {
   readonly name: string
@@ -47,22 +49,98 @@ export const find = (
   const system = Viewer.system(viewer.tenant)
   return Effect.map(
     Effect.forEach(members, (member) => Effect.either(member.store.get(system, ids)), { concurrency: "unbounded" }),
-    (answers) => {
-      const held = new Map<MemoryId, Held>()
-      for (const [n, id] of ids.entries()) {
-        let unsure: Held["unsure"]
-        let record: MemoryRecord | undefined
-        const at = answers.findIndex((answer, m) => {
-          if (Either.isRight(answer)) record = Option.getOrUndefined(answer.right[n]!)
-          else unsure ??= { by: members[m]!, error: answer.left }
-          return record !== undefined
-        })
-        held.set(id, { by: members[at], record, unsure })
-      }
-      return (id) => held.get(id) ?? nowhere
-    }
+    (answers) => heldBy(members, ids, answers)
   )
 }
+
+/** Says for each id which member holds it, from what each of them answered. */
+const heldBy = (
+  members: Members,
+  ids: ReadonlyArray<MemoryId>,
+  answers: ReadonlyArray<Either.Either<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>>
+): (id: MemoryId) => Held => {
+  const held = new Map<MemoryId, Held>()
+  for (const [n, id] of ids.entries()) {
+    let unsure: Held["unsure"]
+    let record: MemoryRecord | undefined
+    const at = answers.findIndex((answer, m) => {
+      if (Either.isRight(answer)) record = Option.getOrUndefined(answer.right[n]!)
+      else unsure ??= { by: members[m]!, error: answer.left }
+      return record !== undefined
+    })
+    held.set(id, { by: members[at], record, unsure })
+  }
+  return (id) => held.get(id) ?? nowhere
+}
+
+/** Rows of one member by id. An id that was asked for is a key, `undefined` where the member has no row of it. */
+export type Rows = ReadonlyMap<MemoryId, Stored | undefined>
+
+/** What each member holds of the ids that a batch names, read once and handed on to all that a write needs it for. */
+export interface Located {
+  readonly held: (id: MemoryId) => Held
+  readonly rows: ReadonlyMap<Member, Either.Either<Rows, MemoryError.MemoryError>>
+}
+
+/** Reads the rows of all members, at once. Cost: one reading each, none without ids. */
+export const locate = (
+  members: Members,
+  tenant: string,
+  ids: ReadonlyArray<MemoryId>
+): Effect.Effect<Located> =>
+  Effect.map(
+    Effect.forEach(members, (member) => Effect.either(rowsOf(member, tenant, ids)), { concurrency: "unbounded" }),
+    (answers) => ({
+      held: heldBy(
+        members,
+        ids,
+        answers.map(Either.map((rows) => ids.map((id) => Option.fromNullable(rows.get(id)?.record))))
+      ),
+      rows: new Map(members.map((member, n) => [member, answers[n]!]))
+    })
+  )
+
+/** Reads rows as they are, tombstones included. A member without a reader, as a federation, is asked as the library. */
+export const rowsOf = (
+  { store }: Member,
+  tenant: string,
+  ids: ReadonlyArray<MemoryId>
+): Effect.Effect<Rows, MemoryError.MemoryError> => {
+  if (ids.length === 0) return Effect.succeed(new Map())
+  const answer = Option.match(store.reader, {
+    onSome: ({ read }) => read(tenant, ids),
+    onNone: () => rowsSeen(store, tenant, ids)
+  })
+  return Effect.map(answer, (rows) => new Map(ids.map((id, n) => [id, Option.getOrUndefined(rows[n]!)])))
+}
+
+/** Makes rows of what a store shows to the library. Cost: one `get`, and a page of the trash where anything was found. */
+const rowsSeen = (store: Service, tenant: string, ids: ReadonlyArray<MemoryId>) =>
+  Effect.gen(function*() {
+    const system = Viewer.system(tenant)
+    const records = yield* store.get(system, ids)
+    const found = Array.from(new Set(records.flatMap((record) => Option.isSome(record) ? [record.value.id] : [])))
+    const trash = found.length === 0
+      ? Chunk.empty<MemoryRecord>()
+      : yield* Stream.runCollect(store.stream(system, { forgotten: true, ids: found, limit: 1_000 }))
+    const forgotten = new Set(Chunk.map(trash, ({ id }) => id))
+    return records.map(Option.map((record): Stored => ({ record, forgotten: forgotten.has(record.id) })))
+  })
+
+/** Returns the kept revisions of a record, newest first. */
+export const revisionsOf = (
+  { store }: Member,
+  tenant: string,
+  id: MemoryId
+): Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError> =>
+  Option.match(store.reader, {
+    onSome: ({ revisions }) => revisions(tenant, id, 1_000),
+    onNone: () =>
+      Effect.map(
+        store.history(Viewer.system(tenant), id, 1_000),
+        (records) => records.map((record) => ({ record, forgotten: false })) // a restore reads the records alone
+      )
+  })
 
 const nowhere: Held = { by: undefined, record: undefined, unsure: undefined }
 

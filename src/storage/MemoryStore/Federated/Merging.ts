@@ -84,7 +84,10 @@ export const merge = (
         const others = Array.from(alsoIn.get(hit.record.id) ?? []).filter((store) => store !== hit.store)
         return others.length > 0 ? { ...hit, alsoIn: others } : hit
       }),
-      leftOut: left,
+      leftOut: {
+        ...left,
+        ...(answers.some(({ result }) => result.leftOut.exact === false) && { exact: false as const })
+      },
       ...(awaiting !== undefined && { awaiting }),
       failures: legs(answers)
     }

@@ -26,7 +26,7 @@ import { Mutations } from "../../internal/Transaction.ts"
 import type { Provenance } from "../../MemoryStore.ts"
 import * as Batchwise from "./Batchwise.ts"
 import { idOf, type Part } from "./Batchwise.ts"
-import type { Copying } from "./Copying.ts"
+import type { Before, Copying, Written } from "./Copying.ts"
 import * as Members from "./Members.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -72,8 +72,13 @@ export const make = (
         }
         const batch = (yield* check(op, Mutations, { mutations, ...provenance })).mutations
         return yield* Effect.gen(function*() {
-          const parts = yield* parted(op, members, home, viewer, batch)
-          return yield* Effect.uninterruptible(written(op, members, parts, viewer, batch, provenance))
+          const moment = copying.moment()
+          const ids = Array.from(new Set(batch.map(idOf).filter((id) => id !== undefined)))
+          const located = yield* Members.locate(members, Viewer.tenantOf(viewer), ids)
+          const parts = yield* parted(op, located, home, viewer, batch)
+          return yield* Effect.uninterruptible(
+            written(op, members, parts, viewer, batch, provenance, { ...located, moment })
+          )
         }).pipe(alone(batch.map(idOf)))
       })
 
@@ -83,20 +88,21 @@ export const make = (
       parts: ReadonlyArray<Part>,
       viewer: Viewer.Any,
       batch: ReadonlyArray<MemoryMutation>,
-      provenance: Provenance
+      provenance: Provenance,
+      located: Before
     ) =>
       Effect.gen(function*() {
         const applied: Array<Applied> = []
-        const told: Array<readonly [Applied, Members.Member]> = []
-        const answers = yield* Batchwise.apply(op, kinds, parts, viewer, batch, provenance)
+        const told: Array<Written> = []
+        const answers = yield* Batchwise.apply(op, kinds, parts, viewer, batch, provenance, located)
         parts.forEach(({ member, places }, n) =>
           answers[n]!.forEach((one, i) => {
             applied[places[i]!] = one
-            told.push([one, member])
+            told.push({ applied: one, holder: member, mutation: batch[places[i]!]! })
           })
         )
         // one at a time, so that what is copied last is what was written last
-        const copied = copying.follow(members, Viewer.tenantOf(viewer), told)
+        const copied = copying.follow(members, Viewer.tenantOf(viewer), told, located)
         yield* members.some(({ mirror }) => mirror !== undefined) ? mirroring.withPermits(1)(copied) : Effect.void
         return applied
       })
@@ -112,26 +118,25 @@ const stripeOf = (id: MemoryId): number =>
 /** Which store each mutation is for; what can be put back comes first. */
 const parted = (
   op: string,
-  members: Members.Members,
+  located: Members.Located,
   home: Home,
   viewer: Viewer.Any,
   batch: ReadonlyArray<MemoryMutation>
 ): Io<ReadonlyArray<Part>> =>
   Effect.gen(function*() {
     const ids = batch.map(idOf)
-    const held = yield* Members.find(members, viewer, Array.from(new Set(ids.filter((id) => id !== undefined))))
     const homes = new Map<MemoryId, Members.Member>()
-    if (home.isOnly) { for (const id of yield* internal(home.primary, viewer, batch)) homes.set(id, home.primary) }
+    if (home.isOnly) { for (const id of yield* internal(home.primary, located, batch)) homes.set(id, home.primary) }
     const parts = new Map<Members.Member, Part>()
     const targets: Array<Members.Member | undefined> = []
     for (const [n, mutation] of batch.entries()) {
       const id = ids[n]
-      const there = id === undefined ? undefined : held(id)
+      const there = id === undefined ? undefined : located.held(id)
       // a change of what the viewer does not see goes the way of a change of nothing, so that nothing tells them apart
       const isHidden = mutation._tag !== "Put" && there?.record && !Viewer.sees(viewer, there.record.scope)
       const at = there === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* surely(there))
       const takes = at !== undefined && (at.writable || (at.mirror !== undefined && mutation._tag === "Forget"))
-      if (at !== undefined && !takes) yield* refused(op, at, viewer, mutation)
+      if (at !== undefined && !takes) yield* refused(op, at, located, viewer, mutation)
       const target = takes
         ? at
         : mutation._tag !== "Put" || isInternal(mutation.draft.scope)
@@ -150,7 +155,7 @@ const parted = (
   })
 
 /** Of a batch's, the ids of rows of the library's own that are there, or are to be. */
-const internal = ({ store }: Members.Member, viewer: Viewer.Any, batch: ReadonlyArray<MemoryMutation>) =>
+const internal = (primary: Members.Member, located: Members.Located, batch: ReadonlyArray<MemoryMutation>) =>
   Effect.gen(function*() {
     const puts = batch.flatMap((mutation) =>
       mutation._tag === "Put" && mutation.draft.id !== undefined && isInternal(mutation.draft.scope)
@@ -158,8 +163,8 @@ const internal = ({ store }: Members.Member, viewer: Viewer.Any, batch: Readonly
         : []
     )
     const ids = batch.flatMap((mutation) => mutation._tag === "Put" ? [] : [mutation.id])
-    const found = ids.length === 0 ? [] : yield* store.get(Viewer.system(viewer.tenant), ids)
-    return [...puts, ...found.flatMap((row) => Option.isSome(row) && isInternal(row.value.scope) ? [row.value.id] : [])]
+    const rows = ids.length === 0 ? undefined : yield* located.rows.get(primary)! // every member was asked
+    return [...puts, ...ids.filter((id) => isInternal(rows?.get(id)?.record.scope ?? {}))]
   })
 
 /** A writer has to know: what a store before may hold is not written to the next. But what only mirrors is not waited for. */
@@ -174,16 +179,16 @@ const surely = ({ by, unsure }: Members.Held): Io<Members.Member | undefined> =>
  */
 const refused = (
   op: string,
-  { mirror, name, store }: Members.Member,
+  member: Members.Member,
+  located: Members.Located,
   viewer: Viewer.Any,
   mutation: MemoryMutation
 ): Io<void> =>
   Effect.gen(function*() {
     const id = idOf(mutation)!
-    const isLeft = mirror === undefined ? Effect.succeed(false) : Effect.map(
-      store.list(Viewer.system(viewer.tenant), { forgotten: true, ids: [id], limit: 1 }),
-      ({ items }) => items.length > 0
-    )
+    const { mirror, name, store } = member
+    const rows = yield* located.rows.get(member)! // every member was asked
+    const isLeft = mirror !== undefined && rows.get(id)?.forgotten === true
     const [found] = yield* store.get(viewer, [id])
     if (Option.isSome(found!)) return yield* MemoryError.make("read_only", { op, id, message: `${name} is read-only` })
     if (mutation._tag === "Put" && (mutation.ifRevision ?? 0) > 0) {
@@ -191,7 +196,7 @@ const refused = (
       const message = `expected revision ${expected}, found 0`
       return yield* MemoryError.make("conflict", { op, id, message, detail: { expected, actual: 0 } })
     }
-    if (mutation._tag === "Put" && !(yield* isLeft)) {
+    if (mutation._tag === "Put" && !isLeft) {
       return yield* MemoryError.make("invalid_id", { op, id, message: "this id cannot be used" })
     }
   })
