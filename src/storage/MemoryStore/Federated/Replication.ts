@@ -1,5 +1,5 @@
 /**
- * Copies in stores that mirror, after a write: as the record stands where it is, so does its copy.
+ * Replication: copies in stores that mirror, after a write: as the record stands where it is, so does its copy.
  *
  * ```text
  * written     put, where there is a copy or the rule says so: a failure is a warning, and the next write of it mends it
@@ -8,39 +8,42 @@
  *
  * Between the write and its copy lies a moment, and after a crash in it there is none until the record is written again.
  * A copy has the revisions of its own store, and its times.
+ * What stores tell of their changes is told as one: of a record by its own store, of a copy by nobody.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
 import { canonicalJson } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../../../domain/MemoryMutation.ts"
 import { isExpired, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { isInternal } from "../../../domain/MemoryScope.ts"
+import type { StoreChange } from "../../../domain/StoreChange.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import { draftOf } from "../../Version.ts"
-import { type Located, type Member, type Members, type Rows, rowsOf } from "./Members.ts"
+import * as StoreRegistry from "./StoreRegistry.ts"
 
 /** One mutation of a batch: what came of it, and the member that it was written to. */
 export interface Written {
   readonly mutation: MemoryMutation
   readonly applied: Applied
-  readonly holder: Member
+  readonly holder: StoreRegistry.Member
 }
 
-/** What members held before a batch, and the `Copying.moment` it was read at. */
-export interface Before extends Located {
+/** What members held before a batch, and the `Replication.moment` it was read at. */
+export interface Before extends StoreRegistry.Located {
   readonly moment: number
 }
 
-export interface Copying {
+export interface Replication {
   /**
-   * Brings all mirrors up to date. Rows that the caller has locked and read are not read again; others are: those whose id
+   * Brings all mirrors up to date. StoreRegistry.Rows that the caller has locked and read are not read again; others are: those whose id
    * was minted, and all that mirrors hold where a copy of such a row was made since `before`.
    */
   readonly follow: (
-    members: Members,
+    members: StoreRegistry.Members,
     tenant: string,
     written: ReadonlyArray<Written>,
     before: Before
@@ -48,16 +51,17 @@ export interface Copying {
   /** Counts the beginnings and ends of rounds that copy rows whose ids no writer has locked. */
   readonly moment: () => number
   /** Whether what was last told of this record in this store was told of a copy that was written here. */
-  readonly isCopy: (member: Member, tenant: string, id: MemoryId) => boolean
+  readonly isCopy: (member: StoreRegistry.Member, tenant: string, id: MemoryId) => boolean
 }
 
 /** As many as a listener may be behind. */
 const capacity = 65_536
 
-export const make = (): Copying => {
+export const make = (): Replication => {
   let moment = 0
   const copies = new Set<string>()
-  const keyOf = (member: Member, tenant: string, id: MemoryId) => JSON.stringify([member.name, tenant, id])
+  const keyOf = (member: StoreRegistry.Member, tenant: string, id: MemoryId) =>
+    JSON.stringify([member.name, tenant, id])
   const mark = (key: string) => {
     copies.delete(key) // to the end: a Set keeps the order of insertion
     copies.add(key)
@@ -69,16 +73,16 @@ export const make = (): Copying => {
 
   /** One mirror brought up to date with what is held elsewhere. */
   const bring = (
-    member: Member,
+    member: StoreRegistry.Member,
     tenant: string,
     rows: ReadonlyArray<readonly [MemoryId, Stored | undefined]>,
-    known: Rows
+    known: StoreRegistry.Rows
   ) =>
     Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis
       const system = Viewer.system(tenant)
       const unread = rows.flatMap(([id]) => known.has(id) ? [] : [id])
-      const copied = yield* Effect.either(rowsOf(member, tenant, unread))
+      const copied = yield* Effect.either(StoreRegistry.rowsOf(member, tenant, unread))
       const held = new Map([...known, ...copied._tag === "Right" ? copied.right : []])
       const gone: Array<MemoryMutation> = []
       const puts = new Map<string, { readonly record: MemoryRecord; readonly mutations: Array<MemoryMutation> }>()
@@ -131,7 +135,7 @@ export const make = (): Copying => {
           const ids = Array.from(holders).flatMap(([id, at]) => at === holder ? [id] : [])
           for (const id of ids) copies.delete(keyOf(holder, tenant, id))
           if (mirrors.every((mirror) => mirror === holder)) continue
-          const found = yield* rowsOf(holder, tenant, ids.filter((id) => !left.has(id)))
+          const found = yield* StoreRegistry.rowsOf(holder, tenant, ids.filter((id) => !left.has(id)))
           for (const id of ids) rows.push([id, left.has(id) ? left.get(id) : found.get(id)])
         }
         yield* Effect.forEach(mirrors, (mirror) => {
@@ -161,7 +165,7 @@ export const make = (): Copying => {
  * Returns the rows as a batch left them, where its answers say so and their ids were locked. Of minted ids, duplicates and
  * what was absent they do not.
  */
-const leftBy = (written: ReadonlyArray<Written>, before: Located): Rows => {
+const leftBy = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
   const left = new Map<MemoryId, Stored | undefined>()
   for (const { applied: { id, outcome, record }, holder, mutation } of written) {
     const held = before.rows.get(holder)
@@ -180,8 +184,42 @@ const leftBy = (written: ReadonlyArray<Written>, before: Located): Rows => {
 const isSame = (copy: MemoryRecord, record: MemoryRecord): boolean => contentOf(copy) === contentOf(record)
 const contentOf = (record: MemoryRecord) => canonicalJson([draftOf(record), record.supersededBy, record.source])
 
-const remains = (member: Member, error: MemoryError.MemoryError) =>
+const remains = (member: StoreRegistry.Member, error: MemoryError.MemoryError) =>
   new MemoryError.MemoryError({
     ...error,
     message: `a copy remains in ${member.name}; do it again (${error.message})`
   })
+
+/** Of those that are there, and of each that comes, until it goes. In order store by store. */
+export const changes = (
+  members: Stream.Stream<StoreRegistry.Members>,
+  { isCopy }: Pick<Replication, "isCopy">,
+  viewer: Viewer.Any
+): Stream.Stream<StoreChange, MemoryError.MemoryError> => {
+  const tenant = Viewer.tenantOf(viewer)
+
+  const own = (all: StoreRegistry.Members, member: StoreRegistry.Member) => (change: StoreChange) => {
+    if (change._tag === "Issue") return Effect.succeed(true)
+    const id = change._tag === "Written" ? change.record.id : change.id
+    const before = all.slice(0, all.indexOf(member))
+    if (isCopy(member, tenant, id)) return Effect.succeed(false)
+    // one that gives no answer says nothing against it: better told twice than not at all
+    return Effect.map(
+      StoreRegistry.find(before, viewer, before.length === 0 ? [] : [id]),
+      (held) => held(id).by === undefined
+    )
+  }
+
+  return members.pipe(
+    Stream.mapAccum(new Set<StoreRegistry.Member>(), (known, all) => [
+      new Set(all),
+      all.filter((member) => !known.has(member)).map((member) => ({ all, member }))
+    ]),
+    Stream.mapConcat((fresh) => fresh),
+    Stream.flatMap(({ all, member }) =>
+      member.store.changes(viewer).pipe(
+        Stream.interruptWhen(member.gone),
+        Stream.filterEffect(own(all, member))
+      ), { concurrency: "unbounded" })
+  )
+}
