@@ -64,6 +64,24 @@ const hitsOf = (store: Pick<MemoryStore.Service, "search">, query: MemoryQuery) 
     store.search(ada, query),
     ({ hits }) => hits.map(({ alsoIn, record, store }) => [record.body, store, ...alsoIn ?? []])
   )
+/** A store in memory that notes each call of its service and of its reader. */
+const counted = (name: string, calls: Array<string>) =>
+  Layer.map(MemoryStore.layerInMemory, (context) => {
+    const noted = <A extends object>(prefix: string, target: A): A =>
+      new Proxy(target, {
+        get: (target, key) => {
+          const value: unknown = Reflect.get(target, key)
+          if (typeof value !== "function") return value
+          return (...args: ReadonlyArray<unknown>) => {
+            calls.push(`${prefix}.${String(key)}`)
+            return Reflect.apply(value, target, args)
+          }
+        }
+      })
+    const store = Context.get(context, MemoryStore.MemoryStore)
+    const reader = Option.map(store.reader, (reader) => noted(`${name}.reader`, reader))
+    return Context.make(MemoryStore.MemoryStore, noted(name, { ...store, reader }))
+  })
 const update = (id: MemoryRecord["id"], body: string): MemoryMutation => ({ _tag: "Update", id, patch: { body } })
 const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): MemoryMutation => ({ _tag: "Put", draft })
 
@@ -449,7 +467,7 @@ describe("mirrors", () => {
     "a mirror that cannot even be asked does not fail a write, not of an id of one's own either",
     Federated.layer({
       main: memory,
-      copies: { ...faulty({ ops: ["get", "apply"] }), writable: false, mirror: () => true }
+      copies: { ...faulty({ ops: ["get", "reader", "apply"] }), writable: false, mirror: () => true }
     }),
     (store) =>
       Effect.gen(function*() {
@@ -498,17 +516,48 @@ describe("mirrors", () => {
   law(
     "a copy answers where the store of the record does not",
     Federated.layer({
-      main: faulty({ ops: ["get"], at: 2 }, { ops: ["search"], at: 1 }),
+      main: faulty({ ops: ["get"], at: 1 }, { ops: ["search"], at: 1 }),
       copies: { layer: MemoryStore.layerInMemory, mirror: () => true }
     }),
     (store) =>
       Effect.gen(function*() {
-        const tea = yield* put(store, draft("tea")) // asked once: how the record stands, for its copy
+        const tea = yield* put(store, draft("tea"))
         assert.strictEqual((yield* the(store, ada, tea.id)).body, "tea")
         const { failures, hits } = yield* store.search(ada, { text: "tea" })
         assert.deepStrictEqual([hits[0]?.store, failures.map(({ leg }) => leg)], ["copies", ["main"]])
       })
   )
+
+  it.effect("an update with a mirror makes four calls of its members, a forget four, a put of a new record four", () =>
+    Effect.gen(function*() {
+      const calls: Array<string> = []
+      const federation = Federated.layer({
+        main: { layer: counted("main", calls), writable: true },
+        copies: { layer: counted("copies", calls), mirror: () => true }
+      })
+      yield* Effect.gen(function*() {
+        const store = yield* MemoryStore.MemoryStore
+        const callsOf = (change: Effect.Effect<unknown, MemoryError>) =>
+          Effect.suspend(() => {
+            calls.length = 0
+            return Effect.map(change, () => calls.slice())
+          })
+        const around = ["main.reader.read", "copies.reader.read", "main.apply", "copies.apply"]
+        assert.deepStrictEqual(
+          yield* callsOf(store.put(ada, [draft("tea")])),
+          ["main.apply", "main.reader.read", "copies.reader.read", "copies.apply"] // its id is known once it is written
+        )
+        const tea = yield* put(store, draft("green tea", { id: id("tea") }))
+        assert.deepStrictEqual(yield* callsOf(store.update(ada, tea.id, { body: "black tea" })), around)
+        assert.deepStrictEqual(yield* callsOf(store.put(ada, [draft("white tea", { id: tea.id })])), around)
+        assert.deepStrictEqual(yield* callsOf(store.forget(ada, [tea.id])), around)
+        assert.deepStrictEqual(yield* callsOf(store.forget(ada, [tea.id], { purge: true })), [
+          ...around.slice(0, 3),
+          "main.reader.read", // what was absent before may have been purged, or be out of sight
+          "copies.apply"
+        ])
+      }).pipe(Effect.provide(federation))
+    }))
 
   it("important is .75 and more", () => {
     const record = (importance: number) => ({ importance }) as MemoryRecord // all that is looked at
@@ -658,6 +707,28 @@ describe("search", () => {
       })
   )
 
+  it.effect("what a member did not look at exhaustively, the federation did not either", () =>
+    Effect.gen(function*() {
+      const inexact = Layer.map(MemoryStore.layerInMemory, (context) => {
+        const store = Context.get(context, MemoryStore.MemoryStore)
+        return Context.make(MemoryStore.MemoryStore, {
+          ...store,
+          search: (viewer, query) =>
+            Effect.map(store.search(viewer, query), (result) => ({
+              ...result,
+              leftOut: { ...result.leftOut, exact: false as const }
+            }))
+        })
+      })
+      const leftOutOf = (layer: typeof inexact) =>
+        Effect.gen(function*() {
+          const { leftOut } = yield* (yield* MemoryStore.MemoryStore).search(ada, { text: "tea" })
+          return leftOut
+        }).pipe(Effect.provide(Federated.layer({ main: memory, other: { layer } })))
+      assert.strictEqual((yield* leftOutOf(inexact)).exact, false)
+      assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
+    }))
+
   it.effect("a leg that one of them lacks is said of it, a leg that all lack is said once", () =>
     Effect.gen(function*() {
       const embedding = { model: "m", vector: [1, 0] }
@@ -678,7 +749,7 @@ describe("search", () => {
 describe("what a store that fails hides", () => {
   law(
     "is not taken for absence, by id or in a list; what was found elsewhere is sure",
-    Federated.layer({ a: memory, b: faulty({ ops: ["get", "list"] }) }),
+    Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
     (store) =>
       Effect.gen(function*() {
         const tea = yield* put(store, draft("tea"))
@@ -692,11 +763,10 @@ describe("what a store that fails hides", () => {
 
   law(
     "is not written over: a change waits for a store that may hold the record",
-    Federated.layer({ a: faulty({ ops: ["get"], at: 3 }), b: memory }),
+    Federated.layer({ a: faulty({ ops: ["reader"], at: 1 }), b: memory }),
     (store, federated) =>
       Effect.gen(function*() {
         const mine = yield* put(store, draft("mine"))
-        yield* get(store, ada, mine.id) // two: whose it is, and it
         yield* refuses("io", store.update(ada, mine.id, { body: "changed" }))
         assert.deepStrictEqual(yield* bodiesIn(federated, "a"), ["mine"])
       })

@@ -6,9 +6,9 @@
  * id        of the first store that holds it, those that mirror coming last: what others hold of it is a copy, which
  *           counts for nothing but `alsoIn`
  * put       to the route's, or the primary; equal to what lives in the same store: `duplicate`
- * batch     over several stores: see `Writing`
- * mirror    see `Copying`
- * search    each store's best, by its own scores: see `Merging`. A store that fails is among `failures`; all fail: it fails
+ * batch     over several stores: see `WriteRouter`
+ * mirror    see `Replication`
+ * search    each store's best, by its own scores: see `Queries`. A store that fails is among `failures`; all fail: it fails
  * get, list a store that fails is not taken for one that has nothing: they fail, but for what was found by id elsewhere
  * trash     each store's own, as long as its own layer says
  * ```
@@ -16,38 +16,28 @@
  * Stores are those of `MemoryStore.make`, or what stands on them: a page of all goes on from one place in each of them.
  */
 import * as Context from "effect/Context"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Scope from "effect/Scope"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import * as SubscriptionRef from "effect/SubscriptionRef"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../../domain/MemoryFilter.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import { defaultLimit } from "../../ranking/MemoryIndex.ts"
+import * as Activity from "../Activity.ts"
 import * as Calls from "../Calls.ts"
 import * as MemoryStore from "../MemoryStore.ts"
 import * as Minting from "../Minting.ts"
 import * as ViewerCheck from "../ViewerCheck.ts"
-import * as Configuration from "./Federated/Configuration.ts"
-import * as Copying from "./Federated/Copying.ts"
-import * as Members from "./Federated/Members.ts"
-import * as Reading from "./Federated/Reading.ts"
-import * as Together from "./Federated/Together.ts"
-import * as Writing from "./Federated/Writing.ts"
+import * as Queries from "./Federated/Queries.ts"
+import * as Replication from "./Federated/Replication.ts"
+import * as StoreRegistry from "./Federated/StoreRegistry.ts"
+import * as WriteRouter from "./Federated/WriteRouter.ts"
 
-export interface Entry<out E = never, out R = never> {
-  readonly layer: Layer.Layer<MemoryStore.MemoryStore, E, R>
-  /** Shown to the model in the tools' descriptions. */
-  readonly description?: string | undefined
-  /** 1..1,000, default 3. */
-  readonly maxResults?: number | undefined
-  /** Takes new records, and changes of those it holds. Default false. */
-  readonly writable?: boolean | undefined
-  /** What was written elsewhere and goes here too, from then on; needs no `writable`. Never asked of the library's own rows. */
-  readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
-}
+export type { Entry, Named } from "./Federated/StoreRegistry.ts"
 
 export interface Options<Name extends string> {
   /** Default: the first that is writable. */
@@ -56,24 +46,8 @@ export interface Options<Name extends string> {
   readonly route?: ((draft: Draft) => Name | undefined) | undefined
 }
 
-export interface Named extends Pick<Entry, "description"> {
-  readonly name: string
-  readonly maxResults: number
-  readonly writable: boolean
-  /** Reads are the store's alone. New records go to it, changes to the store that holds the id; mirrors follow. */
-  readonly store: MemoryStore.Service
-}
-
-export interface Service {
-  /** In the order given; then by arrival. */
-  readonly stores: Effect.Effect<ReadonlyArray<Named>>
-  /** `not_found`, naming those there are. */
-  readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
-  /** A store that leaves with the scope. A name in use is refused with `invalid_id`. */
-  readonly attach: <E, R>(
-    name: string,
-    entry: Entry<E, R>
-  ) => Effect.Effect<Named, MemoryError.MemoryError | E, R | Scope.Scope>
+/** The registry of the named stores, and a search of some of them by name. */
+export interface Service extends StoreRegistry.Registry {
   /**
    * In some of the stores: `[]` and none both mean all; a name twice counts once; an unknown one is `not_found`, naming
    * those there are, before any is asked. Each gives at most `maxResults`, 1..1,000, or its own; all of it is cut to
@@ -92,10 +66,14 @@ export interface Service {
 export class Federated extends Context.Tag("@memory/Federated")<Federated, Service>() {}
 
 interface Entries {
-  readonly [name: string]: Entry<unknown, unknown>
+  readonly [name: string]: StoreRegistry.Entry<unknown, unknown>
 }
-type ErrorOf<S extends Entries> = { [N in keyof S]: S[N] extends Entry<infer E, unknown> ? E : never }[keyof S]
-type ContextOf<S extends Entries> = { [N in keyof S]: S[N] extends Entry<unknown, infer R> ? R : never }[keyof S]
+type ErrorOf<S extends Entries> = {
+  [N in keyof S]: S[N] extends StoreRegistry.Entry<infer E, unknown> ? E : never
+}[keyof S]
+type ContextOf<S extends Entries> = {
+  [N in keyof S]: S[N] extends StoreRegistry.Entry<unknown, infer R> ? R : never
+}[keyof S]
 
 /** `invalid_draft`, with every violation, where there is no entry, or one does not fit. Without a writable one it is read-only. */
 export const layer = <const S extends Entries>(
@@ -111,20 +89,17 @@ export const layer = <const S extends Entries>(
 /** Importance .75 and more: seed 4's secondary persistence. */
 export const important = (record: MemoryRecord): boolean => record.importance >= 0.75
 
-const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>, options: Options<string>) =>
+const make = (
+  entries: ReadonlyArray<readonly [string, StoreRegistry.Entry<unknown, unknown>]>,
+  options: Options<string>
+) =>
   Effect.gen(function*() {
-    yield* Configuration.refuse([
-      ...Configuration.configured(entries, options),
-      ...entries.flatMap(([name, entry]) => Configuration.issuesOf(name, entry))
-    ])
     const kinds = yield* MemoryKind.Kinds
-    const copying = Copying.make(kinds)
-    const { write } = yield* Writing.make(kinds, copying)
-    const scope = yield* Effect.scope
+    const copying = Replication.make()
+    const { write } = yield* WriteRouter.make(kinds, copying)
     const minting = yield* Minting.make
-    const first = yield* Effect.forEach(entries, ([name, entry]) => built(name, entry, scope, minting))
-    yield* Configuration.refuse(first.flatMap(Configuration.misfits))
-    const members = yield* SubscriptionRef.make<Members.Members>(first)
+    const first = yield* StoreRegistry.begin(entries, options.primary, minting)
+    const members = yield* SubscriptionRef.make<StoreRegistry.Members>(first)
 
     /** New records of a call that is about one store go to it; the federation's own to the route's, or the primary. */
     const writes = (only?: string) =>
@@ -133,17 +108,17 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
           const all = yield* members
           const named = (name: string) =>
             Effect.filterOrFail(
-              memberOf(op, all, name),
+              StoreRegistry.memberOf(op, all, name),
               ({ writable }) => writable,
               () => MemoryError.make("read_only", { op, message: `${name} is read-only` })
             )
           const primary = only ?? options.primary ?? all.find(({ writable }) => writable)?.name
-          const home: Writing.Home | undefined = primary === undefined ? undefined : {
+          const home: WriteRouter.Home | undefined = primary === undefined ? undefined : {
             primary: yield* named(primary),
             isOnly: only !== undefined,
             of: (draft) => Effect.flatMap(routed(draft), (name) => named(only ?? name ?? primary))
           }
-          return yield* write(op, Members.ranked(all), home, viewer, mutations, provenance)
+          return yield* write(op, StoreRegistry.ranked(all), home, viewer, mutations, provenance)
         }).pipe(Effect.withSpan(`Federated.${op}`))
       )
     /** Somebody's own: what it throws is not worth a defect. */
@@ -159,7 +134,9 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
             cause
           })
       })
-    const toNamed = ({ description, maxResults, name, store, writable }: Members.Member): Named => ({
+    const toNamed = (
+      { description, maxResults, name, store, writable }: StoreRegistry.Member
+    ): StoreRegistry.Named => ({
       name,
       description,
       maxResults,
@@ -168,38 +145,14 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
     })
 
     const federated: Service = {
-      stores: Effect.map(members, (all) => all.map(toNamed)),
-      get: (name) => Effect.flatMap(members, (all) => Effect.map(memberOf("get", all, name), toNamed)),
-      attach: (name, entry) =>
-        Effect.gen(function*() {
-          const free = Effect.filterOrFail(
-            members,
-            (all) => all.every((member) => member.name !== name),
-            () => MemoryError.make("invalid_id", { op: "attach", message: "there is a store of this name already" })
-          )
-          yield* free
-          if (!Configuration.isName(name)) {
-            return yield* MemoryError.make("invalid_id", {
-              op: "attach",
-              message: `a name has ${Configuration.nameRule}`
-            })
-          }
-          yield* Configuration.refuse(Configuration.issuesOf(name, entry))
-          const member = yield* built(name, entry, yield* Effect.scope, minting)
-          yield* Configuration.refuse(Configuration.misfits(member))
-          yield* Effect.acquireRelease(
-            SubscriptionRef.updateEffect(members, (all) => Effect.as(free, [...all, member])),
-            () => SubscriptionRef.update(members, (all) => all.filter((one) => one !== member))
-          )
-          return toNamed(member)
-        }).pipe(Effect.withSpan("Federated.attach")),
+      ...StoreRegistry.make({ members, minting, toNamed }),
       search: (viewer, query, { maxResults, stores = [] } = {}) =>
         Effect.gen(function*() {
           if (!Viewer.isAny(viewer)) return yield* Viewer.notViewer("search")
           const all = yield* members
-          const asked = new Set(yield* Effect.forEach(stores, (name) => memberOf("search", all, name)))
-          const { result } = yield* Reading.search(
-            Members.ranked(all).filter((member) => asked.size === 0 || asked.has(member)),
+          const asked = new Set(yield* Effect.forEach(stores, (name) => StoreRegistry.memberOf("search", all, name)))
+          const { result } = yield* Queries.search(
+            StoreRegistry.ranked(all).filter((member) => asked.size === 0 || asked.has(member)),
             viewer,
             query,
             (member) => maxResults ?? member.maxResults
@@ -210,33 +163,89 @@ const make = (entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>
     const primary = first.find(({ name, writable }) =>
       options.primary === undefined ? writable : name === options.primary
     )
-    const store = Together.make(members, first, primary?.store, copying, writes())
+    const store = federationOf(members, first, primary?.store, copying, writes())
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
 
-/** In a memo map of its own; its ids go up with the others'. */
-const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, minting: Minting.Service) =>
-  Effect.gen(function*() {
-    const context = yield* Effect.provideService(Layer.buildWithScope(entry.layer, scope), Minting.Shared, minting)
-    const gone = yield* Deferred.make<void>()
-    yield* Scope.addFinalizer(scope, Deferred.succeed(gone, undefined))
-    return {
-      name,
-      description: entry.description,
-      maxResults: entry.maxResults ?? 3,
-      writable: entry.writable === true,
-      mirror: entry.mirror,
-      store: Context.get(context, MemoryStore.MemoryStore),
-      gone: Deferred.await(gone)
-    } satisfies Members.Member
-  })
+/** Makes the federation that is a store. `first` are the members that it begins with. */
+const federationOf = (
+  members: SubscriptionRef.SubscriptionRef<StoreRegistry.Members>,
+  first: StoreRegistry.Members,
+  primary: MemoryStore.Service | undefined,
+  copying: Replication.Replication,
+  writes: Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget">
+): MemoryStore.Service => {
+  const all = Effect.map(members, StoreRegistry.ranked)
+  const observed = <A>(
+    op: string,
+    ask: (members: StoreRegistry.Members) => Effect.Effect<A, MemoryError.MemoryError>
+  ): Effect.Effect<A, MemoryError.MemoryError> => Effect.withSpan(Effect.flatMap(all, ask), `Federated.${op}`)
 
-const memberOf = (op: string, members: Members.Members, name: string) => {
-  const member = members.find((member) => member.name === name)
-  return member
-    ? Effect.succeed(member)
-    : MemoryError.make("not_found", {
-      op,
-      message: `there is no store of this name; the stores are: ${members.map(({ name }) => name).join(", ")}`
-    })
+  return ViewerCheck.make({
+    name: "federated",
+    capabilities: capabilities(first, primary),
+    ...writes,
+    get: (viewer, ids) =>
+      observed("get", (all) => StoreRegistry.each(all, viewer, ids, (store, ids) => store.get(viewer, ids))),
+    search: (viewer, query) =>
+      observed("search", (all) => {
+        const { limit = defaultLimit } = query
+        return Effect.map(Queries.search(all, viewer, { ...query, limit }, () => limit), ({ result }) => result)
+      }),
+    list: (viewer, filter) => observed("list", (all) => Queries.list(all, viewer, filter)),
+    stream: (viewer, filter) => Stream.withSpan(Queries.stream(all, viewer, filter), "Federated.stream"),
+    history: (viewer, id, limit) =>
+      observed(
+        "history",
+        (all) => Effect.flatMap(StoreRegistry.holder(all, viewer, id), (store) => store.history(viewer, id, limit))
+      ),
+    changes: (viewer) => Replication.changes(Stream.map(members.changes, StoreRegistry.ranked), copying, viewer),
+    whyNot: (viewer, id, query) => observed("whyNot", (all) => Queries.whyNot(all, viewer, id, query)),
+    links: (viewer, id) => observed("links", (all) => Queries.links(all, viewer, id)),
+    touch: (viewer, ids) =>
+      observed("touch", (all) =>
+        Effect.asVoid(
+          StoreRegistry.each(all, viewer, ids, (store, ids) => Effect.as(store.touch(viewer, ids), ids))
+        )),
+    uses: (viewer, ids) =>
+      observed("uses", (all) => StoreRegistry.each(all, viewer, ids, (store, ids) => store.uses(viewer, ids))),
+    tenants: observed("tenants", (all) =>
+      Effect.map(
+        Effect.forEach(all, ({ store }) => store.tenants, { concurrency: "unbounded" }),
+        (tenants) => Array.from(new Set(tenants.flat()))
+      )),
+    // those that mirror come first, so that no copy outlives what it is of, and are not counted
+    compact: observed("compact", (all) =>
+      Effect.map(
+        Effect.forEach(all.slice().reverse(), ({ mirror, store }) =>
+          Effect.map(store.compact, (count) => mirror ? 0 : count)),
+        (counts) =>
+          counts.reduce((sum, count) => sum + count, 0)
+      )),
+    activity: Activity.together(Effect.map(all, (members) => members.map(({ store }) => store.activity))),
+    vectors: first.some(({ store }) => Option.isSome(store.vectors))
+      ? Option.some(Queries.vectorsOf(all))
+      : Option.none(),
+    reader: Option.none(), // an id may be in several stores
+    sign: (primary ?? first[0]!.store).sign, // a federation has at least one store
+    ingest: primary?.ingest ?? Option.none(),
+    tools: (viewer) => first.flatMap(({ store }) => store.tools(viewer))
+  })
+}
+
+/** What can be promised of all that take writes. */
+const capabilities = (
+  members: StoreRegistry.Members,
+  primary: MemoryStore.Service | undefined
+): MemoryStore.Capabilities => {
+  const stores = members.map(({ store }) => store.capabilities)
+  const written = members.filter(({ writable }) => writable).map(({ store }) => store.capabilities)
+  return {
+    writable: written.length > 0,
+    vector: stores.some(({ vector }) => vector),
+    durable: written.length > 0 && written.every(({ durable }) => durable),
+    shared: written.length > 0 && written.every(({ shared }) => shared),
+    history: stores.every(({ history }) => history),
+    messages: primary?.capabilities.messages ?? false
+  }
 }

@@ -12,38 +12,41 @@
  *                          what was purged, which comes last
  * ```
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import type { MemoryId } from "../../../domain/MemoryId.ts"
+import { type MemoryId, stableId } from "../../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
-import type { Applied, MemoryMutation } from "../../../domain/MemoryMutation.ts"
+import { type Applied, inverse, type MemoryMutation } from "../../../domain/MemoryMutation.ts"
 import type { Draft } from "../../../domain/MemoryRecord.ts"
 import { isInternal } from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
+import * as Analyzer from "../../../ranking/Analyzer.ts"
 import { check } from "../../Check.ts"
+import { entryOf } from "../../internal/Entry.ts"
 import { Mutations } from "../../internal/Transaction.ts"
-import type { Provenance } from "../../MemoryStore.ts"
-import * as Batchwise from "./Batchwise.ts"
-import { idOf, type Part } from "./Batchwise.ts"
-import type { Copying } from "./Copying.ts"
-import * as Members from "./Members.ts"
+import * as TransactionPlan from "../../internal/TransactionPlan.ts"
+import { type Provenance, type Stored } from "../../MemoryStore.ts"
+import type * as Replication from "./Replication.ts"
+import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** Where new records go. */
 export interface Home {
-  readonly primary: Members.Member
+  readonly primary: StoreRegistry.Member
   /** The library's own rows are looked for in the primary alone: the same id in another store is another row. */
   readonly isOnly: boolean
-  readonly of: (draft: Draft) => Io<Members.Member>
+  readonly of: (draft: Draft) => Io<StoreRegistry.Member>
 }
 
-export interface Writing {
+export interface WriteRouter {
   /** Without a `home` nothing can be written. */
   readonly write: (
     op: string,
-    members: Members.Members,
+    members: StoreRegistry.Members,
     home: Home | undefined,
     viewer: Viewer.Any,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -53,8 +56,8 @@ export interface Writing {
 
 export const make = (
   kinds: ReadonlyMap<string, MemoryKind>,
-  copying: Copying
-): Effect.Effect<Writing> =>
+  copying: Replication.Replication
+): Effect.Effect<WriteRouter> =>
   Effect.gen(function*() {
     const locks = yield* Effect.replicateEffect(Effect.makeSemaphore(1), stripes)
     const mirroring = yield* Effect.makeSemaphore(1)
@@ -65,43 +68,49 @@ export const make = (
           .sort((a, b) => b - a) // the lowest is the outermost, and taken first
           .reduce((self, stripe) => locks[stripe]!.withPermits(1)(self), self)
 
-    const write: Writing["write"] = (op, members, home, viewer, mutations, provenance = {}) =>
+    const write: WriteRouter["write"] = (op, members, home, viewer, mutations, provenance = {}) =>
       Effect.gen(function*() {
         if (home === undefined) {
           return yield* MemoryError.make("read_only", { op, message: "none of the stores takes writes" })
         }
         const batch = (yield* check(op, Mutations, { mutations, ...provenance })).mutations
         return yield* Effect.gen(function*() {
-          const parts = yield* parted(op, members, home, viewer, batch)
-          return yield* Effect.uninterruptible(written(op, members, parts, viewer, batch, provenance))
+          const moment = copying.moment()
+          const ids = Array.from(new Set(batch.map(idOf).filter((id) => id !== undefined)))
+          const located = yield* StoreRegistry.locate(members, Viewer.tenantOf(viewer), ids)
+          const parts = yield* parted(op, located, home, viewer, batch)
+          return yield* Effect.uninterruptible(
+            written(op, members, parts, viewer, batch, provenance, { ...located, moment })
+          )
         }).pipe(alone(batch.map(idOf)))
       })
 
     const written = (
       op: string,
-      members: Members.Members,
+      members: StoreRegistry.Members,
       parts: ReadonlyArray<Part>,
       viewer: Viewer.Any,
       batch: ReadonlyArray<MemoryMutation>,
-      provenance: Provenance
+      provenance: Provenance,
+      located: Replication.Before
     ) =>
       Effect.gen(function*() {
         const applied: Array<Applied> = []
-        const told: Array<readonly [Applied, Members.Member]> = []
-        const answers = yield* Batchwise.apply(op, kinds, parts, viewer, batch, provenance)
+        const told: Array<Replication.Written> = []
+        const answers = yield* apply(op, kinds, parts, viewer, batch, provenance, located)
         parts.forEach(({ member, places }, n) =>
           answers[n]!.forEach((one, i) => {
             applied[places[i]!] = one
-            told.push([one, member])
+            told.push({ applied: one, holder: member, mutation: batch[places[i]!]! })
           })
         )
         // one at a time, so that what is copied last is what was written last
-        const copied = copying.follow(members, Viewer.tenantOf(viewer), told)
+        const copied = copying.follow(members, Viewer.tenantOf(viewer), told, located)
         yield* members.some(({ mirror }) => mirror !== undefined) ? mirroring.withPermits(1)(copied) : Effect.void
         return applied
       })
 
-    return { write } satisfies Writing
+    return { write } satisfies WriteRouter
   })
 
 /** So many ids may be written at once; two of one stripe wait for each other. */
@@ -112,26 +121,25 @@ const stripeOf = (id: MemoryId): number =>
 /** Which store each mutation is for; what can be put back comes first. */
 const parted = (
   op: string,
-  members: Members.Members,
+  located: StoreRegistry.Located,
   home: Home,
   viewer: Viewer.Any,
   batch: ReadonlyArray<MemoryMutation>
 ): Io<ReadonlyArray<Part>> =>
   Effect.gen(function*() {
     const ids = batch.map(idOf)
-    const held = yield* Members.find(members, viewer, Array.from(new Set(ids.filter((id) => id !== undefined))))
-    const homes = new Map<MemoryId, Members.Member>()
-    if (home.isOnly) { for (const id of yield* internal(home.primary, viewer, batch)) homes.set(id, home.primary) }
-    const parts = new Map<Members.Member, Part>()
-    const targets: Array<Members.Member | undefined> = []
+    const homes = new Map<MemoryId, StoreRegistry.Member>()
+    if (home.isOnly) { for (const id of yield* internal(home.primary, located, batch)) homes.set(id, home.primary) }
+    const parts = new Map<StoreRegistry.Member, Part>()
+    const targets: Array<StoreRegistry.Member | undefined> = []
     for (const [n, mutation] of batch.entries()) {
       const id = ids[n]
-      const there = id === undefined ? undefined : held(id)
+      const there = id === undefined ? undefined : located.held(id)
       // a change of what the viewer does not see goes the way of a change of nothing, so that nothing tells them apart
       const isHidden = mutation._tag !== "Put" && there?.record && !Viewer.sees(viewer, there.record.scope)
       const at = there === undefined || isHidden ? undefined : homes.get(id!) ?? (yield* surely(there))
       const takes = at !== undefined && (at.writable || (at.mirror !== undefined && mutation._tag === "Forget"))
-      if (at !== undefined && !takes) yield* refused(op, at, viewer, mutation)
+      if (at !== undefined && !takes) yield* refused(op, at, located, viewer, mutation)
       const target = takes
         ? at
         : mutation._tag !== "Put" || isInternal(mutation.draft.scope)
@@ -150,7 +158,11 @@ const parted = (
   })
 
 /** Of a batch's, the ids of rows of the library's own that are there, or are to be. */
-const internal = ({ store }: Members.Member, viewer: Viewer.Any, batch: ReadonlyArray<MemoryMutation>) =>
+const internal = (
+  primary: StoreRegistry.Member,
+  located: StoreRegistry.Located,
+  batch: ReadonlyArray<MemoryMutation>
+) =>
   Effect.gen(function*() {
     const puts = batch.flatMap((mutation) =>
       mutation._tag === "Put" && mutation.draft.id !== undefined && isInternal(mutation.draft.scope)
@@ -158,12 +170,12 @@ const internal = ({ store }: Members.Member, viewer: Viewer.Any, batch: Readonly
         : []
     )
     const ids = batch.flatMap((mutation) => mutation._tag === "Put" ? [] : [mutation.id])
-    const found = ids.length === 0 ? [] : yield* store.get(Viewer.system(viewer.tenant), ids)
-    return [...puts, ...found.flatMap((row) => Option.isSome(row) && isInternal(row.value.scope) ? [row.value.id] : [])]
+    const rows = ids.length === 0 ? undefined : yield* located.rows.get(primary)! // every member was asked
+    return [...puts, ...ids.filter((id) => isInternal(rows?.get(id)?.record.scope ?? {}))]
   })
 
 /** A writer has to know: what a store before may hold is not written to the next. But what only mirrors is not waited for. */
-const surely = ({ by, unsure }: Members.Held): Io<Members.Member | undefined> =>
+const surely = ({ by, unsure }: StoreRegistry.Held): Io<StoreRegistry.Member | undefined> =>
   unsure !== undefined && (unsure.by.writable || unsure.by.mirror === undefined)
     ? unsure.error
     : Effect.succeed(by)
@@ -174,16 +186,16 @@ const surely = ({ by, unsure }: Members.Held): Io<Members.Member | undefined> =>
  */
 const refused = (
   op: string,
-  { mirror, name, store }: Members.Member,
+  member: StoreRegistry.Member,
+  located: StoreRegistry.Located,
   viewer: Viewer.Any,
   mutation: MemoryMutation
 ): Io<void> =>
   Effect.gen(function*() {
     const id = idOf(mutation)!
-    const isLeft = mirror === undefined ? Effect.succeed(false) : Effect.map(
-      store.list(Viewer.system(viewer.tenant), { forgotten: true, ids: [id], limit: 1 }),
-      ({ items }) => items.length > 0
-    )
+    const { mirror, name, store } = member
+    const rows = yield* located.rows.get(member)! // every member was asked
+    const isLeft = mirror !== undefined && rows.get(id)?.forgotten === true
     const [found] = yield* store.get(viewer, [id])
     if (Option.isSome(found!)) return yield* MemoryError.make("read_only", { op, id, message: `${name} is read-only` })
     if (mutation._tag === "Put" && (mutation.ifRevision ?? 0) > 0) {
@@ -191,7 +203,7 @@ const refused = (
       const message = `expected revision ${expected}, found 0`
       return yield* MemoryError.make("conflict", { op, id, message, detail: { expected, actual: 0 } })
     }
-    if (mutation._tag === "Put" && !(yield* isLeft)) {
+    if (mutation._tag === "Put" && !isLeft) {
       return yield* MemoryError.make("invalid_id", { op, id, message: "this id cannot be used" })
     }
   })
@@ -202,4 +214,97 @@ const isLasting = ({ member, places }: Part, batch: ReadonlyArray<MemoryMutation
     const mutation = batch[n]!
     return mutation._tag === "Forget" && mutation.purge === true ||
       idOf(mutation) !== undefined && !member.store.capabilities.history
+  })
+
+/** What one store is to do; `places` are those in the batch. */
+interface Part {
+  readonly member: StoreRegistry.Member
+  readonly places: Array<number>
+}
+
+/** What a mutation names; a new record nothing. */
+const idOf = (mutation: MemoryMutation): MemoryId | undefined =>
+  mutation._tag === "Put" ? mutation.draft.id : mutation.id
+
+/** All of it or nothing, but for a crash in between. One store: its own atomicity. */
+const apply = (
+  op: string,
+  kinds: ReadonlyMap<string, MemoryKind>,
+  parts: ReadonlyArray<Part>,
+  viewer: Viewer.Any,
+  batch: ReadonlyArray<MemoryMutation>,
+  provenance: Provenance,
+  located: StoreRegistry.Located
+): Io<ReadonlyArray<ReadonlyArray<Applied>>> =>
+  Effect.gen(function*() {
+    if (parts.length > 1) yield* wouldBe(op, kinds, parts, viewer, batch, provenance, located)
+    const answers: Array<ReadonlyArray<Applied>> = []
+    for (const { member, places } of parts) {
+      const exit = yield* Effect.exit(member.store.apply(viewer, places.map((n) => batch[n]!), provenance))
+      if (Exit.isFailure(exit)) {
+        yield* undo(parts.slice(0, answers.length), answers, viewer, provenance)
+        return yield* Effect.failCause(exit.cause)
+      }
+      answers.push(exit.value)
+    }
+    return answers
+  })
+
+/** The first refusal of the whole, before any of it is written. Whether a draft is a duplicate is left to its store. */
+const wouldBe = (
+  op: string,
+  kinds: ReadonlyMap<string, MemoryKind>,
+  parts: ReadonlyArray<Part>,
+  viewer: Viewer.Any,
+  batch: ReadonlyArray<MemoryMutation>,
+  provenance: Provenance,
+  located: StoreRegistry.Located
+): Io<void> =>
+  Effect.gen(function*() {
+    const tenant = Viewer.tenantOf(viewer)
+    const rows = new Map<MemoryId, Stored>()
+    const past = new Map<MemoryId, ReadonlyArray<Stored>>()
+    const historic = new Set<MemoryId>()
+    for (const { member, places } of parts) {
+      const ids = Array.from(new Set(places.map((n) => idOf(batch[n]!)).filter((id) => id !== undefined)))
+      const found = yield* located.rows.get(member)! // every member was asked
+      if (member.store.capabilities.history) { for (const id of ids) historic.add(id) }
+      for (const id of ids) {
+        const row = found.get(id)
+        if (row) rows.set(id, row)
+      }
+      for (const n of places) {
+        const mutation = batch[n]!
+        if (mutation._tag === "Restore") {
+          past.set(mutation.id, yield* StoreRegistry.revisionsOf(member, tenant, mutation.id))
+        }
+      }
+    }
+    const plan = TransactionPlan.make({
+      op,
+      viewer,
+      provenance,
+      kinds,
+      entryOf: entryOf(yield* Analyzer.Analyzer),
+      mutations: batch.map((mutation, n) => [idOf(mutation) ?? stableId(`federated ${n}`), mutation]),
+      hasHistory: (id) => historic.has(id)
+    })
+    yield* plan.decide({ now: yield* Clock.currentTimeMillis, rows, holders: new Map(), revisions: past })
+  })
+
+/** What was purged is gone. Nothing that fails here hides why it had to be. */
+const undo = (
+  parts: ReadonlyArray<Part>,
+  answers: ReadonlyArray<ReadonlyArray<Applied>>,
+  viewer: Viewer.Any,
+  provenance: Provenance
+): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    const now = yield* Clock.currentTimeMillis
+    for (const [n, { member }] of parts.entries()) {
+      yield* Effect.catchAll(
+        member.store.apply(Viewer.system(viewer.tenant), inverse(answers[n]!, now), provenance),
+        (error) => Effect.logError(`${member.name}: half a batch could not be taken back`, error)
+      )
+    }
   })

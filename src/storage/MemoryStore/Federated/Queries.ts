@@ -1,0 +1,335 @@
+/**
+ * What a federation answers of all its stores together: hits, pages, neighbours, vectors.
+ *
+ * The hits of several stores become one list:
+ *
+ * ```text
+ * each store's own, scores 0..1  →  a copy goes to the hit it is of  →  by score, ties newest first, then id
+ *   →  what says the same is folded into the better  →  limit  →  budget
+ * ```
+ *
+ * A score says how good a hit is beside the best of its store, which has about 1: so no store takes every place, and the
+ * best of one that knows little of the matter stands beside the best of one that knows much.
+ */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../../domain/MemoryError.ts"
+import {
+  type Absence,
+  type Hit,
+  type MemoryFilter,
+  type MemoryQuery,
+  type Page,
+  type SearchResult
+} from "../../../domain/MemoryFilter.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import { byRecency, isExpired, isValidAt, type MemoryRecord, recencyOf } from "../../../domain/MemoryRecord.ts"
+import * as Viewer from "../../../domain/Viewer.ts"
+import * as Cursor from "../../../ranking/Cursor.ts"
+import { defaultLimit, fitting } from "../../../ranking/MemoryIndex.ts"
+import { saysTheSame } from "../../../ranking/NearDuplicate.ts"
+import * as Calls from "../../Calls.ts"
+import { check } from "../../Check.ts"
+import { Query } from "../../internal/Reads.ts"
+import * as Links from "../../Links.ts"
+import type * as Vectors from "../../Vectors.ts"
+import { legal } from "../../Vectors.ts"
+import * as StoreRegistry from "./StoreRegistry.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+/** All at once; `limitOf` says how many each may give. Fails where every store did. */
+export const search = (
+  members: StoreRegistry.Members,
+  viewer: Viewer.Any,
+  query: MemoryQuery,
+  limitOf: (member: StoreRegistry.Member) => number
+): Io<Merged> =>
+  Effect.gen(function*() {
+    yield* check("search", Query, query)
+    const asked = yield* Effect.forEach(
+      members,
+      (member) =>
+        Effect.map(
+          Effect.either(
+            MemoryError.mortal("search")(
+              member.store.search(viewer, { ...query, limit: limitOf(member), budget: undefined })
+            )
+          ),
+          (result) => ({ member, result })
+        ),
+      { concurrency: "unbounded" }
+    )
+    const failed = asked.flatMap(({ member, result }) =>
+      Either.isLeft(result) ? [{ leg: member.name, error: result.left }] : []
+    )
+    const refused = failed.find(({ error }) => isRefusal(error))
+    if (refused) return yield* refused.error
+    if (failed.length === members.length) return yield* none("search", failed)
+    const answered = asked.flatMap(({ member, result }) =>
+      Either.isRight(result) ? [{ member, result: result.right }] : []
+    )
+    const owner = yield* ownerIn(
+      answered.map(({ member }) => member),
+      viewer,
+      answered.map(({ result }) => result.hits.map(({ record }) => record.id))
+    )
+    const { absent, result } = merge(
+      answered.map(({ member, result }) => ({ store: member.name, isMirror: member.mirror !== undefined, result })),
+      query,
+      (id) => owner(id)?.name
+    )
+    return { absent, result: { ...result, failures: [...result.failures, ...failed] } }
+  })
+
+/** As the store says whose it is, or how it fared among the hits of all. */
+export const whyNot = (
+  members: StoreRegistry.Members,
+  viewer: Viewer.Any,
+  id: MemoryId,
+  query: MemoryQuery
+): Io<Option.Option<Absence>> =>
+  Effect.gen(function*() {
+    const store = yield* StoreRegistry.holder(members, viewer, id)
+    const { limit = defaultLimit } = query
+    const { absent, result } = yield* search(members, viewer, { ...query, limit }, () => limit)
+    const own = yield* store.whyNot(viewer, id, { ...query, budget: undefined })
+    if (result.hits.some(({ record }) => record.id === id)) return Option.none()
+    return Option.orElse(own, () => Option.fromNullable(absent.get(id)))
+  })
+
+/**
+ * A page of all, by recency: each store goes on from one place, which is what a cursor of ours says. Cost: a page of each,
+ * and another where copies took the room. Fails where any does, which is not to be taken for absence. A viewer is shown the
+ * trash of the stores that take writes: nothing else can be restored here.
+ */
+export const list = (
+  members: StoreRegistry.Members,
+  viewer: Viewer.Any,
+  filter: MemoryFilter
+): Io<Page<MemoryRecord>> =>
+  Effect.gen(function*() {
+    const { limit = defaultLimit } = filter
+    const items: Array<MemoryRecord> = []
+    const cursor = (last: MemoryRecord) => Cursor.make(viewer, filter, { id: last.id, recency: recencyOf(last) })
+    for (let after = filter.after;;) {
+      const pages = yield* Effect.forEach(members, ({ store }) => store.list(viewer, { ...filter, after }), {
+        concurrency: "unbounded"
+      })
+      const owner = yield* ownerIn(members, viewer, pages.map(({ items }) => items.map(({ id }) => id)))
+      const [end] = pages.flatMap((page) => page.next === undefined ? [] : page.items.slice(-1)).sort(byRecency)
+      const isShown = ({ writable }: StoreRegistry.Member) =>
+        filter.forgotten !== true || writable || Viewer.isSystem(viewer)
+      const own = pages.flatMap(({ items }, n) =>
+        isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
+      )
+      // beyond the end of one page there may be more of it that comes before
+      items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
+      if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
+      if (end === undefined) return { items }
+      after = cursor(end)
+    }
+  })
+
+export const stream = (
+  members: Effect.Effect<StoreRegistry.Members>,
+  viewer: Viewer.Any,
+  filter: MemoryFilter
+): Stream.Stream<MemoryRecord, MemoryError.MemoryError> =>
+  Calls.stream((viewer, filter) => Effect.flatMap(members, (all) => list(all, viewer, filter)), viewer, filter)
+
+/** Where one store alone has anything to show, its own; else cost: reading all that the viewer sees. */
+export const links = (
+  members: StoreRegistry.Members,
+  viewer: Viewer.Any,
+  id: MemoryId
+): Io<Links.Neighbours> =>
+  Effect.gen(function*() {
+    const store = yield* StoreRegistry.holder(members, viewer, id)
+    const shelves = yield* Effect.filter(
+      members,
+      ({ store }) => Effect.map(store.list(viewer, { limit: 1 }), ({ items }) => items.length > 0),
+      { concurrency: "unbounded" }
+    )
+    if (shelves.length <= 1) return yield* (shelves[0]?.store ?? store).links(viewer, id)
+    const now = yield* Clock.currentTimeMillis
+    const all = Links.make()
+    yield* Stream.runForEach(
+      stream(Effect.succeed(members), viewer, { limit: 1_000 }),
+      (record) => Effect.sync(() => all.set(record.id, record))
+    )
+    return all.seen((record) => !isExpired(record, now) && isValidAt(record, now))(id)
+  })
+
+/** Of ids that each of them gave. What only the first gave is surely its own. */
+const ownerIn = (
+  members: StoreRegistry.Members,
+  viewer: Viewer.Any,
+  ids: ReadonlyArray<ReadonlyArray<MemoryId>>
+): Effect.Effect<(id: MemoryId) => StoreRegistry.Member | undefined> => {
+  const [firsts = [], ...others] = ids
+  const first = new Set(firsts)
+  const unclear = Array.from(new Set(others.flat())).filter((id) => !first.has(id))
+  const givers = new Map(ids.flatMap((given, n) => given.map((id) => [id, members[n]] as const)))
+  return Effect.map(
+    Effect.all(unclear.length === 0 ? [] : [StoreRegistry.find(members, viewer, unclear)]),
+    ([held]) => (id) => first.has(id) ? members[0] : held?.(id).by ?? givers.get(id)
+  )
+}
+
+/** What one store takes for no question is none: the others have nothing to hold against it. */
+const isRefusal = ({ reason }: MemoryError.MemoryError): boolean =>
+  reason === "invalid_draft" || reason === "invalid_id"
+
+/** Where no store answered: the reason that they share, else `unavailable`. */
+const none = (
+  op: string,
+  failures: ReadonlyArray<{ readonly leg: string; readonly error: MemoryError.MemoryError }>
+): MemoryError.MemoryError => {
+  const [first] = failures
+  return first && failures.every(({ error }) => error.reason === first.error.reason)
+    ? first.error
+    : MemoryError.make("unavailable", {
+      op,
+      message: `no store answered: ${failures.map(({ error, leg }) => `${leg}: ${error.message}`).join("; ")}`
+    })
+}
+
+interface Answer {
+  readonly store: string
+  /** Whether most of what it holds is likely to be others'. */
+  readonly isMirror: boolean
+  readonly result: SearchResult
+}
+
+interface Merged {
+  readonly result: SearchResult
+  /** Why the hit of a store is none of all. */
+  readonly absent: ReadonlyMap<MemoryId, Absence>
+}
+
+/**
+ * `ownerOf`: the store whose record it is. What a store left out is counted by as much as of its hits was its own: of a
+ * mirror nothing, where all that it found are copies.
+ */
+const merge = (
+  answers: ReadonlyArray<Answer>,
+  query: MemoryQuery,
+  ownerOf: (id: MemoryId) => string | undefined
+): Merged => {
+  const own = new Map<MemoryId, Hit>()
+  const alsoIn = new Map<MemoryId, Set<string>>()
+  const isAlsoIn = (id: MemoryId, store: string) => alsoIn.set(id, (alsoIn.get(id) ?? new Set()).add(store))
+  const left = { limit: 0, budget: 0, folded: 0 }
+  let awaiting: number | undefined
+
+  for (const { isMirror, result, store } of answers) {
+    const ours = result.hits.filter(({ record }) => ownerOf(record.id) === store)
+    for (const hit of ours) own.set(hit.record.id, { ...hit, store })
+    for (const { record } of result.hits) if (ownerOf(record.id) !== store) isAlsoIn(record.id, store)
+    const part = result.hits.length > 0 ? ours.length / result.hits.length : isMirror ? 0 : 1
+    left.limit += Math.round(part * result.leftOut.limit)
+    left.folded += Math.round(part * result.leftOut.folded)
+    if (result.awaiting !== undefined) awaiting = (awaiting ?? 0) + Math.round(part * result.awaiting)
+  }
+
+  const absent = new Map<MemoryId, Absence>()
+  const distinct: Array<Hit> = []
+  const isFolded = query.text !== undefined || (query.embedding !== undefined && query.mode !== "lexical")
+  for (const hit of Array.from(own.values()).sort((a, b) => b.score - a.score || byRecency(a.record, b.record))) {
+    const { id } = hit.record
+    // those of one store say different things
+    const better = isFolded &&
+      distinct.find(({ record, store }) => store !== hit.store && saysTheSame(record, hit.record))
+    if (!better) distinct.push(hit)
+    else {
+      absent.set(id, "folded")
+      for (const store of [hit.store!, ...alsoIn.get(id) ?? []]) isAlsoIn(better.record.id, store) // ours have one
+    }
+  }
+  left.folded += absent.size
+  const { limit = Infinity } = query
+  const shown = distinct.slice(0, limit)
+  const affordable = fitting(shown, query.budget)
+  distinct.forEach(({ record }, n) => {
+    if (n >= affordable) absent.set(record.id, n < limit ? "beyond_budget" : "beyond_limit")
+  })
+  left.limit += distinct.length - shown.length
+  left.budget += shown.length - affordable
+
+  return {
+    absent,
+    result: {
+      hits: shown.slice(0, affordable).map((hit) => {
+        const others = Array.from(alsoIn.get(hit.record.id) ?? []).filter((store) => store !== hit.store)
+        return others.length > 0 ? { ...hit, alsoIn: others } : hit
+      }),
+      leftOut: {
+        ...left,
+        ...(answers.some(({ result }) => result.leftOut.exact === false) && { exact: false as const })
+      },
+      ...(awaiting !== undefined && { awaiting }),
+      failures: legs(answers)
+    }
+  }
+}
+
+/** What failed in the same way in every store is told once, else with the store's name before the leg's. */
+const legs = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
+  const all = answers.flatMap(({ result, store }) => result.failures.map((failure) => ({ ...failure, store })))
+  const isShared = ({ error, leg }: SearchResult["failures"][number]) =>
+    answers.every(({ result }) => result.failures.some((one) => one.leg === leg && one.error.reason === error.reason))
+  return [
+    ...(answers[0]?.result.failures ?? []).filter(isShared),
+    ...all.filter((one) => !isShared(one)).map(({ error, leg, store }) => ({ leg: `${store}.${leg}`, error }))
+  ]
+}
+
+/** Returns the vectors of all members: each keeps those of its own texts. */
+export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vectors.Vectors => {
+  const all = Effect.map(members, (members) => members.flatMap(({ store }) => Option.toArray(store.vectors)))
+  const each = <A, E>(ask: (vectors: Vectors.Vectors) => Effect.Effect<A, E>) =>
+    Effect.flatMap(all, (stores) => Effect.forEach(stores, ask, { concurrency: "unbounded" }))
+
+  return {
+    pending: (tenant, model, limit) =>
+      Effect.map(
+        each(({ pending }) => pending(tenant, model, limit)),
+        (texts) => Array.from(new Map(texts.flat().map((text) => [text.hash, text])).values()).slice(0, limit)
+      ),
+    // to those that wait for it, or else have it; of what is no store's the first says what it is
+    attach: (tenant, model, vectors) =>
+      Effect.gen(function*() {
+        const given = Array.from(vectors)
+        yield* legal(model, given)
+        const stores = yield* all
+        const waiting = yield* Effect.forEach(stores, ({ pending }) =>
+          Effect.map(pending(tenant, model), (texts) => new Set(texts.map(({ hash }) => hash))))
+        const others = given.map(([hash]) =>
+          hash
+        ).filter((hash) => !waiting.some((hashes) => hashes.has(hash)))
+        const kept = yield* Effect.forEach(stores, ({ read }) =>
+          Effect.map(read(tenant, model, others), (found) =>
+            new Set(others.filter((_, n) => Option.isSome(found[n]!)))))
+        for (const [n, { attach }] of stores.entries()) {
+          const isElsewhere = (hash: string) =>
+            [...waiting, ...kept].some((hashes) => hashes.has(hash))
+          const meant = given.filter(([hash]) =>
+            waiting[n]!.has(hash) || kept[n]!.has(hash) || (n === 0 && !isElsewhere(hash))
+          )
+          if (meant.length > 0) yield* attach(tenant, model, meant)
+        }
+      }),
+    read: (tenant, model, hashes) =>
+      Effect.map(
+        each(({ read }) => read(tenant, model, hashes)),
+        (found) =>
+          hashes.map((_, n) =>
+            found.reduce((first, vectors) => Option.orElse(first, () => vectors[n]!), Option.none<Float32Array>())
+          )
+      )
+  }
+}

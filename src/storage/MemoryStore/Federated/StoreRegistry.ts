@@ -1,0 +1,356 @@
+/** The stores of a federation: their names, who is in it, how it is configured, and which of them an id belongs to. */
+import * as Chunk from "effect/Chunk"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as SubscriptionRef from "effect/SubscriptionRef"
+import * as MemoryError from "../../../domain/MemoryError.ts"
+import { Limit } from "../../../domain/MemoryFilter.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import * as Viewer from "../../../domain/Viewer.ts"
+import { invalid } from "../../Check.ts"
+import * as MemoryStore from "../../MemoryStore.ts"
+import * as Minting from "../../Minting.ts"
+
+/** A store to take in, and what the federation may do with it. */
+export interface Entry<out E = never, out R = never> {
+  readonly layer: Layer.Layer<MemoryStore.MemoryStore, E, R>
+  /** Shown to the model in the tools' descriptions. */
+  readonly description?: string | undefined
+  /** 1..1,000, default 3. */
+  readonly maxResults?: number | undefined
+  /** Takes new records, and changes of those it holds. Default false. */
+  readonly writable?: boolean | undefined
+  /** What was written elsewhere and goes here too, from then on; needs no `writable`. Never asked of the library's own rows. */
+  readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
+}
+
+/** A store of the federation, by its name. */
+export interface Named extends Pick<Entry, "description"> {
+  readonly name: string
+  readonly maxResults: number
+  readonly writable: boolean
+  /** Reads are the store's alone. New records go to it, changes to the store that holds the id; mirrors follow. */
+  readonly store: MemoryStore.Service
+}
+
+/** The named stores, without the federation that is a store. */
+export interface Registry {
+  /** In the order given; then by arrival. */
+  readonly stores: Effect.Effect<ReadonlyArray<Named>>
+  /** `not_found`, naming those there are. */
+  readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
+  /** A store that leaves with the scope. A name in use is refused with `invalid_id`. */
+  readonly attach: <E, R>(
+    name: string,
+    entry: Entry<E, R>
+  ) => Effect.Effect<Named, MemoryError.MemoryError | E, R | Scope.Scope>
+}
+
+/** What a registry is made over. */
+interface Dependencies {
+  readonly members: SubscriptionRef.SubscriptionRef<Members>
+  readonly minting: Minting.Service
+  readonly toNamed: (member: Member) => Named
+}
+
+/** Builds the members that a federation begins with, or fails with `invalid_draft` and every violation. */
+export const begin = (
+  entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>,
+  primary: string | undefined,
+  minting: Minting.Service
+) =>
+  Effect.gen(function*() {
+    yield* refuse([
+      ...configured(entries, primary),
+      ...entries.flatMap(([name, entry]) => issuesOf(name, entry))
+    ])
+    const scope = yield* Effect.scope
+    const first = yield* Effect.forEach(entries, ([name, entry]) => built(name, entry, scope, minting))
+    yield* refuse(first.flatMap(misfits))
+    return first
+  })
+
+/** Makes the registry of the named stores: it lists them, finds one by name, and takes others in for a while. */
+export const make = (dependencies: Dependencies): Registry => {
+  const { members, toNamed } = dependencies
+  return {
+    stores: Effect.map(members, (all) => all.map(toNamed)),
+    get: (name) => Effect.flatMap(members, (all) => Effect.map(memberOf("get", all, name), toNamed)),
+    attach: (name, entry) => Effect.withSpan(attach(dependencies, name, entry), "Federated.attach")
+  }
+}
+
+const attach = <E, R>({ members, minting, toNamed }: Dependencies, name: string, entry: Entry<E, R>) =>
+  Effect.gen(function*() {
+    const free = Effect.filterOrFail(
+      members,
+      (all) => all.every((member) => member.name !== name),
+      () => MemoryError.make("invalid_id", { op: "attach", message: "there is a store of this name already" })
+    )
+    yield* free
+    if (!isName(name)) {
+      return yield* MemoryError.make("invalid_id", { op: "attach", message: `a name has ${nameRule}` })
+    }
+    yield* refuse(issuesOf(name, entry))
+    const member = yield* built(name, entry, yield* Effect.scope, minting)
+    yield* refuse(misfits(member))
+    yield* Effect.acquireRelease(
+      SubscriptionRef.updateEffect(members, (all) => Effect.as(free, [...all, member])),
+      () => SubscriptionRef.update(members, (all) => all.filter((one) => one !== member))
+    )
+    return toNamed(member)
+  })
+
+/** In a memo map of its own; its ids go up with the others'. */
+const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, minting: Minting.Service) =>
+  Effect.gen(function*() {
+    const context = yield* Effect.provideService(Layer.buildWithScope(entry.layer, scope), Minting.Shared, minting)
+    const gone = yield* Deferred.make<void>()
+    yield* Scope.addFinalizer(scope, Deferred.succeed(gone, undefined))
+    return {
+      name,
+      description: entry.description,
+      maxResults: entry.maxResults ?? 3,
+      writable: entry.writable === true,
+      mirror: entry.mirror,
+      store: Context.get(context, MemoryStore.MemoryStore),
+      gone: Deferred.await(gone)
+    } satisfies Member
+  })
+
+/** Returns the member of this name; `not_found` names those there are. */
+export const memberOf = (op: string, members: Members, name: string) => {
+  const member = members.find((member) => member.name === name)
+  return member
+    ? Effect.succeed(member)
+    : MemoryError.make("not_found", {
+      op,
+      message: `there is no store of this name; the stores are: ${members.map(({ name }) => name).join(", ")}`
+    })
+}
+
+export interface Member {
+  readonly name: string
+  readonly description: string | undefined
+  readonly maxResults: number
+  readonly writable: boolean
+  readonly mirror: ((record: MemoryRecord) => boolean) | undefined
+  readonly store: MemoryStore.Service
+  /** Ends when it leaves. */
+  readonly gone: Effect.Effect<void>
+}
+
+/** In the order of the federation, but those that mirror come last: what they hold may be another's. */
+export type Members = ReadonlyArray<Member>
+
+export const ranked = (members: Members): Members => [
+  ...members.filter(({ mirror }) => mirror === undefined),
+  ...members.filter(({ mirror }) => mirror !== undefined)
+]
+
+/** Where an id is. */
+export interface Held {
+  /** The first that has it, a tombstone or what nobody sees included; what others have of it is a copy. */
+  readonly by: Member | undefined
+  /** The record as that store has it, for the library's own eyes. */
+  readonly record: MemoryRecord | undefined
+  /** One before it, or any where there is none, that gave no answer: it may be there. */
+  readonly unsure: { readonly by: Member; readonly error: MemoryError.MemoryError } | undefined
+}
+
+/** Asks all of them, at once. Cost: one `get` each. */
+export const find = (
+  members: Members,
+  viewer: Viewer.Any,
+  ids: ReadonlyArray<MemoryId>
+): Effect.Effect<(id: MemoryId) => Held> => {
+  if (ids.length === 0) return Effect.succeed(() => nowhere)
+  const system = Viewer.system(viewer.tenant)
+  return Effect.map(
+    Effect.forEach(members, (member) => Effect.either(member.store.get(system, ids)), { concurrency: "unbounded" }),
+    (answers) => heldBy(members, ids, answers)
+  )
+}
+
+/** Says for each id which member holds it, from what each of them answered. */
+const heldBy = (
+  members: Members,
+  ids: ReadonlyArray<MemoryId>,
+  answers: ReadonlyArray<Either.Either<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>>
+): (id: MemoryId) => Held => {
+  const held = new Map<MemoryId, Held>()
+  for (const [n, id] of ids.entries()) {
+    let unsure: Held["unsure"]
+    let record: MemoryRecord | undefined
+    const at = answers.findIndex((answer, m) => {
+      if (Either.isRight(answer)) record = Option.getOrUndefined(answer.right[n]!)
+      else unsure ??= { by: members[m]!, error: answer.left }
+      return record !== undefined
+    })
+    held.set(id, { by: members[at], record, unsure })
+  }
+  return (id) => held.get(id) ?? nowhere
+}
+
+/** Rows of one member by id. An id that was asked for is a key, `undefined` where the member has no row of it. */
+export type Rows = ReadonlyMap<MemoryId, MemoryStore.Stored | undefined>
+
+/** What each member holds of the ids that a batch names, read once and handed on to all that a write needs it for. */
+export interface Located {
+  readonly held: (id: MemoryId) => Held
+  readonly rows: ReadonlyMap<Member, Either.Either<Rows, MemoryError.MemoryError>>
+}
+
+/** Reads the rows of all members, at once. Cost: one reading each, none without ids. */
+export const locate = (
+  members: Members,
+  tenant: string,
+  ids: ReadonlyArray<MemoryId>
+): Effect.Effect<Located> =>
+  Effect.map(
+    Effect.forEach(members, (member) => Effect.either(rowsOf(member, tenant, ids)), { concurrency: "unbounded" }),
+    (answers) => ({
+      held: heldBy(
+        members,
+        ids,
+        answers.map(Either.map((rows) => ids.map((id) => Option.fromNullable(rows.get(id)?.record))))
+      ),
+      rows: new Map(members.map((member, n) => [member, answers[n]!]))
+    })
+  )
+
+/** Reads rows as they are, tombstones included. A member without a reader, as a federation, is asked as the library. */
+export const rowsOf = (
+  { store }: Member,
+  tenant: string,
+  ids: ReadonlyArray<MemoryId>
+): Effect.Effect<Rows, MemoryError.MemoryError> => {
+  if (ids.length === 0) return Effect.succeed(new Map())
+  const answer = Option.match(store.reader, {
+    onSome: ({ read }) => read(tenant, ids),
+    onNone: () => rowsSeen(store, tenant, ids)
+  })
+  return Effect.map(answer, (rows) => new Map(ids.map((id, n) => [id, Option.getOrUndefined(rows[n]!)])))
+}
+
+/** Makes rows of what a store shows to the library. Cost: one `get`, and a page of the trash where anything was found. */
+const rowsSeen = (store: MemoryStore.Service, tenant: string, ids: ReadonlyArray<MemoryId>) =>
+  Effect.gen(function*() {
+    const system = Viewer.system(tenant)
+    const records = yield* store.get(system, ids)
+    const found = Array.from(new Set(records.flatMap((record) => Option.isSome(record) ? [record.value.id] : [])))
+    const trash = found.length === 0
+      ? Chunk.empty<MemoryRecord>()
+      : yield* Stream.runCollect(store.stream(system, { forgotten: true, ids: found, limit: 1_000 }))
+    const forgotten = new Set(Chunk.map(trash, ({ id }) => id))
+    return records.map(Option.map((record): MemoryStore.Stored => ({ record, forgotten: forgotten.has(record.id) })))
+  })
+
+/** Returns the kept revisions of a record, newest first. */
+export const revisionsOf = (
+  { store }: Member,
+  tenant: string,
+  id: MemoryId
+): Effect.Effect<ReadonlyArray<MemoryStore.Stored>, MemoryError.MemoryError> =>
+  Option.match(store.reader, {
+    onSome: ({ revisions }) => revisions(tenant, id, 1_000),
+    onNone: () =>
+      Effect.map(
+        store.history(Viewer.system(tenant), id, 1_000),
+        (records) => records.map((record) => ({ record, forgotten: false })) // a restore reads the records alone
+      )
+  })
+
+const nowhere: Held = { by: undefined, record: undefined, unsure: undefined }
+
+/** As a reader may be told: `undefined` only where it is surely nowhere. */
+export const known = ({ by, unsure }: Held): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
+  by === undefined && unsure !== undefined ? unsure.error : Effect.succeed(by)
+
+/**
+ * Asks the store that holds an id for it, in the order given. Ids that no store holds are asked of the first store, which
+ * reports them missing.
+ */
+export const each = <A>(
+  members: Members,
+  viewer: Viewer.Any,
+  ids: ReadonlyArray<MemoryId>,
+  ask: (
+    store: MemoryStore.Service,
+    ids: ReadonlyArray<MemoryId>
+  ) => Effect.Effect<ReadonlyArray<A>, MemoryError.MemoryError>
+): Effect.Effect<ReadonlyArray<A>, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const held = yield* find(members, viewer, ids)
+    const asked = new Map<Member, Array<number>>()
+    for (const [n, id] of ids.entries()) {
+      const member = (yield* known(held(id))) ?? members[0]!
+      asked.set(member, [...asked.get(member) ?? [], n])
+    }
+    const answers: Array<A> = []
+    yield* Effect.forEach(asked, ([{ store }, places]) =>
+      Effect.map(
+        ask(
+          store,
+          places.map((n) => ids[n]!)
+        ),
+        (all) =>
+          all.forEach((answer, n) => {
+            answers[places[n]!] = answer
+          })
+      ), {
+      concurrency: "unbounded",
+      discard: true
+    })
+    return answers
+  })
+
+/** The store that has it, or the first. */
+export const holder = (
+  members: Members,
+  viewer: Viewer.Any,
+  id: MemoryId
+): Effect.Effect<MemoryStore.Service, MemoryError.MemoryError> =>
+  find(members, viewer, [id]).pipe(
+    Effect.flatMap((held) => known(held(id))),
+    Effect.map((member) => (member ?? members[0]!).store)
+  )
+
+const nameRule = "1..64 characters in one line"
+const isName = (name: string): boolean => /^[^\p{Cc}\u2028\u2029]{1,64}$/u.test(name) && name.isWellFormed()
+const isLimit = Schema.is(Limit)
+
+const issuesOf = (name: string, { maxResults }: Entry<unknown, unknown>): ReadonlyArray<string> => [
+  ...(isName(name) ? [] : [`${JSON.stringify(name.slice(0, 64))}: a name has ${nameRule}`]),
+  ...(maxResults === undefined || isLimit(maxResults) ? [] : [`${name}: maxResults: expected 1..1,000`])
+]
+
+const configured = (
+  entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>,
+  primary: string | undefined
+): ReadonlyArray<string> => {
+  if (entries.length === 0) return ["a federation has a store, at least"]
+  if (primary === undefined) return []
+  const [, entry] = entries.find(([name]) => name === primary) ?? []
+  return entry === undefined
+    ? [`primary: there is no store ${primary}`]
+    : entry.writable === true
+    ? []
+    : [`primary: ${primary} is read-only`]
+}
+
+const misfits = ({ mirror, name, store, writable }: Member): ReadonlyArray<string> =>
+  (writable || mirror !== undefined) && !store.capabilities.writable
+    ? [`${name}: ${writable ? "writable" : "a mirror"}, but its store takes no writes`]
+    : []
+
+const refuse = ([issue, ...others]: ReadonlyArray<string>): Effect.Effect<void, MemoryError.MemoryError> =>
+  issue === undefined ? Effect.void : invalid("Federated", issue, ...others)
