@@ -75,8 +75,8 @@ describe("architecture", () => {
   it("one file knows node:crypto, one node:zlib, one node:fs, and no file knows another part of Node", () => {
     const knows = new Map([
       ["domain/Digest.ts", "node:crypto"],
-      ["storage/MemoryStore/Markdown/Compression.ts", "node:zlib"],
-      ["storage/MemoryStore/Markdown/LinkStat.ts", "node:fs"]
+      ["storage/MemoryStore/Markdown/SnapshotPart.ts", "node:zlib"],
+      ["storage/MemoryStore/Markdown/Disk.ts", "node:fs"]
     ])
     for (const file of files) {
       const node = specifiers(file).filter((specifier) => specifier.startsWith("node:"))

@@ -8,9 +8,9 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
-import { type Entry, type Found, nowhere } from "./Entry.ts"
 import type { History, Place } from "./History.ts"
 import type { Mirror } from "./Mirror.ts"
+import { type Entry, type Found, nowhere } from "./VaultFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 

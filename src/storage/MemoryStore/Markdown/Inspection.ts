@@ -10,11 +10,10 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Disk } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as Layout from "./Layout.ts"
-import { type Entry, nowhere } from "./Mirror.ts"
-import { textOf } from "./NoteText.ts"
 import * as Plan from "./Plan.ts"
 import { partOf } from "./Revisions.ts"
 import type { Vault } from "./Vault.ts"
+import { type Entry, nowhere, textOf } from "./VaultFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
