@@ -15,19 +15,18 @@ import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { hashOf, TenantEmbeddings } from "../../../ranking/Embeddings.ts"
 import * as Changes from "../../Changes.ts"
 import type { Sidecar, Write } from "../../MemoryStore.ts"
-import * as Ahead from "./Ahead.ts"
 import { type Disk, isFull } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as Header from "./Header.ts"
 import * as History from "./History.ts"
-import * as Inspection from "./Inspection.ts"
 import * as Layout from "./Layout.ts"
 import * as Lock from "./Lock.ts"
 import * as Mirror from "./Mirror.ts"
 import * as Plan from "./Plan.ts"
 import * as Revisions from "./Revisions.ts"
 import * as Snapshot from "./Snapshot.ts"
-import { type Entry, isNote } from "./VaultFile.ts"
+import * as VaultFile from "./VaultFile.ts"
+import { type Entry, isNote, unsealed as unsealedIssue } from "./VaultFile.ts"
 import * as VectorFile from "./VectorFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -86,7 +85,7 @@ export const open = (
       embeddings: (tenant) => embeddings.of(tenant),
       ahead: () => ahead.begin()
     })
-    const ahead = Ahead.make(history, { viewed: () => viewed, rowOf: mirror.rowOf })
+    const ahead = VaultFile.makeAhead(history, { viewed: () => viewed, rowOf: mirror.rowOf })
     const changes = Changes.make()
     const { awaited } = history
     /** A batch that failed, and the files before it, until all of it could be taken back. */
@@ -363,7 +362,7 @@ export const open = (
       commit,
       unsealed: () => {
         const foreign = isFresh ? mirror.entries().filter(({ isSealed, signed }) => isSealed && !signed).length : 0
-        return foreign === 0 ? [] : [Inspection.unsealed(foreign)]
+        return foreign === 0 ? [] : [unsealedIssue(foreign)]
       },
       secret: sign(key, "the secret of the store"), // a key of its own: no signature of a file is ever one of the store's
       sidecar: VectorFile.make(disk, embeddings, exclusive, () =>
