@@ -75,8 +75,8 @@ describe("architecture", () => {
   it("one file knows node:crypto, one node:zlib, one node:fs, and no file knows another part of Node", () => {
     const knows = new Map([
       ["domain/Digest.ts", "node:crypto"],
-      ["storage/MemoryStore/Markdown/Compression.ts", "node:zlib"],
-      ["storage/MemoryStore/Markdown/LinkStat.ts", "node:fs"]
+      ["storage/MemoryStore/Markdown/SnapshotPart.ts", "node:zlib"],
+      ["storage/MemoryStore/Markdown/Disk.ts", "node:fs"]
     ])
     for (const file of files) {
       const node = specifiers(file).filter((specifier) => specifier.startsWith("node:"))
@@ -109,7 +109,7 @@ describe("architecture", () => {
 
   it("nothing in src runs an effect, swallows a failure or is a stub", () => {
     forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/)
-    forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/Guard.ts"]) // a plugin that dies is logged, and takes nobody along
+    forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts"]) // a plugin that dies is logged, and takes nobody along
     forbid(/\bdeclare (?:const|function)\b|@ts-ignore|@ts-expect-error/)
     forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's payload is whatever its Schema says
   })

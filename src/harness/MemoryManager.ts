@@ -31,7 +31,6 @@ import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as Recall from "../pipeline/Recall.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Federated from "../storage/MemoryStore/Federated.ts"
-import * as EventPublisher from "./EventPublisher.ts"
 import * as Injection from "./Injection.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
 import * as Outbox from "./Outbox.ts"
@@ -117,7 +116,7 @@ interface Managed {
   readonly federated: Federated.Service
   readonly completion: Completion.Service
   readonly embedder: Embedder.Service
-  readonly events: EventPublisher.EventPublisher
+  readonly events: MemoryEvents.EventPublisher
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
   /** Accepted drafts that are being written. */
   readonly working: FiberSet.FiberSet<void>
@@ -138,7 +137,7 @@ const make = (
     const embedder = yield* Embedder.Embedder
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const publish = Option.match(listeners, { onNone: () => () => Effect.void, onSome: ({ publish }) => publish })
-    const events = EventPublisher.make(publish)
+    const events = MemoryEvents.makePublisher(publish)
     const working = yield* FiberSet.make<void>()
     yield* check(config, yield* federated.stores, completion)
     const outboxes = new Map(
@@ -275,7 +274,7 @@ const addTo = (
   const putInto = ({ name, store }: Federated.Named) =>
     Effect.gen(function*() {
       const put = MemoryError.mortal("add")(store.put(viewer, drafts, { origin, trust }))
-      const result = yield* Effect.either(write(viewer, put, EventPublisher.changesOf))
+      const result = yield* Effect.either(write(viewer, put, MemoryEvents.changesOf))
       if (Either.isRight(result)) {
         const records = result.right.flatMap(({ outcome, record }) => outcome === "duplicate" ? [] : [record])
         const { embed } = yield* pipelineOf(managed, store)

@@ -25,15 +25,11 @@ import type { MemoryTool } from "../host/MemoryTool.ts"
 import * as SecureRandom from "../host/SecureRandom.ts"
 import type * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
-import * as EventPublisher from "./EventPublisher.ts"
-import * as Guard from "./Guard.ts"
 import * as Injection from "./Injection.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
 import { MemoryManager } from "./MemoryManager.ts"
 import * as MemorySpec from "./MemorySpec.ts"
 import type * as PromptBlock from "./PromptBlock.ts"
-import * as PromptContext from "./PromptContext.ts"
-import * as Remembering from "./Remembering.ts"
 import * as WritePolicy from "./WritePolicy.ts"
 
 /** For whom this code acts. Provided by `as`, and by nothing else. */
@@ -155,16 +151,16 @@ const make = (
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const events = yield* Option.match(listeners, { onNone: () => MemoryEvents.make(), onSome: Effect.succeed })
     const manager = Option.filter(yield* Effect.serviceOption(MemoryManager), () => spec.enabled)
-    const plugins = yield* Guard.plugins(spec)
-    const publisher = EventPublisher.make(events.publish)
+    const plugins = yield* WritePolicy.plugins(spec)
+    const publisher = MemoryEvents.makePublisher(events.publish)
     const { degraded, recalled } = publisher
     const policy = { rules: spec, events: publisher }
     const harness = WritePolicy.make(store, policy)
     const model = WritePolicy.make(store, { ...policy, origin: "agent" })
     /** The store as writes of the origin go through it. */
     const storeOf = (origin: Origin = "user") => origin === "agent" || origin === "pipeline" ? model : harness
-    const remembering = yield* Remembering.make(policy)
-    const prompt = yield* PromptContext.make(
+    const remembering = yield* WritePolicy.makeRemembering(policy)
+    const prompt = yield* Injection.makeContext(
       spec,
       Option.match(manager, {
         onNone: () => Injection.make(remembering.recall),
@@ -181,7 +177,7 @@ const make = (
       plugins: plugins.map(({ id }) => id)
     })
 
-    const guard = Guard.make(plugins, publisher)
+    const guard = WritePolicy.makeGuard(plugins, publisher)
     const bestEffort = <A>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A>) =>
       Effect.flatMap(CurrentViewer, f).pipe(Effect.withSpan(`MemoryService.${name}`))
     const operation = <A, E>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A, E>) =>

@@ -18,8 +18,7 @@ import { byRecency, isExpired, type MemoryRecord } from "../domain/MemoryRecord.
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
-import * as EventPublisher from "./EventPublisher.ts"
-import { MemoryEvents } from "./MemoryEvents.ts"
+import * as MemoryEvents from "./MemoryEvents.ts"
 
 export interface Options {
   /** Changes nothing and publishes nothing. Default false. */
@@ -99,8 +98,8 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
 /** Publishes `memory_retired` for each record, where there is `MemoryEvents`. */
 const retired = (system: Viewer.System, records: ReadonlyArray<MemoryRecord>): Effect.Effect<void> =>
   Effect.gen(function*() {
-    const events = yield* Effect.serviceOption(MemoryEvents)
-    if (Option.isSome(events)) yield* EventPublisher.make(events.value.publish).retired(system, records)
+    const events = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
+    if (Option.isSome(events)) yield* MemoryEvents.makePublisher(events.value.publish).retired(system, records)
   })
 
 const capsOf = (kinds: ReadonlyMap<string, MemoryKind.MemoryKind>): ReadonlyMap<string, number> =>

@@ -1,5 +1,8 @@
 /**
- * A layer over a store: holds its writes to the rules of the spec, and publishes an event for each change, done or failed.
+ * What stands between a model and memory: the rules that a write is held to, whether it reaches the store or the pipeline, and
+ * the plugins that are asked before a tool is.
+ *
+ * A layer over a store holds its writes to the rules of the spec, and publishes an event for each change, done or failed.
  * Reads pass through.
  *
  * ```text
@@ -11,30 +14,38 @@
  * The store below refuses records that the viewer does not see, or that are read-only.
  */
 import * as Chunk from "effect/Chunk"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
-import type { MemoryFilter } from "../domain/MemoryFilter.ts"
+import type { MemoryFilter, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord, Origin } from "../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../domain/MemoryScope.ts"
+import type { Message } from "../domain/Message.ts"
 import * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import * as Completion from "../host/Completion.ts"
+import * as Embedder from "../host/Embedder.ts"
+import * as HarnessPlugin from "../host/HarnessPlugin.ts"
+import * as MemoryTool from "../host/MemoryTool.ts"
+import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
-import * as EventPublisher from "./EventPublisher.ts"
-import { MemoryEvents } from "./MemoryEvents.ts"
+import * as MemoryEvents from "./MemoryEvents.ts"
+import type { EventPublisher } from "./MemoryEvents.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
 import * as OutboxLog from "./Outbox/OutboxLog.ts"
+import * as RateLimit from "./RateLimit.ts"
 
 /** The rules that writes are held to. */
 export interface WriteRules extends Pick<MemorySpec, "globalWrites" | "sharedWrites"> {}
 
 export interface Options {
   readonly rules: WriteRules
-  readonly events: EventPublisher.EventPublisher
+  readonly events: MemoryEvents.EventPublisher
   /** Origin of the writes. `agent` and `pipeline` stand for a model, which `sharedWrites` binds. Default `user`: harness code. */
   readonly origin?: Origin | undefined
   /** Name of the call in refusals. Default: the store's own. */
@@ -63,7 +74,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
         })),
         store.put(viewer, drafts, options)
       ),
-      EventPublisher.changesOf
+      MemoryEvents.changesOf
     ),
   update: (viewer, id, patch, options) =>
     policy.events.write(
@@ -90,9 +101,9 @@ export const layer = (rules: WriteRules): Layer.Layer<MemoryStore.MemoryStore, n
   Layer.effect(
     MemoryStore.MemoryStore,
     Effect.gen(function*() {
-      const listeners = yield* Effect.serviceOption(MemoryEvents)
+      const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
       const publish = Option.match(listeners, { onNone: () => () => Effect.void, onSome: ({ publish }) => publish })
-      return make(yield* MemoryStore.MemoryStore, { rules, events: EventPublisher.make(publish) })
+      return make(yield* MemoryStore.MemoryStore, { rules, events: MemoryEvents.makePublisher(publish) })
     })
   )
 
@@ -203,3 +214,172 @@ const closedRecord = (op: string) => MemoryError.make("not_owned", { op, message
 const closedScope = (op: string) => MemoryError.make("invalid_scope", { op, message: `the scope is shared: ${closed}` })
 const closed =
   "a model writes only scopes that hold the user, or every id of a viewer without one; sharedWrites of the spec opens more"
+
+/*
+ * The pipeline behind `MemoryService`: with the model and the embedder that are provided, or without. What it writes and
+ * finds is reported like any other write and search.
+ */
+
+export interface Remembering {
+  readonly remember: (
+    viewer: Viewer.Viewer,
+    turns: ReadonlyArray<Message>,
+    options: MemoryPipeline.Options
+  ) => Effect.Effect<MemoryPipeline.Receipt, MemoryError.MemoryError>
+  readonly plan: (
+    viewer: Viewer.Viewer,
+    turns: ReadonlyArray<Message>,
+    options: MemoryPipeline.Options
+  ) => Effect.Effect<MemoryPipeline.Receipt, MemoryError.MemoryError>
+  readonly undo: (
+    viewer: Viewer.Viewer,
+    receipt: MemoryPipeline.Receipt
+  ) => Effect.Effect<void, MemoryError.MemoryError>
+  readonly recall: (viewer: Viewer.Viewer, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
+  /** Makes vectors now, best effort: a record without one stays pending. */
+  readonly embed: (viewer: Viewer.Viewer, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
+  readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
+  /** The models that were there when it was made. */
+  readonly found: { readonly completion: string | null; readonly embedder: string | null }
+}
+
+/** Makes the pipeline over the store that is there, held to the rules. */
+export const makeRemembering = (
+  { events, rules }: Pick<Options, "events" | "rules">
+): Effect.Effect<Remembering, never, MemoryStore.MemoryStore> =>
+  Effect.gen(function*() {
+    const { sharedWrites = [] } = rules
+    const { degraded, recalled } = events
+    const store = yield* MemoryStore.MemoryStore
+    const completion = yield* Effect.serviceOption(Completion.Completion)
+    const embedder = yield* Effect.serviceOption(Embedder.Embedder)
+    const pipeline = yield* Effect.provide(
+      MemoryPipeline.make,
+      Layer.merge(
+        Option.match(completion, { onNone: () => Completion.layerNone, onSome: Layer.succeed(Completion.Completion) }),
+        Option.match(embedder, { onNone: () => Embedder.layerNone, onSome: Layer.succeed(Embedder.Embedder) })
+      )
+    )
+    const legs = (viewer: Viewer.Viewer, failures: MemoryPipeline.Receipt["failures"] = []) =>
+      Effect.forEach(failures, ({ error, leg }) => degraded(viewer, leg)(error), { discard: true })
+
+    return {
+      remember: (viewer, turns, options) =>
+        events.write(
+          viewer,
+          Effect.zipRight(
+            mayWrite(rules, "remember", options.scope),
+            pipeline.remember(viewer, turns, { ...options, sharedWrites })
+          ),
+          ({ applied }) => applied
+        ).pipe(Effect.tap(({ failures }) => legs(viewer, failures))),
+      plan: (viewer, turns, options) =>
+        Effect.zipRight(
+          mayWrite(rules, "plan", options.scope),
+          pipeline.plan(viewer, turns, { ...options, sharedWrites })
+        ),
+      undo: (viewer, receipt) =>
+        Viewer.equals(viewer, receipt.viewer)
+          ? Effect.gen(function*() {
+            yield* MemoryPipeline.verify(store, receipt)
+            const mutations = MemoryPipeline.inverse(receipt, yield* Clock.currentTimeMillis)
+            const governed = make(store, { rules, events, op: "undo" })
+            if (mutations.length > 0) yield* governed.apply(viewer, mutations)
+          })
+          : MemoryError.make("not_owned", { op: "undo", message: "a receipt is undone by the viewer it was made for" }),
+      recall: (viewer, query) =>
+        pipeline.recall(viewer, query).pipe(
+          Effect.tap(recalled(viewer, query)),
+          Effect.tap(({ failures }) => legs(viewer, failures))
+        ),
+      embed: (viewer, records) => Effect.catchAll(pipeline.embed(viewer, records), degraded(viewer, "vector")),
+      embedMissing: pipeline.embedMissing,
+      found: {
+        completion: Option.match(completion, { onNone: () => null, onSome: ({ model }) => model }),
+        embedder: Option.match(embedder, { onNone: () => null, onSome: ({ model }) => model })
+      }
+    }
+  })
+
+/*
+ * The gate between a model and a tool: every plugin is asked, in order, before the tool is.
+ *
+ * Results and failures of every tool pass through `MemoryTool.visible`, including tools that this library did not make.
+ *
+ * A plugin is somebody else's code. One that dies when told of a turn is logged, and the turn goes on; one that dies
+ * when asked has not said yes, and the call is refused.
+ */
+
+export interface Guard {
+  readonly tool: (viewer: Viewer.Viewer, tool: MemoryTool.MemoryTool) => MemoryTool.MemoryTool
+  readonly signal: (signal: HarnessPlugin.Signal) => Effect.Effect<void>
+}
+
+/**
+ * A denial is `rate_limited` where the write limit says it and `unsupported` where any other plugin does, in the
+ * plugin's own words, and a `memory_denied` event.
+ */
+export const makeGuard = (
+  plugins: ReadonlyArray<HarnessPlugin.HarnessPlugin>,
+  events: Pick<EventPublisher, "denied">
+): Guard => {
+  const ask = (plugin: HarnessPlugin.HarnessPlugin, call: HarnessPlugin.ToolCall) =>
+    Effect.suspend(() => plugin.beforeToolCall?.(call) ?? Effect.succeed(HarnessPlugin.allow)).pipe(
+      Effect.catchAllCause((cause) =>
+        Effect.as(
+          Effect.logWarning(`plugin ${plugin.id} died when asked about ${call.tool}`, cause),
+          HarnessPlugin.deny("the call could not be checked")
+        )
+      )
+    )
+
+  const admit = (call: HarnessPlugin.ToolCall): Effect.Effect<void, MemoryTool.Failure> =>
+    Effect.forEach(plugins, (plugin) =>
+      Effect.gen(function*() {
+        const verdict = yield* ask(plugin, call)
+        if (verdict.kind === "allow") return
+        const { reason: message } = verdict
+        yield* events.denied(call, plugin.id, message)
+        return yield* Effect.fail(
+          MemoryTool.failure(plugin.id === RateLimit.id ? "rate_limited" : "unsupported", message)
+        )
+      }), { discard: true })
+
+  const tell = (event: string, f: (plugin: HarnessPlugin.HarnessPlugin) => Effect.Effect<void> | undefined) =>
+    Effect.forEach(plugins, (plugin) =>
+      Effect.suspend(() => f(plugin) ?? Effect.void).pipe(
+        Effect.catchAllCause((cause) => Effect.logWarning(`plugin ${plugin.id} died of ${event}`, cause))
+      ), { discard: true })
+
+  return {
+    tool: (viewer, tool) => ({
+      ...tool,
+      call: (input) =>
+        Effect.suspend(() => {
+          const call: HarnessPlugin.ToolCall = { tool: tool.name, writes: tool.writes, viewer, input }
+          return Effect.zipRight(
+            admit(call),
+            Effect.tapError(MemoryTool.visible(tool.call(input)), ({ reason, written }) =>
+              isValidation(reason) && written === undefined
+                ? tell("a refusal", ({ onRefused }) =>
+                  onRefused?.(call))
+                : Effect.void)
+          )
+        })
+    }),
+    signal: (signal) => tell(signal._tag, ({ onEvent }) => onEvent?.(signal))
+  }
+}
+
+/** The plugins in force, and the write limit of the spec unless they hold one. */
+export const plugins = (spec: MemorySpec) =>
+  Effect.gen(function*() {
+    const plugins = yield* HarnessPlugin.Plugins
+    return spec.writesPerTurn === 0 || plugins.some(({ id }) => id === RateLimit.id)
+      ? plugins
+      : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
+  })
+
+/** What a model got wrong and can put right at once; not what it may not do, or what failed. */
+const isValidation = (reason: MemoryTool.Failure["reason"]): boolean =>
+  reason === "invalid_draft" || reason === "invalid_scope" || reason === "invalid_id" || reason === "path_escape"

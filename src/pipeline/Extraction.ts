@@ -1,14 +1,20 @@
-/** Conversation to facts. Pure but for the model, and the model is asked elsewhere. */
-import type * as Either from "effect/Either"
+/**
+ * Conversation to facts: the prompt that asks for them, the list that a model answers with, and how much of either counts. Pure
+ * but for the model, and the model is asked elsewhere.
+ */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { values } from "../domain/JsonText.ts"
-import type { MemoryError } from "../domain/MemoryError.ts"
+import * as MemoryError from "../domain/MemoryError.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { Body, importanceOf, Unit } from "../domain/MemoryRecord.ts"
-import type { Message } from "../domain/Message.ts"
+import { Message } from "../domain/Message.ts"
 import * as PromptText from "../domain/PromptText.ts"
+import * as Completion from "../host/Completion.ts"
 import type { Prompt } from "../host/Completion.ts"
-import * as Answer from "./Answer.ts"
+import type * as EventLoop from "../host/EventLoop.ts"
+import * as Tokenizer from "../ranking/Tokenizer.ts"
 
 export const Fact = Schema.Struct({
   text: Schema.NonEmptyString,
@@ -42,8 +48,8 @@ export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customIn
  * of another shape, a list without a fact in it. Only an explicit empty list means that there are no facts. Finds what
  * `parseFacts` finds, and also a single fact under `facts`.
  */
-export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError> =>
-  Answer.read(answer, { op: "extract", name: "facts", items: clean })
+export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
+  readList(answer, { op: "extract", name: "facts", items: clean })
 
 /**
  * Whatever the model said; what is not a fact is dropped, never thrown over. `{ facts: […] }` anywhere in the answer
@@ -52,7 +58,7 @@ export const readFacts = (answer: string): Either.Either<ReadonlyArray<Fact>, Me
  */
 export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
   const said = values(answer)
-  const named = said.flatMap((value) => Answer.isObject(value) && Array.isArray(value["facts"]) ? [value["facts"]] : [])
+  const named = said.flatMap((value) => isObject(value) && Array.isArray(value["facts"]) ? [value["facts"]] : [])
   const lists = named.length > 0 ? named : said.filter((value) => Array.isArray(value))
   for (const list of lists) {
     const facts = clean(list)
@@ -82,7 +88,7 @@ const turn = (message: Message): ReadonlyArray<string> => {
 }
 
 const toFact = (item: unknown): Fact | undefined => {
-  const { importance, kind, text } = typeof item === "string" ? { text: item } : Answer.isObject(item) ? item : {}
+  const { importance, kind, text } = typeof item === "string" ? { text: item } : isObject(item) ? item : {}
   if (typeof text !== "string") return undefined
   const said = text.toWellFormed().trim()
   if (said === "" || !isBody(said)) return undefined
@@ -106,3 +112,190 @@ const importanceFrom = (importance: unknown): Pick<Fact, "importance"> => {
 const isBody = Schema.is(Body)
 const isName = Schema.is(MemoryKind.Name)
 const isUnit = Schema.is(Unit)
+
+/* Words of texts, by which facts, decisions and memories are compared. */
+
+/** Returns the distinct words of a text. @internal */
+export type WordsOf = (text: string) => ReadonlySet<string>
+
+/**
+ * Makes a function that returns the distinct words of a text, and remembers them per text for as long as it lives.
+ *
+ * @internal
+ */
+export const makeWordsOf = (): WordsOf => {
+  const known = new Map<string, ReadonlySet<string>>()
+  return (text) => {
+    const found = known.get(text)
+    if (found !== undefined) return found
+    const words = new Set(tokenise(text))
+    known.set(text, words)
+    return words
+  }
+}
+
+/** Cuts these texts into words ahead of time, with pauses for the event loop. @internal */
+export const cut = (texts: ReadonlyArray<string>, paced: EventLoop.Pacer): Effect.Effect<WordsOf> =>
+  Effect.suspend(() => {
+    const wordsOf = makeWordsOf()
+    const step = (text: string) => {
+      wordsOf(text)
+      return paced(text.length)
+    }
+    return Effect.as(Effect.forEach(texts, step, { discard: true }), wordsOf)
+  })
+
+const tokenise = Tokenizer.make({ stem: true })
+
+/*
+ * Reads the list that a model was asked for, and tells an answer apart from an apology, prose or JSON of another shape.
+ *
+ * ```text
+ * {"facts": ["a", null]}, ["a"], in prose and fences, cut short     the legal items
+ * {"facts": {"text": "a"}}                                          a list of one
+ * {"facts": []}; [] where the answer begins or ends with it         an explicit empty list
+ * "Sorry, I am overloaded", "", {"error": …}, [null, 1]             a `model` failure, which is retryable
+ * ```
+ *
+ * Failure messages say what was expected and how long the answer was. They never quote it, since an answer may quote the
+ * conversation.
+ */
+
+/** Describes the list that the model was asked for. @internal */
+export interface WantedList<A> {
+  /** Operation that a failure names. */
+  readonly op: string
+  /** Key of the list in the requested JSON object. */
+  readonly name: "facts" | "memory"
+  /** Returns the legal items of a list. */
+  readonly items: (list: ReadonlyArray<unknown>) => ReadonlyArray<A>
+  /** Whether an object outside of any list counts as an item. Default: none does. */
+  readonly isItem?: (value: unknown) => boolean
+  /** Whether an item that is not legal still shows that the question was answered. Default: none does. */
+  readonly isAnswer?: (item: unknown) => boolean
+}
+
+/** An empty list that an answer begins or ends with, be it in a fence; one amid prose may be a part of the prose. */
+const bareEmpty = /^\s*(?:```\w*\s*)?\[\s*\]|\[\s*\]\s*(?:```)?\s*$/
+
+/** Number of lists in an answer that are tried. */
+const maxLists = 1_024
+
+/**
+ * Returns the items of the first list that holds a legal one; lists under `name` are tried before bare ones. Returns no
+ * items where the answer has only an explicit empty list. Anything else, and an answer longer than
+ * `Completion.maxAnswerLength` (UTF-16 units), is a `model` failure.
+ *
+ * @internal
+ */
+export const readList = <A>(
+  answer: string,
+  { isAnswer = () => false, isItem = () => false, items, name, op }: WantedList<A>
+): Either.Either<ReadonlyArray<A>, MemoryError.MemoryError> => {
+  const failed = (message: string) =>
+    Either.left(
+      MemoryError.make("model", { op, message: `the model's answer of ${answer.length} characters ${message}` })
+    )
+  if (answer.length > Completion.maxAnswerLength) {
+    return failed(`is longer than the maximum of ${Completion.maxAnswerLength}`)
+  }
+  const found = values(answer)
+  const named = found.flatMap((value) => isObject(value) ? [Reflect.get(value, name)] : [])
+  const isNamed = named.some(Array.isArray)
+  const lists = (isNamed ? named : found).filter((value) => Array.isArray(value))
+  // a single object where a list was asked for is a list of one
+  const singles = isNamed ? [] : [...named.filter(isObject), ...found.filter(isItem)]
+  for (
+    const list of [...lists.filter(({ length }) => length > 0), ...singles.map((item) => [item])].slice(0, maxLists)
+  ) {
+    const legal = items(list)
+    if (legal.length > 0) return Either.right(legal)
+  }
+  const isEmpty = lists.some(({ length }) => length === 0) && (isNamed || bareEmpty.test(answer))
+  return isEmpty || lists.some((list) => list.some(isAnswer)) || singles.some(isAnswer)
+    ? Either.right([])
+    : failed(`is no answer: expected {"${name}": […]}, an empty list where there is nothing`)
+}
+
+/** Whether the value is an object, and neither null nor an array. @internal */
+export const isObject = (value: unknown): value is { readonly [key: string]: unknown } =>
+  typeof value === "object" && value !== null && !Array.isArray(value)
+
+/*
+ * Limits of one reading, which hold whatever the conversation says and whatever the model answers.
+ *
+ * ```text
+ * conversation   4,096 turns and 262,144 characters
+ * answer         262,144 characters; a longer one is a failure (`Completion.maxAnswerLength`)
+ * facts          `maxFacts`, default 64, and 262,144 characters
+ * related        1,000, and 262,144 characters
+ * decisions      `maxFacts` new records, 128 changed ones
+ * ```
+ *
+ * Beyond a limit the first items count (of the turns, the last), and the receipt says how many were left out. Characters
+ * are UTF-16 units.
+ */
+
+/**
+ * Most characters of a conversation, of all facts of a reading together, and of all related memories together.
+ *
+ * @internal
+ */
+export const maxCharacters = 262_144
+
+/** Facts of one reading: 1..256, default 64. @internal */
+export const MaxFacts = Schema.Int.pipe(Schema.between(1, 256))
+/** Default of `MaxFacts`. @internal */
+export const maxFacts = 64
+
+/**
+ * Keeps the first `most` facts, and of those as many as have `maxCharacters` together. `leftOut` counts the others.
+ *
+ * @internal
+ */
+export const firstFacts = (
+  all: ReadonlyArray<Fact>,
+  most: number
+): { readonly facts: ReadonlyArray<Fact>; readonly leftOut: number } => {
+  let room = maxCharacters
+  const kept: Array<Fact> = []
+  for (const fact of all.slice(0, most)) {
+    room -= fact.text.length
+    if (room < 0) break
+    kept.push(fact)
+  }
+  return { facts: kept, leftOut: all.length - kept.length }
+}
+
+/** Most turns that a model is shown at once: the last ones. */
+const maxTurns = 4_096
+
+/**
+ * Fits a conversation into one prompt. A conversation that is too long loses the ends of its longest turns, all cut to the
+ * same length; shorter turns stay whole. `leftOut` counts the characters that were cut.
+ *
+ * @internal
+ */
+export const fitConversation = (
+  turns: ReadonlyArray<Message>
+): { readonly turns: ReadonlyArray<Message>; readonly leftOut: number } => {
+  const texts = turns.map(textOf)
+  const total = texts.reduce((sum, { length }) => sum + length, 0)
+  if (total <= maxCharacters && turns.length <= maxTurns) return { turns, leftOut: 0 }
+  const last = texts.slice(-maxTurns)
+  let room = maxCharacters
+  let longest = maxCharacters
+  for (const [n, length] of last.map(({ length }) => length).sort((a, b) => a - b).entries()) {
+    longest = Math.floor(room / (last.length - n))
+    if (length > longest) break
+    room -= length
+    longest = maxCharacters
+  }
+  const shown = last.map((text) => text.slice(0, longest).toWellFormed())
+  return {
+    turns: turns.slice(-maxTurns).map((turn, i) =>
+      shown[i] === last[i] ? turn : new Message({ ...turn, content: shown[i]! }, { disableValidation: true }) // `shown` has every turn
+    ),
+    leftOut: total - shown.reduce((sum, { length }) => sum + length, 0)
+  }
+}

@@ -29,11 +29,10 @@ import * as EventLoop from "../host/EventLoop.ts"
 import { invalid } from "../storage/Check.ts"
 import type * as Embedding from "../storage/Embedding.ts"
 import type * as MemoryStore from "../storage/MemoryStore.ts"
-import * as Decision from "./Decision.ts"
-import { buildExtractionPrompt, clean, type Fact, readFacts, textOf } from "./Extraction.ts"
-import * as FactVectors from "./FactVectors.ts"
-import * as Limits from "./Limits.ts"
+import { buildExtractionPrompt, clean, cut, type Fact, readFacts, textOf } from "./Extraction.ts"
+import * as Extraction from "./Extraction.ts"
 import type { Failure, LeftOut, Options } from "./MemoryPipeline.ts"
+import { attribute, type Decision } from "./Reconciliation.ts"
 import * as Reconciliation from "./Reconciliation.ts"
 import * as RelatedMemories from "./RelatedMemories.ts"
 
@@ -83,12 +82,12 @@ interface Request {
 export const make = (
   { embedding, ...services }: Services & { readonly embedding: Embedding.Embedding }
 ): RememberRun => {
-  const vectors = FactVectors.make(embedding)
+  const vectors = RelatedMemories.makeVectors(embedding)
   const typed = typedAmong(services.kinds)
   return (viewer, messages, options, write) =>
     Effect.gen(function*() {
       const scope = yield* scopeFor(viewer, options)
-      const { maxFacts = Limits.maxFacts } = options
+      const { maxFacts = Extraction.maxFacts } = options
       if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
       const turns = turnsToRead(messages, options)
       const origin = options.origin ?? "pipeline"
@@ -118,7 +117,7 @@ const storeTurns = ({ store }: Services, { apply, messages, options, scope, view
 /** Extracts facts, reconciles them with related memories, and stores what follows, with vectors. */
 const storeFacts = (
   services: Services,
-  vectors: FactVectors.FactVectors,
+  vectors: RelatedMemories.FactVectors,
   typed: ReadonlySet<string>,
   request: Request
 ): Io<Outcome> =>
@@ -147,11 +146,13 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
   Effect.gen(function*() {
     const { customExtract, customInstructions } = options
     if (turns.length === 0) return { facts: [], leftOut: { facts: 0, characters: 0 } }
-    const { leftOut: characters, turns: shown } = customExtract ? { leftOut: 0, turns } : Limits.conversation(turns)
+    const { leftOut: characters, turns: shown } = customExtract
+      ? { leftOut: 0, turns }
+      : Extraction.fitConversation(turns)
     const said = customExtract
       ? clean(yield* customExtract(turns))
       : yield* asked(services, buildExtractionPrompt(shown, customInstructions), readFacts, paced)
-    const { facts, leftOut } = Limits.facts(said, maxFacts)
+    const { facts, leftOut } = Extraction.firstFacts(said, maxFacts)
     return { facts, leftOut: { facts: leftOut, characters } }
   })
 
@@ -185,13 +186,13 @@ const reconcile = (
       (answer) => Reconciliation.readDecision(answer, existing.length),
       paced
     )
-    const { kept: decisions, leftOut } = Limits.decisions(said, { additions: maxFacts, changes: Limits.maxChanges })
-    const wordsOf = yield* Decision.cut([
+    const { kept: decisions, leftOut } = firstDecisions(said, { additions: maxFacts, changes: maxChanges })
+    const wordsOf = yield* cut([
       ...facts.map(({ text }) => text),
       ...existing.map(embeddingText),
       ...decisions.flatMap(({ text }) => text ?? [])
     ], paced)
-    const attributed = Decision.attribute(decisions, facts, existing, wordsOf)
+    const attributed = attribute(decisions, facts, existing, wordsOf)
     yield* paced(64 * (existing.length + decisions.length))
     const planned = Reconciliation.applyEvents(attributed, existing, {
       wordsOf,
@@ -243,7 +244,7 @@ const scopeFor = (
 }
 
 const isScope = Schema.is(MemoryScope.MemoryScope)
-const isMaxFacts = Schema.is(Limits.MaxFacts)
+const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
 /** Returns the kinds for which a sentence is not enough: they have their own ways to change. */
 const typedAmong = (kinds: ReadonlyMap<string, MemoryKind>): ReadonlySet<string> =>
@@ -363,4 +364,33 @@ const renamed = (mutation: MemoryMutation, others: ReadonlyMap<MemoryId, MemoryI
   return mutation._tag === "Update" && heir
     ? { ...mutation, patch: { ...mutation.patch, supersededBy: heir } }
     : mutation
+}
+
+/** Most records that one reading changes or deletes. */
+const maxChanges = 128
+
+/** Most records that one reading may write. */
+interface Limits {
+  /** Records that are added: each ADD, and each UPDATE of a record beyond its first. */
+  readonly additions: number
+  /** Records that are changed: those named by at least one UPDATE or DELETE. */
+  readonly changes: number
+}
+
+/** Keeps the first decisions up to the limits, in their order; NOOPs count towards none. `leftOut` counts the others. */
+const firstDecisions = (
+  all: ReadonlyArray<Decision>,
+  { additions, changes }: Limits
+): { readonly kept: ReadonlyArray<Decision>; readonly leftOut: number } => {
+  let added = 0
+  const changed = new Set<string | undefined>()
+  const kept = all.filter(({ event, id }) => {
+    if (event === "NOOP") return true
+    if (event === "ADD" || (event === "UPDATE" && changed.has(id))) return ++added <= additions
+    if (changed.has(id)) return true
+    if (changed.size >= changes) return false
+    changed.add(id)
+    return true
+  })
+  return { kept, leftOut: all.length - kept.length }
 }

@@ -6,7 +6,7 @@ import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import { MemoryRecord, type Source } from "../../src/domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import * as PromptContext from "../../src/harness/PromptContext.ts"
+import * as Injection from "../../src/harness/Injection.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 
 const record = (summary: string, scope: MemoryScope, createdAt: number, source: Partial<Source> = {}) =>
@@ -35,8 +35,8 @@ const run: MemoryScope = { agentId: "pilot", runId: "run-7" }
 
 describe("the index of a PromptContext", () => {
   it("is nothing of nothing, and where there is no room", () => {
-    assert.deepStrictEqual(PromptContext.renderIndex([], { maxEntries: 30 }), { text: "", ids: [], leftOut: 0 })
-    assert.deepStrictEqual(PromptContext.renderIndex(many(3, "global"), { maxEntries: 0 }), {
+    assert.deepStrictEqual(Injection.renderIndex([], { maxEntries: 30 }), { text: "", ids: [], leftOut: 0 })
+    assert.deepStrictEqual(Injection.renderIndex(many(3, "global"), { maxEntries: 0 }), {
       text: "",
       ids: [],
       leftOut: 3
@@ -45,7 +45,7 @@ describe("the index of a PromptContext", () => {
 
   it("a section for each scope, the broader first, each newest first, with ids to update by", () => {
     const [tea, tabs, freeze] = [record("Tea", pilot, 1), record("Tabs", "global", 2), record("Freeze", run, 3)]
-    const block = PromptContext.renderIndex([freeze, tea, tabs, tea], { maxEntries: 30 })
+    const block = Injection.renderIndex([freeze, tea, tabs, tea], { maxEntries: 30 })
     assert.match(
       block.text,
       new RegExp([
@@ -60,18 +60,18 @@ describe("the index of a PromptContext", () => {
 
   it("what is left out is counted, and at least so much where there is more than was read", () => {
     const records = many(40, "global")
-    assert.isTrue(PromptContext.renderIndex(records, { maxEntries: 30 }).text.endsWith("\n\n… and 10 more not shown"))
+    assert.isTrue(Injection.renderIndex(records, { maxEntries: 30 }).text.endsWith("\n\n… and 10 more not shown"))
     assert.isTrue(
-      PromptContext.renderIndex(records, { maxEntries: 30, truncated: true }).text.endsWith(
+      Injection.renderIndex(records, { maxEntries: 30, truncated: true }).text.endsWith(
         "and at least 10 more not shown"
       )
     )
-    assert.notInclude(PromptContext.renderIndex(many(30, "global"), { maxEntries: 30 }).text, "not shown")
+    assert.notInclude(Injection.renderIndex(many(30, "global"), { maxEntries: 30 }).text, "not shown")
   })
 
   it("whoever has little is not starved by whoever has much", () => {
     const records = [...many(100, "global", 1_000), ...many(2, pilot), ...many(100, run, 500)]
-    const { ids, leftOut } = PromptContext.renderIndex(records, { maxEntries: 30 })
+    const { ids, leftOut } = Injection.renderIndex(records, { maxEntries: 30 })
     const shown = (scope: MemoryScope) =>
       records.filter((record) => key(record.scope) === key(scope) && ids.includes(record.id)).length
     assert.deepStrictEqual([shown("global"), shown(pilot), shown(run), leftOut], [14, 2, 14, 172])
@@ -82,7 +82,7 @@ describe("the index of a PromptContext", () => {
     FastCheck.assert(
       FastCheck.property(scopes, FastCheck.integer({ min: 0, max: 60 }), (counts, maxEntries) => {
         const records = counts.flatMap((n, i) => many(n, i === 0 ? "global" : { agentId: `${i}` }))
-        const { ids, leftOut } = PromptContext.renderIndex(records, { maxEntries })
+        const { ids, leftOut } = Injection.renderIndex(records, { maxEntries })
         const shown = counts.map((_, i) =>
           records.filter(({ id, scope }) =>
             ids.includes(id) && (i === 0 ? scope === "global" : scope !== "global" && scope.agentId === `${i}`)
@@ -118,7 +118,7 @@ describe("the index of a PromptContext", () => {
       })
       const shown = (viewer: Viewer.Viewer) =>
         Effect.gen(function*() {
-          const { text } = yield* PromptContext.readIndex(store, viewer, yield* MemoryKind.Kinds, 100)
+          const { text } = yield* Injection.readIndex(store, viewer, yield* MemoryKind.Kinds, 100)
           return Array.from(text.matchAll(/\] (\w+(?: \d)?) \(/g), ([, name]) => name!).sort()
         })
       const upTo = (most: number, ...names: ReadonlyArray<string>) =>
@@ -152,7 +152,7 @@ describe("the index of a PromptContext", () => {
       attack,
       i
     ) => [record(attack, "global", i), record(`${attack}!`, { agentId: attack.replace(/[\p{Cc}/]/gu, "") }, i)])
-    const lines = PromptContext.renderIndex(records, { maxEntries: 30 }).text.split("\n")
+    const lines = Injection.renderIndex(records, { maxEntries: 30 }).text.split("\n")
     assert.lengthOf(lines.filter((line) => line.startsWith("- [user] ")), records.length)
     assert.lengthOf(lines.filter((line) => line.startsWith("#")), 2 + attacks.length)
     assert.notMatch(lines.join("\n"), /[<>\u2028\u2029\u202e]|[^\P{Cc}\n]/u)

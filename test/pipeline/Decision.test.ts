@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { stableId } from "../../src/domain/MemoryId.ts"
 import { collapseSpace as collapse, embeddingText, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
-import { attribute, type Decision, indexOf, makeNearest } from "../../src/pipeline/Decision.ts"
 import type { Fact } from "../../src/pipeline/Extraction.ts"
+import { attribute, type Decision, indexOf, makeNearest } from "../../src/pipeline/Reconciliation.ts"
 import * as Tokenizer from "../../src/ranking/Tokenizer.ts"
 
 const record = (body: string): MemoryRecord =>

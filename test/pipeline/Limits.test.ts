@@ -8,7 +8,7 @@ import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
-import * as Limits from "../../src/pipeline/Limits.ts"
+import { fitConversation } from "../../src/pipeline/Extraction.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { stores } from "../stores.ts"
@@ -153,13 +153,13 @@ describe("neighbours of one reading", () => {
 
 describe("the conversation of one reading", () => {
   const read = (messages: ReadonlyArray<Message.Message>) => {
-    const { leftOut, turns } = Limits.conversation(messages)
+    const { leftOut, turns } = fitConversation(messages)
     return { leftOut, lengths: turns.map(({ content }) => content.length) }
   }
 
   it("is shown as it is up to 262,144 characters", () => {
     const messages = [Message.user("a".repeat(262_143)), Message.user("b")]
-    assert.deepStrictEqual(Limits.conversation(messages), { turns: messages, leftOut: 0 })
+    assert.deepStrictEqual(fitConversation(messages), { turns: messages, leftOut: 0 })
   })
 
   it("loses the ends of its longest turns beyond that, all cut to one length, and short ones stay whole", () => {
@@ -173,13 +173,13 @@ describe("the conversation of one reading", () => {
 
   it("is cut to its last 4,096 turns", () => {
     const messages = Array.from({ length: 5_000 }, (_, n) => Message.user(`${n}`))
-    const { leftOut, turns } = Limits.conversation(messages)
+    const { leftOut, turns } = fitConversation(messages)
     assert.strictEqual(turns[0]?.content, "904")
     assert.strictEqual(leftOut, 10 + 90 * 2 + 804 * 3)
   })
 
   it("has no half of a surrogate pair at a cut", () => {
-    const [turn] = Limits.conversation([Message.user(`x${"\u{1f375}".repeat(200_000)}`)]).turns
+    const [turn] = fitConversation([Message.user(`x${"\u{1f375}".repeat(200_000)}`)]).turns
     assert.isTrue(turn?.content.isWellFormed())
   })
 

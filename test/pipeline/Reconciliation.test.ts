@@ -4,11 +4,10 @@ import * as Schema from "effect/Schema"
 import { stableId } from "../../src/domain/MemoryId.ts"
 import { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import { deriveSummary, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
-import { attribute } from "../../src/pipeline/Decision.ts"
 import * as Reconciliation from "../../src/pipeline/Reconciliation.ts"
 import { answers } from "./answers.ts"
 
-const { applyEvents, buildDecisionPrompt, parseDecision } = Reconciliation
+const { applyEvents, attribute, buildDecisionPrompt, parseDecision } = Reconciliation
 type Decision = Reconciliation.Decision
 
 const record = (body: string, fields: Partial<ConstructorParameters<typeof MemoryRecord>[0]> = {}) =>

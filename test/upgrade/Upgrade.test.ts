@@ -66,7 +66,7 @@ describe("an upgrade", () => {
       Effect.gen(function*() {
         const disk = yield* Disk.make(path.join(root, "vault"))
         const header = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
-        const { entries, isSigned } = yield* Snapshot.load(disk, { ...header, kinds: yield* MemoryKind.Kinds })
+        const { entries, isSigned } = yield* Snapshot.readSnapshot(disk, { ...header, kinds: yield* MemoryKind.Kinds })
         assert.isTrue(isSigned)
         // a hand has edited some of the files since
         const kept = entries.flatMap(({ hash, path: file, row: { record } }) => {

@@ -10,7 +10,7 @@ import * as Stream from "effect/Stream"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import * as EventPublisher from "../../src/harness/EventPublisher.ts"
+import * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
 import * as MemorySpec from "../../src/harness/MemorySpec.ts"
 import * as WritePolicy from "../../src/harness/WritePolicy.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
@@ -120,7 +120,7 @@ describe("forgetAll with purge", () => {
   const forgets = (store: Service, viewer: Viewer.Viewer, filter = {}) =>
     WritePolicy.forgetAll(
       store,
-      { rules: MemorySpec.make({}), events: EventPublisher.make(() => Effect.void) },
+      { rules: MemorySpec.make({}), events: MemoryEvents.makePublisher(() => Effect.void) },
       viewer,
       filter,
       {

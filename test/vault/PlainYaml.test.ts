@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import * as Yaml from "yaml"
-import * as PlainYaml from "../../src/storage/MemoryStore/Markdown/PlainYaml.ts"
+import * as Frontmatter from "../../src/storage/MemoryStore/Markdown/Frontmatter.ts"
 
 const parsed = (text: string): unknown => {
   try {
@@ -12,7 +12,7 @@ const parsed = (text: string): unknown => {
   }
 }
 const agrees = (text: string): boolean => {
-  const quick = PlainYaml.read(text)
+  const quick = Frontmatter.readPlain(text)
   if (quick !== undefined) assert.deepStrictEqual(quick, parsed(text), JSON.stringify(text))
   return quick !== undefined
 }

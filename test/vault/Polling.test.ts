@@ -6,8 +6,8 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import * as Changes from "../../src/storage/Changes.ts"
+import * as Markdown from "../../src/storage/MemoryStore/Markdown.ts"
 import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
-import * as Polling from "../../src/storage/MemoryStore/Markdown/Polling.ts"
 import { system } from "../../src/testing/Sample.ts"
 import { place } from "./Place.ts"
 
@@ -19,7 +19,7 @@ const polled = Effect.gen(function*() {
   const changes = Changes.make()
   let looks = 0
   const disk = yield* Disk.make(yield* place)
-  const called = yield* Polling.keepCurrent(disk, {
+  const called = yield* Markdown.keepCurrent(disk, {
     changes,
     follow: Effect.void,
     land: Effect.void,

@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as fs from "node:fs"
 import * as path from "node:path"
-import * as Walk from "../../src/storage/MemoryStore/Markdown/Walk.ts"
+import * as VaultFile from "../../src/storage/MemoryStore/Markdown/VaultFile.ts"
 import { ada, draft, get, listed, put } from "../../src/testing/Sample.ts"
 import { files, opened, place } from "./Place.ts"
 
@@ -72,9 +72,9 @@ describe("the sample of a look", () => {
   it("is a hundredth of the files, and after a hundred looks every file was in one", () => {
     for (const count of [0, 1, 99, 100, 101, 1_234]) {
       const paths = Array.from({ length: count }, (_, n) => `${n}.md`)
-      const sampling = Walk.makeSampling()
+      const sampling = VaultFile.makeSampling()
       const seen = new Set<string>()
-      for (let look = 0; look < Walk.rounds; look++) {
+      for (let look = 0; look < VaultFile.rounds; look++) {
         const sample = sampling.next(paths, 123_456_789 + look)
         assert.isAtMost(sample.size, Math.ceil(count / 100))
         for (const path of sample) seen.add(path)
@@ -85,7 +85,7 @@ describe("the sample of a look", () => {
 
   it("begins where the clock says, so that processes of one look each do not all read the same files", () => {
     const paths = Array.from({ length: 1_000 }, (_, n) => `${n}.md`)
-    const firsts = Array.from({ length: 50 }, (_, n) => [...Walk.makeSampling().next(paths, n)][0])
+    const firsts = Array.from({ length: 50 }, (_, n) => [...VaultFile.makeSampling().next(paths, n)][0])
     assert.strictEqual(new Set(firsts).size, 50)
   })
 })

@@ -1,52 +1,62 @@
 /** One `.md` per record, made to be read, edited and put under git. The embedded default. */
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Queue from "effect/Queue"
+import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { MemoryError } from "../../domain/MemoryError.ts"
+import { sha256 } from "../../domain/Digest.ts"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
+import { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import * as EventLoop from "../../host/EventLoop.ts"
 import * as Analyzer from "../../ranking/Analyzer.ts"
 import { maintain, make as makeStore, MemoryStore, type Primitives } from "../MemoryStore.ts"
 import * as Deuz from "./Markdown/Deuz.ts"
 import * as Disk from "./Markdown/Disk.ts"
-import * as Inspection from "./Markdown/Inspection.ts"
-import * as Polling from "./Markdown/Polling.ts"
-import * as SnapshotKeeper from "./Markdown/SnapshotKeeper.ts"
+import * as Document from "./Markdown/Document.ts"
+import * as Layout from "./Markdown/Layout.ts"
+import { hidden } from "./Markdown/Layout.ts"
+import * as Plan from "./Markdown/Plan.ts"
+import { partOf } from "./Markdown/Revisions.ts"
+import * as Snapshot from "./Markdown/Snapshot.ts"
 import * as Folder from "./Markdown/Vault.ts"
-
-/** A file that `verify` reports. */
-export type Finding = Inspection.Finding
-/** A file that `repair` restores. */
-export type Repair = Inspection.Repair
+import { type Entry, nowhere, textOf } from "./Markdown/VaultFile.ts"
 
 /** A file that is no record, or a note of which the record has not everything, and why: at most 300 characters. */
 export interface Issue {
   /** Relative to the root. */
   readonly path: string
-  readonly error: MemoryError
+  readonly error: MemoryError.MemoryError
 }
 
 /** The folder behind the store. */
 export interface VaultService {
   /** Looks at the folder now: when it returns, every edit made before is seen. */
-  readonly refresh: Effect.Effect<void, MemoryError>
+  readonly refresh: Effect.Effect<void, MemoryError.MemoryError>
   /** The files that are skipped at present, and the notes of which something is not understood. */
   readonly issues: Effect.Effect<ReadonlyArray<Issue>>
   /** Reads every file and lists what is damaged, differs from what was last seen, or is no record. Empty: all is well. */
-  readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError>
+  readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>
   /**
    * Restores damaged files from their last good revisions. Without `write` it only lists them. The damaged bytes are kept
    * in `.effect-memory/damaged`.
    */
-  readonly repair: (options?: { readonly write?: boolean }) => Effect.Effect<ReadonlyArray<Repair>, MemoryError>
+  readonly repair: (
+    options?: { readonly write?: boolean }
+  ) => Effect.Effect<ReadonlyArray<Repair>, MemoryError.MemoryError>
   /**
    * Accepts what the files of a clone claim of trust and origin, and seals them with this vault's key. Returns how many.
    * Only for folders whose texts are trusted.
    */
-  readonly adopt: Effect.Effect<number, MemoryError>
+  readonly adopt: Effect.Effect<number, MemoryError.MemoryError>
 }
 export class Vault extends Context.Tag("@memory/Markdown/Vault")<Vault, VaultService>() {}
 
@@ -80,7 +90,7 @@ export interface Options {
 /** Tenants, scopes and ids are folders and file names (`Markdown/Layout`); a record is a text (`Markdown/Document`). */
 export const layer = (
   options: Options
-): Layer.Layer<MemoryStore | Vault, MemoryError, FileSystem.FileSystem | Path.Path> =>
+): Layer.Layer<MemoryStore | Vault, MemoryError.MemoryError, FileSystem.FileSystem | Path.Path> =>
   Layer.scopedContext(Effect.gen(function*() {
     const kinds = yield* MemoryKind.Kinds
     const analyzer = yield* Analyzer.Analyzer
@@ -91,8 +101,8 @@ export const layer = (
       { analyzer, kinds, notes: options.notes },
       Duration.decode(options.lockTimeout ?? "3 seconds")
     )
-    yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, SnapshotKeeper.unsaved))
-    const ready = yield* Polling.keepCurrent(disk, vault, Duration.decode(options.poll ?? "1 second"))
+    yield* Effect.addFinalizer(() => Effect.catchAll(vault.save, Snapshot.unsaved))
+    const ready = yield* keepCurrent(disk, vault, Duration.decode(options.poll ?? "1 second"))
     const sidecar = yield* Deuz.vectors(disk, vault.mirror.entries, vault.sidecar, options.deuzModel)
     const store = yield* makeStore("markdown", {
       ...primitives(vault),
@@ -102,14 +112,14 @@ export const layer = (
       outside: (viewer) => Stream.unwrap(Effect.as(ready, vault.changes.of(viewer)))
     })
     yield* maintain(store)
-    yield* SnapshotKeeper.keep(vault, store.activity)
+    yield* Snapshot.keep(vault, store.activity)
 
     return Context.make(MemoryStore, store).pipe(Context.add(Vault, {
       refresh: Effect.withSpan(vault.refresh, "markdown.refresh"),
       issues: Effect.sync(() => [...vault.unsealed(), ...vault.mirror.issues(), ...sidecar.issues()]),
-      verify: Effect.withSpan(Inspection.verify(disk, vault), "markdown.verify"),
-      repair: ({ write = false } = {}) => Effect.withSpan(Inspection.repair(disk, vault, write), "markdown.repair"),
-      adopt: Effect.withSpan(Inspection.adopt(disk, vault), "markdown.adopt")
+      verify: Effect.withSpan(verify(disk, vault), "markdown.verify"),
+      repair: ({ write = false } = {}) => Effect.withSpan(repair(disk, vault, write), "markdown.repair"),
+      adopt: Effect.withSpan(adopt(disk, vault), "markdown.adopt")
     }))
   }))
 
@@ -131,3 +141,225 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   secret: vault.secret,
   catalog: (tenant) => Effect.sync(() => vault.mirror.catalog(tenant))
 })
+
+/* Keeps a vault current with what other processes and hands write, at a cost that shrinks while nobody asks. */
+
+/** Number of polls without a call or a listener after which the vault stops polling. */
+const patience = 60
+/** Number of polls without a call after which looks at every file become rare. */
+const attention = 10
+/** How many times as long as a look takes passes before the next one: while calls come, and when none has come for a while. */
+const spacing = { busy: 10, quiet: 100 }
+
+/**
+ * Keeps up with other processes: reads their log at every poll, or sooner on a hint of a file watch, and scans all files as
+ * often as a tenth of the time allows, or a hundredth once ten polls have passed without a call. After `patience` polls
+ * without a call or a listener it stops polling; then the next call, which runs the effect returned here, scans before it
+ * answers.
+ *
+ * @internal
+ */
+export const keepCurrent = (
+  disk: Disk.Disk,
+  vault: Pick<Folder.Vault, "changes" | "follow" | "land" | "refresh">,
+  poll: Duration.Duration
+): Effect.Effect<Effect.Effect<void>, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    if (!Duration.isFinite(poll)) return Effect.void
+    const told = Effect.catchAll((error: MemoryError.MemoryError) =>
+      Effect.logWarning("the vault could not be looked at", error)
+    )
+    /** The last scan, in epoch milliseconds. */
+    let last = { end: -Infinity, took: 0 }
+    /** Polls since the last call, and since the last call or listener. */
+    let uncalled = 0
+    let quiet = 0
+    const look = Effect.gen(function*() {
+      yield* vault.land
+      const start = yield* Clock.currentTimeMillis
+      const share = uncalled > attention ? spacing.quiet : spacing.busy
+      if (start >= last.end && start < last.end + share * last.took) return yield* vault.follow
+      yield* vault.refresh
+      const end = yield* Clock.currentTimeMillis
+      last = { end, took: end - start }
+    })
+    const waking = yield* Effect.makeSemaphore(1)
+    const awake = yield* Effect.makeLatch(true)
+    let isResting = false
+
+    const watch = Effect.gen(function*() {
+      yield* Effect.sleep(poll)
+      uncalled++
+      if (vault.changes.isHeard()) quiet = 0
+      if (++quiet <= patience) return yield* told(look)
+      isResting = true
+      yield* awake.close
+      yield* awake.await
+    })
+    yield* Effect.forkScoped(Effect.forever(watch))
+    yield* hinted(disk, told(vault.follow))
+
+    /** Scans if polling has stopped. Calls that come during the scan wait for its end. */
+    const wake = waking.withPermits(1)(Effect.suspend(() =>
+      isResting
+        ? Effect.zipRight(
+          told(vault.refresh),
+          Effect.suspend(() => {
+            isResting = false
+            return awake.open
+          })
+        )
+        : Effect.void
+    ))
+    return Effect.suspend(() => {
+      uncalled = 0
+      quiet = 0
+      return isResting ? wake : Effect.void
+    })
+  })
+
+/*
+ * A hint that there may be something to look at, from the folder that every writer's log and lock lie in. No more than
+ * that: what a poll would find is found sooner. One folder, not the tree: on Linux a recursive watch is a watch per entry.
+ */
+
+/** From a hint to the look: a write is many of them. The last is that its lock is gone, so what is looked at is whole. */
+const pause = Duration.millis(20)
+
+/** Until the scope closes. Where the folder cannot be watched, which is logged at debug level, there are no hints. */
+const hinted = (disk: Disk.Disk, look: Effect.Effect<void>): Effect.Effect<void, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    const hints = yield* Queue.sliding<void>(1)
+    yield* Stream.runForEach(disk.watch(hidden), () => Queue.offer(hints, undefined)).pipe(
+      Effect.catchAll(unwatched),
+      Effect.catchAllDefect(unwatched), // what Node throws where there are no watches left
+      Effect.forkScoped
+    )
+    yield* Queue.take(hints).pipe(
+      Effect.zipRight(Effect.sleep(pause)),
+      Effect.zipRight(Queue.takeAll(hints)),
+      Effect.zipRight(look),
+      Effect.forever,
+      Effect.forkScoped
+    )
+  })
+
+const unwatched = (why: unknown) => Effect.logDebug("the vault is polled, not watched", why)
+
+/* Looks a vault over: what is damaged or differs from the history, what can be restored, and what a clone brought along. */
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+/** A file that is not as it should be. */
+export interface Finding {
+  /** Relative to the root. */
+  readonly path: string
+  /**
+   * `damaged`: cannot be read, and the last good revision is served instead. `drifted`: other bytes than were last seen, or
+   * gone. `partial`: a record, part of whose text has no meaning. `ignored`: no record. `issues` has the last two as well.
+   */
+  readonly kind: "damaged" | "drifted" | "partial" | "ignored"
+  readonly message: string
+  /** The record, where the vault knows it. */
+  readonly id?: MemoryId | undefined
+}
+
+/** A file that `repair` restores. */
+export interface Repair {
+  readonly path: string
+  readonly id: MemoryId
+  /** The revision that stands in the file afterwards. */
+  readonly revision: number
+}
+
+/** Reads every file. Changes nothing on disk but what a look at the folder records. */
+const verify = (disk: Disk.Disk, { context, mirror, refresh }: Folder.Vault): Io<ReadonlyArray<Finding>> =>
+  Effect.gen(function*() {
+    yield* refresh
+    const paced = EventLoop.pacer()
+    const found: Array<Finding> = []
+    const kinds = new Map<string, "damaged" | "partial">()
+    for (const { damage, hash, issues, path, row: { record: { id } }, stat } of mirror.entries()) {
+      if (damage !== undefined) kinds.set(path, "damaged")
+      else if (issues !== undefined) kinds.set(path, "partial")
+      if (damage !== undefined) continue
+      const text = yield* textOf(disk, context, path, stat.size).pipe(
+        MemoryError.catchReason("corrupt", () => Effect.succeedSome({ text: "", hash: "" })) // no UTF-8 any more
+      )
+      yield* paced(Option.match(text, { onNone: () => 0, onSome: ({ text }) => text.length }))
+      if (Option.exists(text, (now) => now.hash === hash)) continue
+      const message = Option.isNone(text) ? "the file is gone" : "its bytes changed, and its size and time did not"
+      found.push({ path, kind: "drifted", message, id })
+    }
+    const ids = new Map(mirror.entries().map(({ path, row: { record: { id } } }) => [path, id]))
+    return [
+      ...found,
+      ...mirror.issues().map(({ error: { message }, path }): Finding => {
+        const kind = kinds.get(path)
+        return kind ? { path, kind, message, id: ids.get(path) } : { path, kind: "ignored", message }
+      })
+    ]
+  })
+
+/**
+ * Restores each damaged file from its last good revision, and moves the damaged bytes into a folder of the hidden one.
+ * Without `write` it only says what it would do.
+ */
+const repair = (
+  disk: Disk.Disk,
+  { context, exclusive, history, mirror, refresh }: Folder.Vault,
+  write: boolean
+): Io<ReadonlyArray<Repair>> => {
+  const damaged = () => mirror.entries().filter(({ damage }) => damage !== undefined)
+  const told = (all: ReadonlyArray<Entry>) =>
+    all.map(({ path, row: { record: { id, revision } } }): Repair => ({ path, id, revision }))
+  if (!write) return Effect.map(refresh, () => told(damaged()))
+  return Effect.zipRight(
+    refresh,
+    exclusive(Effect.gen(function*() {
+      const all = damaged()
+      for (const { damage: _, extra, row, ...entry } of all) {
+        const { frame, path, tenant } = entry
+        const content = yield* Plan.print(context, path, tenant, { record: row.record, extra, frame })
+        yield* disk.makeFolder(`${Layout.hidden}/damaged`)
+        yield* disk.move(
+          path,
+          `${Layout.hidden}/damaged/${sha256(`${path}\0${entry.hash}\0${entry.stat.mtime}`).slice(0, 16)}`
+        )
+        yield* disk.write(path, content, { isFenced: true })
+        const mended: Entry = { ...entry, row, extra, stat: nowhere, settled: false, hash: sha256(content) }
+        if (history.newest(tenant, row.record.id)?.after !== mended.hash) yield* history.append([partOf(mended)])
+        mirror.set(path, mended)
+      }
+      return told(all)
+    }))
+  )
+}
+
+/**
+ * Seals the records that this vault did not write itself, as those of a clone: each counts from now on as what its text
+ * claims of trust and origin. Returns their number. Only for folders whose texts are trusted.
+ */
+const adopt = (disk: Disk.Disk, { commit, context, exclusive, mirror, refresh }: Folder.Vault): Io<number> =>
+  Effect.zipRight(
+    refresh,
+    exclusive(Effect.gen(function*() {
+      let count = 0
+      for (const entry of mirror.entries()) {
+        const { damage, path, row: { record: { id, revision } }, tenant } = entry
+        if (damage !== undefined || Layout.placeOf(path).id === undefined) continue
+        const text = yield* disk.readLoose(path)
+        if (Option.isNone(text)) continue
+        const claimed = Document.parse({ ...context, isAdopting: true }, path, text.value, 0)
+        const sealed = Document.parse(context, path, text.value, 0)
+        if (Either.isLeft(claimed) || !claimed.right.signed || (Either.isRight(sealed) && sealed.right.signed)) continue
+        const { record } = claimed.right
+        const next = new MemoryRecord({ ...record, revision: Math.max(record.revision, revision + 1) }, {
+          disableValidation: true
+        })
+        yield* commit(tenant, [{ id, revision, next: mirror.rowOf(tenant, next) }])
+        count++
+      }
+      return count
+    }))
+  )

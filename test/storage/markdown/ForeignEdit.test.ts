@@ -8,7 +8,7 @@ import type { JsonObject } from "../../../src/domain/Payload.ts"
 import * as Document from "../../../src/storage/MemoryStore/Markdown/Document.ts"
 import * as ForeignEdit from "../../../src/storage/MemoryStore/Markdown/ForeignEdit.ts"
 import type { Previous } from "../../../src/storage/MemoryStore/Markdown/ForeignNote.ts"
-import * as Frame from "../../../src/storage/MemoryStore/Markdown/Frame.ts"
+import * as Frontmatter from "../../../src/storage/MemoryStore/Markdown/Frontmatter.ts"
 import { times } from "../../vault/Program.ts"
 
 const context: Document.Context = {
@@ -185,7 +185,7 @@ describe("ForeignEdit", () => {
           if (result.right !== text) written++
           const again = read(result.right, {
             record: after,
-            properties: before.frame && Frame.propertiesOf(before.frame)
+            properties: before.frame && Frontmatter.propertiesOf(before.frame)
           })
           for (const field of ["body", "summary", "importance", "kind", "confidence"] as const) {
             assert.deepStrictEqual(
@@ -226,7 +226,7 @@ describe("ForeignEdit", () => {
       createdAt: 3,
       validAt: 2
     })
-    const previous = { record, properties: known.frame && Frame.propertiesOf(known.frame) }
+    const previous = { record, properties: known.frame && Frontmatter.propertiesOf(known.frame) }
     const next = read("---\nnew: 1\n---\nReap. #cold", previous, "Moved/Cha.md").record
     assert.deepInclude(next, {
       id: record.id,

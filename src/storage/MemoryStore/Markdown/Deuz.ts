@@ -24,7 +24,7 @@ import { hashOf } from "../../../ranking/Embeddings.ts"
 import type { Sidecar } from "../../MemoryStore.ts"
 import type { Disk } from "./Disk.ts"
 import * as Frontmatter from "./Frontmatter.ts"
-import type { Entry } from "./Mirror.ts"
+import type { Entry } from "./VaultFile.ts"
 
 type Matter = Readonly<Record<string, unknown>>
 

@@ -16,10 +16,8 @@ import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
 import * as SchemaIssues from "../../../domain/SchemaIssues.ts"
 import { payloadIssues } from "../../Check.ts"
-import * as Claims from "./Claims.ts"
 import * as Deuz from "./Deuz.ts"
 import * as ForeignNote from "./ForeignNote.ts"
-import * as Frame from "./Frame.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
 
@@ -39,7 +37,7 @@ export interface Parsed {
   /** Whether the record has only the beginning of the text: writing it would lose the rest. Default false. */
   readonly isPartial?: boolean
   /** Text around the body, where the file is its author's: a note without a hash of ours. */
-  readonly frame?: Frame.Frame | undefined
+  readonly frame?: Frontmatter.Frame | undefined
 }
 
 export interface Context {
@@ -144,7 +142,7 @@ export const parse = (
   if (!isForeign && (context.notes !== "whole" || !ForeignNote.isDrovers(place, matter))) {
     return strict(context, path, matter, body, mtime)
   }
-  const isInOurForm = Claims.isOurs(matter)
+  const isInOurForm = Layout.isSaidOurs(matter)
   const ours = isInOurForm ? strict(context, path, matter, body, mtime, previous?.record.id) : undefined
   if (ours !== undefined && Either.isRight(ours) && ours.right.signed) return ours
   const past = previous && isInOurForm ? ForeignNote.saidAll(previous) : previous
@@ -153,7 +151,7 @@ export const parse = (
     (note) =>
       Either.map(unsigned(context, note.tenant, note.fields, note.extra), (read): Parsed => {
         const issues = Either.isLeft(parts) ? [`${parts.left}; it is part of the body`, ...note.issues] : note.issues
-        const frame = isForeign && !isInOurForm ? Frame.make(path, text, read.record.body) : undefined
+        const frame = isForeign && !isInOurForm ? Frontmatter.frameIn(path, text, read.record.body) : undefined
         return { ...read, issues, isPartial: note.isPartial, ...(frame && { frame }) }
       })
   )
@@ -172,8 +170,8 @@ const strict = (
     const place = Layout.placeOf(path)
     const isNote = context.notes === "whole" && ForeignNote.isForeign(place, matter)
     const { scope, tenant } = isNote
-      ? yield* Claims.belonging(place, matter)
-      : { tenant: yield* Claims.tenantOf(place, matter), scope: yield* Claims.scopeOf(place, matter) }
+      ? yield* Layout.belonging(place, matter)
+      : { tenant: yield* Layout.claimedTenant(place, matter), scope: yield* Layout.claimedScope(place, matter) }
     const id = bound ?? place.id ?? Layout.noteId(path)
     const { hash, id: said, scope: _, tenant: __, ...rest } = matter
     if (!isNote && said !== undefined && said !== id && (place.id !== undefined || isId(said))) {

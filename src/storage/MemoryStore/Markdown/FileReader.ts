@@ -13,14 +13,13 @@ import type { Stored } from "../../MemoryStore.ts"
 import { type Disk, isSameStat, type Stat } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import type { Context } from "./Document.ts"
-import { type Bad, type Entry, nowhere, type Seen } from "./Entry.ts"
 import type * as ForeignNote from "./ForeignNote.ts"
 import { fileNameOf } from "./ForeignNote.ts"
-import * as Frame from "./Frame.ts"
+import * as Frontmatter from "./Frontmatter.ts"
 import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
-import * as NoteText from "./NoteText.ts"
-import { isNote, maxBytes, type Text, textOf } from "./NoteText.ts"
+import { type Bad, type Entry, isNote, maxBytes, nowhere, type Seen, type Text, textOf } from "./VaultFile.ts"
+import * as VaultFile from "./VaultFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -160,14 +159,14 @@ export const make = (disk: Disk, history: History, context: Document.Context, va
             : { _tag: "Bad" as const, path, stat, settled, error }
         })
       if (Option.isNone(found) || found.value.type === "Directory") {
-        if (isLink) return yield* bad(nowhere, false, NoteText.corrupt(path, "a link"))
+        if (isLink) return yield* bad(nowhere, false, VaultFile.corrupt(path, "a link"))
         return Option.isSome(found) && path.endsWith(".md")
-          ? yield* bad(nowhere, false, NoteText.corrupt(path, "a folder"))
+          ? yield* bad(nowhere, false, VaultFile.corrupt(path, "a folder"))
           : undefined
       }
       const { type, ...stat } = found.value
       const settled = stat.mtime < (yield* Clock.currentTimeMillis) - racy
-      const no = (message: string, hash = "") => bad(stat, settled, NoteText.corrupt(path, message), hash)
+      const no = (message: string, hash = "") => bad(stat, settled, VaultFile.corrupt(path, message), hash)
       if (isLink) return yield* no("a link")
       if (type !== "File") return yield* no("no file")
       if (stat.size > maxBytes && !isNote(context, path)) return yield* no("too large")
@@ -181,7 +180,7 @@ export const make = (disk: Disk, history: History, context: Document.Context, va
         return known.settled && isSameStat(known.stat, stat) ? known : { ...known, stat, settled }
       }
       const place = history.at(path)
-      const damage = place && place.after !== hash ? NoteText.damageIn(text) : undefined
+      const damage = place && place.after !== hash ? VaultFile.damageIn(text) : undefined
       if (damage !== undefined) return yield* no(damage, hash)
       const made = yield* entryOf({ path, stat, settled }, read.right.value, yield* identity.of(path, hash))
       return Either.isLeft(made) ? yield* no(made.left, hash) : made.right
@@ -245,7 +244,7 @@ export const makeIdentity = (
     Effect.map(history.read(place), (kept) =>
       Option.match(kept, {
         onNone: () => undefined,
-        onSome: ({ frame, record }) => ({ record, properties: frame && Frame.propertiesOf(frame), isSame })
+        onSome: ({ frame, record }) => ({ record, properties: frame && Frontmatter.propertiesOf(frame), isSame })
       }))
   const isTaken = (tenant: string, id: MemoryId, path: string): boolean => {
     const last = entry(tenant, id)?.path ?? history.places(tenant, id).find((place) => place.path !== null)?.path
@@ -260,7 +259,11 @@ export const makeIdentity = (
       if (known?._tag === "Entry") {
         const { frame, row: { record } } = known
         if (place === undefined || (place.id === record.id && place.revision <= record.revision)) {
-          return Effect.succeed({ record, properties: frame && Frame.propertiesOf(frame), isSame: known.hash === hash })
+          return Effect.succeed({
+            record,
+            properties: frame && Frontmatter.propertiesOf(frame),
+            isSame: known.hash === hash
+          })
         }
       }
       if (place !== undefined) return read(place, false) // whether it is the same is asked of the history

@@ -22,7 +22,6 @@ import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
 import * as Wikilink from "../../../domain/Wikilink.ts"
 import { payloadIssues } from "../../Check.ts"
-import * as Claims from "./Claims.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
 
@@ -64,7 +63,7 @@ const signed = ["origin", "trust", "reference", "session", "sequence", "hash", "
 
 /** Whether nobody of ours wrote a text: neither has its path our form, nor the text an id and a hash of ours. */
 export const isForeign = (place: Layout.Place, matter: Matter): boolean =>
-  !place.isOurs && !(isId(matter["id"]) && Claims.isOurs(matter))
+  !place.isOurs && !(isId(matter["id"]) && Layout.isSaidOurs(matter))
 
 /** Whether a text whose frontmatter cannot be parsed has lines that only we write: a broken copy of a record, and no note. */
 export const isBrokenCopy = (text: string): boolean =>
@@ -89,23 +88,23 @@ export const read = (
 ): Either.Either<Read, string> => {
   const place = Layout.placeOf(path)
   return Either.map(
-    place.isOurs ? drovers(place, matter) : Claims.belonging(place, matter),
+    place.isOurs ? drovers(place, matter) : Layout.belonging(place, matter),
     (belonging) => readAt({ kinds, path, place, belonging }, [matter, whole], mtime, previous)
   )
 }
 
 /** Where a text that drover wrote at a path of our form belongs. */
-const drovers = (place: Layout.Place, matter: Matter): Either.Either<Claims.Belonging, string> =>
+const drovers = (place: Layout.Place, matter: Matter): Either.Either<Layout.Belonging, string> =>
   Either.flatMap(
-    Claims.tenantOf(place, matter),
-    (tenant) => Either.map(Claims.scopeOf(place, matter), (scope) => ({ tenant, scope, said: droverSays }))
+    Layout.claimedTenant(place, matter),
+    (tenant) => Either.map(Layout.claimedScope(place, matter), (scope) => ({ tenant, scope, said: droverSays }))
   )
 
 interface At {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly path: string
   readonly place: Layout.Place
-  readonly belonging: Claims.Belonging
+  readonly belonging: Layout.Belonging
 }
 
 const readAt = (
@@ -123,7 +122,7 @@ const readAt = (
 
   /** Properties that become metadata: all but those that become fields. */
   const rest = new Map(Object.entries(matter).filter(([key]) => !belonging.said.has(key)))
-  const isSigned = Claims.isOurs(matter)
+  const isSigned = Layout.isSaidOurs(matter)
   const source = isSigned
     ? defined({ session: asText(matter["session"]), sequence: asCount(matter["sequence"]) })
     : {}

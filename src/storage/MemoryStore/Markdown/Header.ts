@@ -26,7 +26,7 @@ import { hidden } from "./Layout.ts"
 import type { Lock } from "./Lock.ts"
 import * as Snapshot from "./Snapshot.ts"
 
-/** Format 2 has a history (`History`); format 1 had a file of revisions per record (`Legacy`), and no checksum here. */
+/** Format 2 has a history (`History`); format 1 had a file of revisions per record (`Revisions`), and no checksum here. */
 const version = 2
 const file = `${hidden}/vault.json`
 const copy = `${hidden}/vault.copy.json`

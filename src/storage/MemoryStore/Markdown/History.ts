@@ -14,11 +14,9 @@ import * as Option from "effect/Option"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import { equal, joined } from "./Bytes.ts"
 import type { Disk } from "./Disk.ts"
-import * as Line from "./HistoryLine.ts"
+import * as HistoryLine from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
-import * as Places from "./Places.ts"
 
 export type { Batch, Kept, Part, Place, View } from "./HistoryLine.ts"
 
@@ -28,17 +26,17 @@ export interface History {
   /** Whether there is a history at all: a new vault has none, nor has one whose hidden folder was lost. */
   readonly isThere: () => boolean
   /** Revisions of a record, newest first, at most `revisionsKept`. */
-  readonly places: (tenant: string, id: MemoryId) => ReadonlyArray<Line.Place>
-  readonly newest: (tenant: string, id: MemoryId) => Line.Place | undefined
+  readonly places: (tenant: string, id: MemoryId) => ReadonlyArray<HistoryLine.Place>
+  readonly newest: (tenant: string, id: MemoryId) => HistoryLine.Place | undefined
   /** The newest revision whose file stands at the path. */
-  readonly at: (path: string) => Line.Place | undefined
+  readonly at: (path: string) => HistoryLine.Place | undefined
   /** The newest revision of every record of the tenant. */
-  readonly all: (tenant: string) => Iterable<Line.Place>
+  readonly all: (tenant: string) => Iterable<HistoryLine.Place>
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records of all tenants, forgotten ones among them. */
   readonly records: () => number
   /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
-  readonly read: (place: Line.Place) => Io<Option.Option<Line.Kept>>
+  readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.Kept>>
   /** Number of times that the file was found written anew. A place from before says nothing of the file as it is. */
   readonly generation: () => number
   /** Whether the file was written anew since it was last read, so that places are of no use until `news`. */
@@ -51,28 +49,28 @@ export interface History {
   /** Number of the last batch. */
   readonly last: () => number
   /** Batches that are not known to have landed, oldest first. */
-  readonly unlanded: () => ReadonlyArray<Line.Batch>
+  readonly unlanded: () => ReadonlyArray<HistoryLine.Batch>
   /** Index of all that was read; `None` while a batch has not landed. Cost: a read of 8 KiB, and one pass over the places. */
-  readonly index: Io<Option.Option<Places.HistoryIndex>>
+  readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Bytes read so far. */
   readonly size: () => number
   /** Takes up an index before the first `news`, unless the file no longer begins with what was read. */
-  readonly restore: (index: Places.HistoryIndex) => Io<void>
+  readonly restore: (index: HistoryLine.HistoryIndex) => Io<void>
   /**
    * Reads what was appended since the last call, and all of a file that was replaced. Without the lock a batch that is half
    * there is left for the next call.
    */
   readonly news: (locked: boolean) => Io<void>
   /** Appends a batch and forces it to disk. `conflict` where another writer was first. For the holder of the lock. */
-  readonly append: (parts: ReadonlyArray<Line.Part>) => Io<Line.Batch>
+  readonly append: (parts: ReadonlyArray<HistoryLine.Part>) => Io<HistoryLine.Batch>
   /** Takes back a batch whose files could not be written. */
-  readonly undo: (batch: Line.Batch) => Io<void>
+  readonly undo: (batch: HistoryLine.Batch) => Io<void>
   /** Says that the files of every batch so far are forced to disk. */
   readonly land: Io<void>
   /** Overwrites these lines, in place. Each must have landed, or be the only part of its batch. */
-  readonly erase: (places: ReadonlyArray<Line.Place>) => Io<void>
+  readonly erase: (places: ReadonlyArray<HistoryLine.Place>) => Io<void>
   /** Begins anew with these revisions, each with its file as it is; oldest of a record first. For the holder of the lock. */
-  readonly renew: (parts: ReadonlyArray<Line.Part>) => Io<void>
+  readonly renew: (parts: ReadonlyArray<HistoryLine.Part>) => Io<void>
   /** Rewrites the file without what is erased or no longer kept, where that is most of it. For the holder of the lock. */
   readonly compact: Io<void>
 }
@@ -91,11 +89,11 @@ export const make = (disk: Disk): History => {
   let batch = 0
   let landed = 0
   let dead = 0
-  let places = Places.make()
+  let places = HistoryLine.makePlaces()
   const awaited = new Map<string, number>()
   /** One reader or writer of the file at a time: each goes on where the one before ended. */
   const one = Effect.unsafeMakeSemaphore(1).withPermits(1)
-  let pending: Array<Line.Batch> = []
+  let pending: Array<HistoryLine.Batch> = []
   /**
    * Batches to be taken back, by offset: those of ours whose append failed, with the checksum of their first line, since
    * another's may stand there; and those of which a dead writer wrote a part.
@@ -103,7 +101,7 @@ export const make = (disk: Disk): History => {
   const failed = new Map<number, { readonly number: number; readonly checksum?: string }>()
 
   /** The parts of a batch take effect together. */
-  const take = (number: number, parts: ReadonlyArray<Line.Parsed>, isLanded: boolean): Line.Batch => {
+  const take = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, isLanded: boolean): HistoryLine.Batch => {
     const litter = places.take(parts)
     const made = { number, places: parts, litter }
     batch = Math.max(batch, number)
@@ -111,7 +109,7 @@ export const make = (disk: Disk): History => {
     return made
   }
   const drop = (number: number, offset?: number) => {
-    const isMeant = (one: Line.Batch) =>
+    const isMeant = (one: HistoryLine.Batch) =>
       one.number === number && (offset === undefined || one.places.some((place) => place.offset === offset))
     for (const place of pending.filter(isMeant).flatMap((one) => one.places)) {
       places.remove(place)
@@ -135,7 +133,7 @@ export const make = (disk: Disk): History => {
       dead =
         0
     failed.clear()
-    places = Places.make()
+    places = HistoryLine.makePlaces()
     pending = []
   }
 
@@ -147,20 +145,21 @@ export const make = (disk: Disk): History => {
     Effect.gen(function*() {
       const start = end
       const paced = EventLoop.pacer()
-      const lines: Array<{ readonly meta: Line.Meta | undefined; readonly offset: number; readonly line: Uint8Array }> =
-        []
+      const lines: Array<
+        { readonly meta: HistoryLine.Meta | undefined; readonly offset: number; readonly line: Uint8Array }
+      > = []
       let at = 0
       for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
         const line = bytes.subarray(at, next)
         yield* paced(line.length >> 6) // a megabyte in ten milliseconds
-        lines.push({ meta: Line.metaOf(line), offset: start + at, line })
+        lines.push({ meta: HistoryLine.metaOf(line), offset: start + at, line })
         at = next + 1
       }
       torn = bytes.length - at
       end = start + at
       const known = lines.reduce((most, { meta }) => Math.max(most, meta?.landed ?? 0), landed)
       const undone = new Set(lines.flatMap(({ meta, offset }) => meta?.offset === offset ? meta.at ?? [] : []))
-      let open: Array<Line.Parsed> = []
+      let open: Array<HistoryLine.Parsed> = []
       /** Ends the batch that is open: it counts if it is whole or has landed. */
       const close = () => {
         const [first] = open
@@ -181,7 +180,7 @@ export const make = (disk: Disk): History => {
       for (const { line, meta, offset } of lines) {
         const length = line.length + 1
         const ours = failed.get(offset)?.checksum
-        if (ours !== undefined && Line.checksumOf(line) !== ours) failed.delete(offset)
+        if (ours !== undefined && HistoryLine.checksumOf(line) !== ours) failed.delete(offset)
         const stands = meta !== undefined && (meta.offset ?? offset) === offset
         if (stands && epoch === 0) epoch = meta.epoch
         const isPlaced = stands && meta.epoch === epoch
@@ -195,7 +194,7 @@ export const make = (disk: Disk): History => {
           dead += length
           continue
         }
-        const part = Line.placeOf(meta, offset, length)
+        const part = HistoryLine.placeOf(meta, offset, length)
         if (part.batch !== open[0]?.batch || part.part <= (open.at(-1)?.part ?? -1)) close()
         open.push(part)
         if (part.part === part.parts - 1) close()
@@ -224,7 +223,7 @@ export const make = (disk: Disk): History => {
       const from = end + torn
       const start = from + (torn > 0 ? 1 : 0)
       const lines = make(start)
-      const bytes = joined(torn > 0 ? [newLine, ...lines] : lines)
+      const bytes = HistoryLine.joined(torn > 0 ? [newLine, ...lines] : lines)
       yield* disk.append(file, bytes, { force })
       const stat = yield* disk.stat(file)
       const isSame = Option.exists(stat, (now) => now.ino === ino)
@@ -239,7 +238,7 @@ export const make = (disk: Disk): History => {
   const undo = (number: number, at: number): Io<void> =>
     Effect.zipRight(
       Effect.sync(() => drop(number, at)),
-      appendAt((offset) => [Line.print({ epoch, offset, undone: number, at })], true).pipe(Effect.asVoid)
+      appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true).pipe(Effect.asVoid)
     )
   /** Takes back the batches whose append failed, since their lines may be there all the same. */
   const undoFailed: Io<void> = Effect.suspend(() =>
@@ -256,8 +255,8 @@ export const make = (disk: Disk): History => {
   const rewrite = (make: (epoch: number) => ReadonlyArray<Uint8Array>): Io<void> =>
     Effect.gen(function*() {
       const next = epoch + 1
-      const head = Line.print({ epoch: next, offset: 0, landed: batch }) // batches go on counting
-      yield* disk.write(file, joined([head, ...make(next)]), { isFenced: true })
+      const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // batches go on counting
+      yield* disk.write(file, HistoryLine.joined([head, ...make(next)]), { isFenced: true })
       clear()
       yield* news(true)
     })
@@ -273,7 +272,7 @@ export const make = (disk: Disk): History => {
     read: (place) =>
       Effect.map(
         disk.bytesFrom(file, place.offset, place.length),
-        (bytes) => Line.read(bytes.subarray(0, place.length - 1), place)
+        (bytes) => HistoryLine.read(bytes.subarray(0, place.length - 1), place)
       ),
     generation: () => generation,
     isReplaced: Effect.suspend(() => Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
@@ -282,7 +281,7 @@ export const make = (disk: Disk): History => {
     index: one(Effect.gen(function*() {
       if (pending.length > 0 || torn > 0 || failed.size > 0 || epoch === 0) return Option.none()
       const index = { epoch, end, batch, dead: dead + places.dead(), places: places.all() }
-      const hash = yield* Places.hashOf(disk, file, end)
+      const hash = yield* HistoryLine.hashOf(disk, file, end)
       // a file that was replaced meanwhile is not the one that was read
       return Option.map(
         Option.filter(yield* disk.stat(file), (stat) => stat.ino === ino),
@@ -293,7 +292,7 @@ export const make = (disk: Disk): History => {
       one(Effect.gen(function*() {
         const stat = yield* disk.stat(file)
         if (Option.isNone(stat) || stat.value.size < index.end) return
-        if ((yield* Places.hashOf(disk, file, index.end)) !== index.hash) return
+        if ((yield* HistoryLine.hashOf(disk, file, index.end)) !== index.hash) return
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
         landed = batch
@@ -306,9 +305,9 @@ export const make = (disk: Disk): History => {
       one(Effect.gen(function*() {
         yield* undoFailed
         const number = batch + 1
-        let made: ReturnType<typeof Line.batch> | undefined
+        let made: ReturnType<typeof HistoryLine.batch> | undefined
         const appended = appendAt((offset) => {
-          made = Line.batch(parts, epoch, number, offset)
+          made = HistoryLine.batch(parts, epoch, number, offset)
           return made.lines
         }, true)
         yield* Effect.tapError(appended, (error) =>
@@ -317,7 +316,7 @@ export const make = (disk: Disk): History => {
             const [line] = made?.lines ?? []
             if (isLate(error) || first === undefined || line === undefined) return Effect.void
             batch = number // the line may be there, and then its number is used
-            failed.set(first.offset, { number, checksum: Line.checksumOf(line) })
+            failed.set(first.offset, { number, checksum: HistoryLine.checksumOf(line) })
             return Effect.option(undoFailed)
           }))
         return take(number, made?.placed ?? [], false)
@@ -325,34 +324,37 @@ export const make = (disk: Disk): History => {
     undo: ({ number, places: [first] }) => one(first ? undo(number, first.offset) : Effect.void),
     land: one(Effect.suspend(() => {
       if (pending.length === 0) return Effect.void
-      return Effect.map(appendAt((offset) => [Line.print({ epoch, offset, landed: batch })], false), () => land(batch))
+      return Effect.map(
+        appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false),
+        () => land(batch)
+      )
     })),
     erase: (erased) =>
       one(Effect.gen(function*() {
         for (const place of erased) {
           const { batch, isKept, length, offset, part, parts } = place
           const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }
-          if (!(yield* disk.overwrite(file, offset, Line.blank(meta, length), ino))) return yield* late
+          if (!(yield* disk.overwrite(file, offset, HistoryLine.blank(meta, length), ino))) return yield* late
           places.remove(place)
         }
       })),
-    renew: (parts) => one(rewrite((epoch) => Line.batch(parts, epoch, 0, undefined).lines)),
+    renew: (parts) => one(rewrite((epoch) => HistoryLine.batch(parts, epoch, 0, undefined).lines)),
     compact: one(Effect.gen(function*() {
       const waste = dead + places.dead()
       if (pending.length > 0 || waste < tolerated || waste < end - waste) return
       const bytes = yield* disk.bytesFrom(file, 0)
       const paced = EventLoop.pacer()
-      const kept: Array<readonly [meta: Line.Meta, row: string]> = []
+      const kept: Array<readonly [meta: HistoryLine.Meta, row: string]> = []
       // a history is rewritten as it came, the oldest revision first
       for (const { length, offset } of places.all().toReversed()) {
         const line = bytes.subarray(offset, offset + length - 1)
-        const meta = Line.metaOf(line)
+        const meta = HistoryLine.metaOf(line)
         yield* paced(length >> 4)
-        if (meta) kept.push([meta, Line.textOf(line)])
+        if (meta) kept.push([meta, HistoryLine.textOf(line)])
       }
       yield* rewrite((next) =>
         kept.map(([{ offset: _, ...meta }, row]) =>
-          Line.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
+          HistoryLine.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
         )
       )
     }))
@@ -368,3 +370,6 @@ const late = MemoryError.make("conflict", {
 })
 /** In a span, what is failed with is another object. */
 const isLate = ({ op, reason }: MemoryError.MemoryError): boolean => op === late.op && reason === late.reason
+
+/** Whether both have the same bytes. */
+const equal = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && a.every((byte, i) => byte === b[i])

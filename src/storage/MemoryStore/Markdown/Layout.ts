@@ -8,17 +8,12 @@
  * A segment is the id itself where every disk can hold it apart from all others: `[a-z0-9_-]{1,64}`, no device name of
  * Windows. An upper-case letter is `+` and the lower one. Anything else is `~` and a hash, and the frontmatter has the id.
  */
+import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import { foreign, type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
-import {
-  type Field,
-  fields,
-  Global,
-  isInternal as isInternalScope,
-  type MemoryScope,
-  ScopeId
-} from "../../../domain/MemoryScope.ts"
+import * as MemoryScope from "../../../domain/MemoryScope.ts"
+import { type Field, fields, Global, isInternal as isInternalScope, ScopeId } from "../../../domain/MemoryScope.ts"
 
 /** Sidecars: whatever is below is no record. */
 export const hidden = ".effect-memory"
@@ -64,12 +59,12 @@ export const noteId = (path: string, n = 1): MemoryId =>
   foreign("file", n === 1 ? path.normalize("NFC") : `${path.normalize("NFC")}\0${n}`)
 
 /** The canonical path, with `/`. */
-export const pathOf = (tenant: string, scope: MemoryScope, id: MemoryId): string =>
+export const pathOf = (tenant: string, scope: MemoryScope.MemoryScope, id: MemoryId): string =>
   isInternalScope(scope)
     ? `${internal}/${tenantFolder(tenant)}${id}.md`
     : `${tenantFolder(tenant)}${folderOf(scope)}/${id}.md`
 
-const folderOf = (scope: MemoryScope): string =>
+const folderOf = (scope: MemoryScope.MemoryScope): string =>
   scope === Global
     ? "global"
     : fields.flatMap((field) => scope[field] === undefined ? [] : [folders[field], segmentOf(scope[field])]).join("/")
@@ -127,4 +122,111 @@ const placeIn = (path: string): Place => {
     isOurs: isInternal(path) || (ULID_RE.test(name) && isScope),
     name
   }
+}
+
+/* What a text claims of where it belongs, held against where it lies. Left: what they disagree about. */
+
+/** Whether it says that we wrote it: then it says all of where it belongs, and a copy elsewhere gives itself away. */
+export const isSaidOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
+  typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
+
+export const claimedTenant = (
+  place: Place,
+  matter: Readonly<Record<string, unknown>>
+): Either.Either<string, string> => {
+  const { tenant } = matter
+  if (place.tenant === undefined) {
+    return tenant === undefined || tenant === "default"
+      ? Either.right("default")
+      : Either.left("tenant: the folder says default")
+  }
+  if (tenant === undefined && isSaidOurs(matter)) return Either.left("tenant: the text says default")
+  if (tenant === undefined) {
+    return Either.fromNullable(idOf(place.tenant), () => "tenant: the folder's name is a hash; say it here")
+  }
+  return isScopeId(tenant) && stands(place.tenant, tenant)
+    ? Either.right(tenant.normalize("NFC"))
+    : Either.left("tenant: the folder says another")
+}
+
+export const claimedScope = (
+  place: Place,
+  matter: Readonly<Record<string, unknown>>
+): Either.Either<MemoryScope.MemoryScope, string> =>
+  Either.gen(function*() {
+    if (place.scope === internal) return MemoryScope.Internal
+    const ids: Record<string, string> = {}
+    for (const field of MemoryScope.fields) {
+      const segment = place.scope === MemoryScope.Global ? undefined : place.scope.get(field)
+      const said = matter[field]
+      if (said !== undefined && !isScopeId(said)) return yield* Either.left(`${field}: not an id`)
+      if (segment !== undefined && said !== undefined && !stands(segment, said)) {
+        return yield* Either.left(`${field}: the folder says another`)
+      }
+      if (segment !== undefined && said === undefined && isSaidOurs(matter)) {
+        return yield* Either.left(`${field}: the text says none`)
+      }
+      if (segment !== undefined && said === undefined && idOf(segment) === undefined) {
+        return yield* Either.left(`${field}: the folder's name is a hash; say it here`)
+      }
+      const id = said ?? (segment === undefined ? undefined : idOf(segment))
+      if (id !== undefined) ids[field] = id.normalize("NFC")
+    }
+    if (place.scope === MemoryScope.Global) {
+      return Object.keys(ids).length === 0
+        ? yield* agreed(MemoryScope.Global, matter)
+        : yield* Either.left("scope: the folder says global")
+    }
+    return yield* agreed(ids, matter)
+  })
+
+/** Tenant and scope of a foreign note, and the properties that name them. */
+export interface Belonging {
+  readonly tenant: string
+  readonly scope: MemoryScope.MemoryScope
+  readonly said: ReadonlySet<string>
+}
+
+/**
+ * The folder decides; what the text says may narrow it, and never moves the note to another tenant or id: such a property is
+ * its author's. Left: the folder's name is a hash, and the text does not say of which id.
+ */
+export const belonging = (
+  place: Place,
+  matter: Readonly<Record<string, unknown>>
+): Either.Either<Belonging, string> => {
+  const said = new Set<string>()
+  const idIn = (field: string, segment: string | undefined): Either.Either<string | undefined, string> => {
+    const value = textIn(matter[field])
+    const claimed = isScopeId(value) ? value.normalize("NFC") : undefined
+    const isMeant = claimed !== undefined && (segment === undefined || stands(segment, claimed))
+    if (isMeant) said.add(field)
+    if (isMeant || segment === undefined) return Either.right(isMeant ? claimed : undefined)
+    return Either.fromNullable(idOf(segment), () => `${field}: the folder's name is a hash; say it here`)
+  }
+  const tenant = place.tenant === undefined ? Either.right(undefined) : idIn("tenant", place.tenant)
+  if (Either.isLeft(tenant)) return Either.left(tenant.left)
+  if (place.tenant === undefined && matter["tenant"] === "default") said.add("tenant")
+  const ids: Record<string, string> = {}
+  for (const field of MemoryScope.fields) {
+    const id = idIn(field, typeof place.scope === "string" ? undefined : place.scope.get(field))
+    if (Either.isLeft(id)) return Either.left(id.left)
+    if (id.right !== undefined) ids[field] = id.right
+  }
+  const scope = Object.keys(ids).length === 0 ? MemoryScope.Global : ids
+  return Either.right({ tenant: tenant.right ?? "default", scope, said })
+}
+
+const textIn = (value: unknown): unknown => typeof value === "number" ? String(value) : value
+
+/** Drover's word for a scope, where there is one. */
+const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record<string, unknown>>) => {
+  const word = scope === MemoryScope.Global
+    ? "global"
+    : scope.runId !== undefined
+    ? "run"
+    : scope.agentId !== undefined
+    ? "agent"
+    : undefined
+  return said === undefined || said === word ? Either.right(scope) : Either.left("scope: the folder says another")
 }

@@ -8,8 +8,8 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import type { Claim, Disk } from "./Disk.ts"
-import { hidden } from "./Layout.ts"
+import { type Claim, type Disk, isTemporary } from "./Disk.ts"
+import { hidden, internal } from "./Layout.ts"
 
 export interface Lock {
   readonly withLock: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E | MemoryError.MemoryError>
@@ -136,3 +136,59 @@ const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 
 /** The owner that a lock names: the first word of its text. A lock of another form has none whose turn could be ended. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
+
+/* What a writer was killed in the middle of: a hidden file beside the one it was to become, and of no use to anybody. */
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+/** In milliseconds. */
+const hour = 3_600_000
+
+/**
+ * Erases them, at the first call and then by the hour. For who holds the lock: then nobody else writes, and one who stood
+ * still until it lost the lock has `timeout` to wake. Cost: a list of every folder. What fails is tried again in an hour.
+ */
+export const eraseLeftovers = (disk: Disk, timeout: Duration.Duration): (guard: Io<void>) => Effect.Effect<void> => {
+  let due = 0
+
+  const erase = (path: string, guard: Io<void>) =>
+    Effect.gen(function*() {
+      const found = yield* disk.stat(path)
+      const now = yield* Clock.currentTimeMillis
+      const isOld = Option.exists(
+        found,
+        ({ mtime, type }) => type === "File" && now - mtime > Duration.toMillis(timeout)
+      )
+      if (!isOld || (yield* disk.isLink(path))) return
+      yield* guard
+      yield* disk.remove(path, { force: false })
+    })
+  const sweep = (folder: string, guard: Io<void>, below: (path: string) => Io<void>): Io<void> =>
+    Effect.flatMap(disk.list(folder), (names) =>
+      Effect.forEach(names, (name) => {
+        const path = folder === "" ? name : `${folder}/${name}`
+        if (isTemporary(name)) return erase(path, guard)
+        return name.startsWith(".") || name.endsWith(".md") ? Effect.void : below(path)
+      }, { discard: true }))
+
+  return (guard) => {
+    const records = (path: string): Io<void> =>
+      Effect.gen(function*() {
+        const found = yield* disk.stat(path)
+        if (Option.exists(found, ({ type }) => type === "Directory") && !(yield* disk.isLink(path))) {
+          yield* sweep(path, guard, records)
+        }
+      })
+    return Effect.gen(function*() {
+      const now = yield* Clock.currentTimeMillis
+      if (now < due) return
+      due = now + hour
+      yield* sweep("", guard, records)
+      yield* sweep(hidden, guard, () => Effect.void)
+      yield* records(internal)
+      for (const own of yield* disk.list(`${hidden}/turns`)) {
+        if (own !== disk.own) yield* Effect.zipRight(guard, disk.end(own))
+      }
+    }).pipe(Effect.catchAll((error) => Effect.logDebug("what writers left behind is still there", error)))
+  }
+}

@@ -14,19 +14,14 @@ import * as Catalog from "../../Catalog.ts"
 import type { Event } from "../../Changes.ts"
 import * as Row from "../../internal/Entry.ts"
 import type { Stored } from "../../MemoryStore.ts"
-import type { Ahead } from "./Ahead.ts"
 import type { Disk } from "./Disk.ts"
 import type * as Document from "./Document.ts"
-import { type Bad, type Entry, type Found, nowhere } from "./Entry.ts"
 import * as FileReader from "./FileReader.ts"
 import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import * as Moves from "./Moves.ts"
-import * as NoteText from "./NoteText.ts"
-import * as Walk from "./Walk.ts"
-
-export type { Entry } from "./Entry.ts"
-export { nowhere } from "./Entry.ts"
+import { type Ahead, type Bad, type Entry, type Found, nowhere } from "./VaultFile.ts"
+import * as VaultFile from "./VaultFile.ts"
 
 export interface News {
   readonly tenant: string
@@ -40,7 +35,7 @@ export interface Mirror {
   readonly entries: () => ReadonlyArray<Entry>
   /**
    * Files that changed since the last snapshot, as they are now; the library's own rows, which no snapshot has, are not among
-   * them. `SnapshotKeeper` takes out what it saved.
+   * them. A saved snapshot takes out what it saved.
    */
   readonly changed: Map<string, Found>
   /** Every path that claims the id. */
@@ -89,7 +84,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   /** Time from when on every file is known to be as it is: the beginning of the last look at all of them. */
   let seen = 0
   const changed = new Map<string, Found>()
-  const sampling = Walk.makeSampling()
+  const sampling = VaultFile.makeSampling()
   let hasLooked = false
   let epoch = 0
 
@@ -172,7 +167,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       })
     )
 
-  const walk = Walk.make(disk, (folder, error) => {
+  const walk = VaultFile.walk(disk, (folder, error) => {
     troubles.set(folder, error)
     return Array.from(files.keys()).filter((known) => known.startsWith(`${folder}/`))
   })
@@ -275,11 +270,11 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
         ...Array.from(files.values()).flatMap((file) => {
           const error = file._tag === "Bad"
             ? file.error
-            : file.damage ?? (file.issues && NoteText.corrupt(file.path, file.issues.join("; ")))
+            : file.damage ?? (file.issues && VaultFile.corrupt(file.path, file.issues.join("; ")))
           return error ? [{ path: file.path, error }] : []
         }),
         ...Array.from(claims.values()).flatMap((ids) => Array.from(ids.values())).flatMap(([best, ...rest]) =>
-          rest.map(({ path }) => ({ path, error: NoteText.corrupt(path, `the same id as ${best!.path}`) }))
+          rest.map(({ path }) => ({ path, error: VaultFile.corrupt(path, `the same id as ${best!.path}`) }))
         ),
         ...Array.from(troubles, ([path, error]) => ({ path, error }))
       ].map(({ error, path }) => ({ path, error })),

@@ -13,11 +13,10 @@ import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
-import type { Bad, Entry } from "./Entry.ts"
 import * as FileReader from "./FileReader.ts"
-import * as Frame from "./Frame.ts"
+import * as Frontmatter from "./Frontmatter.ts"
 import type { History, Place } from "./History.ts"
-import { isNote, type Text, textOf } from "./NoteText.ts"
+import { type Bad, type Entry, isNote, type Text, textOf } from "./VaultFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 type Files = ReadonlyMap<string, Entry | Bad | undefined>
@@ -28,7 +27,7 @@ interface Gone {
   readonly path: string
   readonly record: MemoryRecord
   readonly hash: string
-  readonly frame?: Frame.Frame | undefined
+  readonly frame?: Frontmatter.Frame | undefined
 }
 
 /** Whether a file that a look did not find any more was a note that may have moved. The history may know that it did not. */
@@ -112,7 +111,7 @@ export const find = (
         vanished.map(({ frame, hash, path, record: { body } }) => ({
           path,
           hash,
-          text: frame ? Frame.textOf(frame, body) : body
+          text: frame ? Frontmatter.framed(frame, body) : body
         })),
         Array.from(texts, ([path, { text }]) => ({ path, text }))
       )
@@ -123,7 +122,7 @@ export const find = (
         const { path, settled, stat } = entry
         const made = yield* reader.entryOf({ path, stat, settled }, text, {
           record: FileReader.moved(old.record, old.path, path),
-          properties: old.frame && Frame.propertiesOf(old.frame),
+          properties: old.frame && Frontmatter.propertiesOf(old.frame),
           isSame: text.hash === old.hash
         })
         if (Either.isRight(made)) moved.push(made.right)

@@ -12,12 +12,12 @@ import * as Version from "../../Version.ts"
 import type { Disk } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as ForeignEdit from "./ForeignEdit.ts"
-import * as Frame from "./Frame.ts"
+import * as Frontmatter from "./Frontmatter.ts"
 import type { History, Kept, Part, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
-import { type Entry, type Mirror, type News, nowhere } from "./Mirror.ts"
-import { textOf } from "./NoteText.ts"
+import { type Mirror, type News } from "./Mirror.ts"
 import { earlierOf } from "./Revisions.ts"
+import { type Entry, nowhere, textOf } from "./VaultFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -110,9 +110,9 @@ export const make = (
     const frame = !last || !note?.isAuthors
       ? undefined
       : path === undefined
-      ? Frame.make(note.path, note.text, note.record.body)
+      ? Frontmatter.frameIn(note.path, note.text, note.record.body)
       : path === note.path && content !== undefined
-      ? Frame.make(path, content, last.record.body)
+      ? Frontmatter.frameIn(path, content, last.record.body)
       : undefined
     const gone = paths.filter((old) => old !== path)
     const before = yield* Effect.forEach(
@@ -177,7 +177,7 @@ export const print = (
   { extra, frame, record }: Kept
 ): Io<string> =>
   frame?.path === path
-    ? Effect.succeed(Frame.textOf(frame, record.body))
+    ? Effect.succeed(Frontmatter.framed(frame, record.body))
     : Either.mapLeft(Document.print(context, path, tenant, record, extra), (issue) => invalid("commit", issue))
 
 /** A note whose file has a name of its owner's choosing: its file, or the one that went, and the record that it was read as. */
@@ -215,7 +215,7 @@ const noteOf = (
     if (
       !Layout.isRecord(path) || Layout.placeOf(path).isOurs || Option.isSome(yield* disk.linkAbove(path))
     ) return undefined
-    return { path, text: Frame.textOf(kept.frame, kept.record.body), record: kept.record, isAuthors: true }
+    return { path, text: Frontmatter.framed(kept.frame, kept.record.body), record: kept.record, isAuthors: true }
   })
 
 /**
@@ -227,7 +227,9 @@ const noteText = (history: History, tenant: string, note: Note, next: MemoryReco
     if ((next.updatedAt ?? 0) <= (note.record.updatedAt ?? 0)) {
       for (const place of history.places(tenant, next.id)) {
         const kept = Option.getOrUndefined(yield* history.read(place))
-        if (kept?.frame && Version.isSameContent(kept.record, next)) return Frame.textOf(kept.frame, kept.record.body)
+        if (kept?.frame && Version.isSameContent(kept.record, next)) {
+          return Frontmatter.framed(kept.frame, kept.record.body)
+        }
       }
       if (Version.isSameContent(note.record, next)) return note.text
     }

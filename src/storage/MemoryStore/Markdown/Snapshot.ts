@@ -12,29 +12,35 @@
  * One file, so that an index and the records it is of cannot be of different times. In parts, so that neither reading nor
  * writing it blocks the event loop for long.
  */
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import { sign } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import { unchecked } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import { joined } from "./Bytes.ts"
-import * as Compression from "./Compression.ts"
+import * as Activity from "../../Activity.ts"
+import type { Catalog } from "../../Catalog.ts"
 import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
-import type { Place } from "./HistoryLine.ts"
+import type { History } from "./History.ts"
+import * as HistoryLine from "./HistoryLine.ts"
+import { joined, type Place } from "./HistoryLine.ts"
+import * as Layout from "./Layout.ts"
 import { hidden } from "./Layout.ts"
-import type { Entry } from "./Mirror.ts"
-import * as Places from "./Places.ts"
-import * as SnapshotEntry from "./SnapshotEntry.ts"
+import type { Mirror } from "./Mirror.ts"
+import * as SnapshotPart from "./SnapshotPart.ts"
+import { entriesOf, groupsOf, lineBreak, text, textsOf } from "./SnapshotPart.ts"
+import type { Entry } from "./VaultFile.ts"
 
 export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
   /** By tenant. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
   /** Absent while a batch has not landed. */
-  readonly history?: Places.HistoryIndex | undefined
+  readonly history?: HistoryLine.HistoryIndex | undefined
 }
 
 export interface Loaded extends Snapshot {
@@ -46,8 +52,6 @@ export interface Loaded extends Snapshot {
 
 const file = `${hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Bytes of a part, about, before it is compressed. A larger index is a part by itself. */
-const part = 1_048_576
 /** Bytes of a part that are a unit of a `Pacer`: a megabyte is taken in in eight milliseconds, and a pause follows two. */
 const bytesPerUnit = 128
 /** Parts that are compressed or restored at a time. */
@@ -56,7 +60,7 @@ const concurrency = 4
 /** Bytes of a part, and before it was compressed. */
 const Part = Schema.Tuple(Schema.Int, Schema.Int)
 const Head = Schema.parseJson(Schema.Struct({
-  version: Schema.Literal(...SnapshotEntry.versions),
+  version: Schema.Literal(...SnapshotPart.versions),
   kinds: Schema.String,
   entries: Schema.Array(Part),
   history: Schema.optional(Schema.Struct({
@@ -89,7 +93,7 @@ const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
 /** Empty where there is none, or it is not ours, or of other circumstances. */
-export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, MemoryError> =>
+export const readSnapshot = (disk: Disk, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
     const body = opened(yield* disk.bytesFrom(file, 0), context.key)
     if (body === undefined) return { ...empty, isSigned: false }
@@ -114,19 +118,20 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
     const restored = yield* Effect.all({
       entries: Effect.forEach(entries, ({ part, whole }) =>
         Effect.gen(function*() {
-          const bytes = yield* Compression.decompress(part, whole)
+          const bytes = yield* SnapshotPart.decompress(part, whole)
           return yield* inTurn(() => entriesOf(bytes, head.value.version), () => whole / bytesPerUnit)
         }), { concurrency }),
       places: Effect.forEach(places, ({ part, whole }) =>
         Effect.gen(function*() {
-          const bytes = yield* Compression.decompress(part, whole)
+          const bytes = yield* SnapshotPart.decompress(part, whole)
           // sealed by us, with the types that we wrote
-          const placesOf = () => (JSON.parse(text(bytes)) as ReadonlyArray<Places.Tuple>).map(Places.fromTuple)
+          const placesOf = () =>
+            (JSON.parse(text(bytes)) as ReadonlyArray<HistoryLine.Tuple>).map(HistoryLine.fromTuple)
           return yield* inTurn(placesOf, () => whole / bytesPerUnit)
         }), { concurrency }),
       indexes: Effect.forEach(indexes, ({ of, part }) =>
         Effect.map(
-          Compression.decompress(
+          SnapshotPart.decompress(
             part,
             of.reduce((sum, [, length]) => sum + length, 0)
           ),
@@ -157,7 +162,7 @@ export const load = (disk: Disk, context: Context): Effect.Effect<Loaded, Memory
   })
 
 /** Removes the snapshot, which may have a text that was purged. */
-export const remove = (disk: Disk): Effect.Effect<void, MemoryError> => disk.remove(file, { force: false })
+export const removeSnapshot = (disk: Disk): Effect.Effect<void, MemoryError> => disk.remove(file, { force: false })
 
 /** Whether there is a snapshot, and if so, whether this key signed it. */
 export const signedBy = (disk: Disk, key: string): Effect.Effect<boolean | undefined, MemoryError> =>
@@ -171,7 +176,11 @@ const opened = (bytes: Uint8Array, key: string): Uint8Array | undefined => {
 }
 
 /** Not forced to disk: what is lost is read again. */
-export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapshot): Effect.Effect<void, MemoryError> =>
+export const writeSnapshot = (
+  disk: Disk,
+  { key, ...context }: Context,
+  snapshot: Snapshot
+): Effect.Effect<void, MemoryError> =>
   Effect.gen(function*() {
     const inTurn = yield* EventLoop.inTurn
     const bytesOf = bytes()
@@ -183,7 +192,7 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
       Effect.forEach(groupsOf(all, sizeOf), (group) =>
         Effect.gen(function*() {
           const bytes = yield* inTurn(() => bytesOf(textsOf(group)), ({ length }) => length >> 4)
-          return { part: yield* Compression.compress(bytes), whole: bytes.length }
+          return { part: yield* SnapshotPart.compress(bytes), whole: bytes.length }
         }), { concurrency })
     const { history } = snapshot
     const newest = new Map<string | null, Place>()
@@ -191,9 +200,9 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
       if (last?.id !== place.id || last.tenant !== place.tenant) newest.set(place.path, place)
     })
     const taken = new Set<Place>()
-    const placed = snapshot.entries.map((entry): SnapshotEntry.Placed => {
+    const placed = snapshot.entries.map((entry): SnapshotPart.Placed => {
       const place = newest.get(entry.path)
-      if (place === undefined || !Places.isBeside(entry, place)) return { entry }
+      if (place === undefined || !HistoryLine.isBeside(entry, place)) return { entry }
       taken.add(place)
       return { entry, place }
     })
@@ -201,19 +210,19 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
     const places = yield* parts(
       history?.places.filter((place) => !taken.has(place)) ?? [],
       () => 256,
-      (group) => [JSON.stringify(group.map(Places.toTuple))]
+      (group) => [JSON.stringify(group.map(HistoryLine.toTuple))]
     )
     const indexes = yield* Effect.forEach(
       groupsOf(snapshot.indexes, ([, { length }]) => length),
       (group) =>
         Effect.map(
-          Compression.compress(joined(group.map(([, encoded]) => encoded))),
+          SnapshotPart.compress(joined(group.map(([, encoded]) => encoded))),
           (part) => ({ part, of: group.map(([tenant, { length }]) => [tenant, length] as const) })
         ),
       { concurrency }
     )
     const head = encodeHead({
-      version: SnapshotEntry.version,
+      version: SnapshotPart.version,
       kinds: about(context),
       entries: entries.map(lengthsOf),
       history: history && { ...history, places: places.map(lengthsOf) },
@@ -233,13 +242,6 @@ export const save = (disk: Disk, { key, ...context }: Context, snapshot: Snapsho
 const lengthsOf = ({ part, whole }: { readonly part: Uint8Array; readonly whole: number }) =>
   [part.length, whole] as const
 
-/** Bodies are most of it, and many times as fast to write and to read as plain text than as JSON. */
-const textsOf = (entries: ReadonlyArray<SnapshotEntry.Placed>): ReadonlyArray<string> => [
-  JSON.stringify(SnapshotEntry.toRows(entries)),
-  "\n",
-  ...entries.map(({ entry: { row } }) => row.record.body)
-]
-
 /** Makes a function that encodes texts, one after the other. It uses one buffer for all: large ones make the collector work. */
 const bytes = () => {
   let buffer = new Uint8Array(0)
@@ -252,36 +254,134 @@ const bytes = () => {
   }
 }
 
-const entriesOf = (bytes: Uint8Array, version: number): ReadonlyArray<SnapshotEntry.Placed> => {
-  const end = bytes.indexOf(lineBreak)
-  const json: unknown = JSON.parse(text(bytes.subarray(0, end)))
-  const bodies = text(bytes.subarray(end + 1))
-  let at = 0
-  const body = (length: number) => bodies.slice(at, at += length)
-  // sealed by us, with the types that we wrote
-  return version === SnapshotEntry.version
-    ? SnapshotEntry.fromRows(json as SnapshotEntry.Rows, body)
-    : (json as ReadonlyArray<SnapshotEntry.Early>).map((early) => SnapshotEntry.fromEarly(early, body))
-}
-
-/** Divides into groups whose sizes add up to that of a part. */
-const groupsOf = <A>(all: ReadonlyArray<A>, sizeOf: (one: A) => number): ReadonlyArray<ReadonlyArray<A>> => {
-  const groups: Array<Array<A>> = []
-  let size = part
-  for (const one of all) {
-    if (size >= part) {
-      groups.push([])
-      size = 0
-    }
-    groups.at(-1)!.push(one) // one was begun above
-    size += sizeOf(one)
-  }
-  return groups
-}
-
-const lineBreak = 10
 /** Bytes of a signature and its line break. */
 const signature = 65
 const encoder = new TextEncoder()
-const decoder = new TextDecoder()
-const text = (bytes: Uint8Array): string => decoder.decode(bytes)
+
+/*
+ * Keeps a vault's snapshot: loads it when the vault opens, and saves it when the vault closes, soon after it was opened
+ * cold, and as it grows stale, so that a process that is killed leaves one too.
+ */
+
+export interface SnapshotKeeper {
+  /** Whether a snapshot was found that the vault's key signed. */
+  readonly isSigned: boolean
+  /**
+   * Whether every file is as it was when the snapshot was saved, and the history had all of them and nothing else: then
+   * nothing happened while nothing ran.
+   */
+  readonly isUnchanged: () => boolean
+  /** Saves a snapshot unless the last one is fresh enough. Cost where it is: one pass over the entries. */
+  readonly save: Effect.Effect<void, MemoryError>
+  /** Removes the snapshot, which may have a text that was purged. The next `save` makes another. */
+  readonly remove: Effect.Effect<void, MemoryError>
+}
+
+/** Changes after which a snapshot is saved anew: more than so many files, and more than this share of all. */
+const least = 20
+const share = 1 / 50
+
+/** Bytes that were appended to the history for a snapshot to be saved anew: whoever opens the vault reads them. */
+const appended = 4_194_304
+
+/**
+ * Fills the mirror and the history from the snapshot, if there is one. The next look holds each entry against its file, and
+ * the history its index against its own. `isNowhereElse`: whether the history knows nothing of a record, whose id after a
+ * rename is then known from the snapshot alone.
+ */
+export const load = (
+  disk: Disk,
+  context: Context,
+  mirror: Mirror,
+  history: History,
+  isNowhereElse: (entry: Entry) => boolean
+): Effect.Effect<SnapshotKeeper, MemoryError> =>
+  Effect.gen(function*() {
+    const saving = yield* Effect.makeSemaphore(1)
+    const { entries, history: index, indexes, isPlaced, isSigned } = yield* readSnapshot(disk, context)
+    if (index) yield* history.restore(index)
+    yield* EventLoop.forEach(entries, 4_096, mirror.restore)
+    for (const [tenant, encoded] of indexes) mirror.catalog(tenant).restore(encoded)
+    const { changed } = mirror
+    const isWhole = isPlaced && history.records() === entries.length
+    const isUnchanged = () => isWhole && history.size() === index?.end && changed.size === 0
+    let isRemoved = false
+    const indexed = new WeakSet<Catalog>()
+    let read = history.size()
+
+    const isKept = ({ damage, path }: Entry) => damage === undefined && !Layout.isInternal(path)
+    const save = Effect.gen(function*() {
+      const catalogs = mirror.tenants().map((tenant) => [tenant, mirror.catalog(tenant)] as const)
+      const isNew = (catalog: Catalog) => catalog.isBuilt() && !indexed.has(catalog)
+      const built = catalogs.reduce((sum, [, catalog]) => isNew(catalog) ? sum + catalog.size() : sum, 0)
+      const records = catalogs.reduce((sum, [, catalog]) => sum + catalog.size(), 0)
+      const news = Array.from(changed.values())
+      const grown = Math.abs(history.size() - read)
+      const isStale = built + (isRemoved ? records : news.length) > Math.max(least, records * share) ||
+        grown >= appended
+      if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return
+      const index = Option.getOrUndefined(yield* history.index)
+      const entries = mirror.entries().filter(isKept)
+      const taken = Array.from(changed)
+      const snapshot: Snapshot = {
+        entries,
+        history: index,
+        indexes: catalogs.flatMap(([tenant, catalog]) => {
+          const encoded = catalog.encoded()
+          return encoded === undefined ? [] : [[tenant, encoded] as const]
+        })
+      }
+      const withIndex = catalogs.flatMap(([, catalog]) => catalog.isBuilt() ? [catalog] : [])
+      yield* writeSnapshot(disk, context, snapshot)
+      isRemoved = false
+      for (const [path, file] of taken) if (changed.get(path) === file) changed.delete(path)
+      read = index?.end ?? read
+      for (const catalog of withIndex) indexed.add(catalog)
+    })
+    const remove = Effect.zipRight(
+      Effect.sync(() => {
+        isRemoved = true
+      }),
+      removeSnapshot(disk)
+    )
+    return { isSigned, isUnchanged, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
+  })
+
+/** From opening to the first save, so that the first questions come first. */
+const settling = "10 seconds"
+/** Shortest time between two saves of a vault that is in use, in milliseconds. */
+const spacing = 60_000
+/** How many times as long as a save took the next one waits at least: a twentieth of the time is the most it takes. */
+const rest = 20
+
+/**
+ * Saves ten seconds after opening, and then, while the store is called, at most once a minute and in at most a twentieth of
+ * the time. An unused store saves nothing. A failure is logged at debug level: without a snapshot the next process opens
+ * slowly, and no worse.
+ */
+export const keep = (
+  { save }: Pick<SnapshotKeeper, "save">,
+  activity: Activity.Activity
+): Effect.Effect<void, never, Scope.Scope> => {
+  const attempt = Effect.gen(function*() {
+    const start = yield* Clock.currentTimeMillis
+    yield* Effect.catchAll(save, unsaved)
+    return (yield* Clock.currentTimeMillis) - start
+  })
+  const round = (known: number, took: number): Effect.Effect<never> =>
+    Effect.gen(function*() {
+      yield* activity.since(known)
+      yield* Effect.sleep(Math.max(spacing, rest * took))
+      const calls = yield* Activity.calls(activity)
+      const next = yield* attempt
+      return yield* Effect.suspend(() => round(calls, next))
+    })
+  return Effect.gen(function*() {
+    const calls = yield* Activity.calls(activity)
+    yield* Effect.sleep(settling)
+    return yield* round(calls, yield* attempt)
+  }).pipe(Effect.forkScoped, Effect.asVoid)
+}
+
+/** Logs that no snapshot was saved. */
+export const unsaved = (error: MemoryError): Effect.Effect<void> => Effect.logDebug("no snapshot", error)

@@ -15,21 +15,18 @@ import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { hashOf, TenantEmbeddings } from "../../../ranking/Embeddings.ts"
 import * as Changes from "../../Changes.ts"
 import type { Sidecar, Write } from "../../MemoryStore.ts"
-import * as Ahead from "./Ahead.ts"
 import { type Disk, isFull } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as Header from "./Header.ts"
 import * as History from "./History.ts"
-import * as Inspection from "./Inspection.ts"
 import * as Layout from "./Layout.ts"
-import * as Leftovers from "./Leftovers.ts"
-import * as Legacy from "./Legacy.ts"
 import * as Lock from "./Lock.ts"
 import * as Mirror from "./Mirror.ts"
-import { isNote } from "./NoteText.ts"
 import * as Plan from "./Plan.ts"
 import * as Revisions from "./Revisions.ts"
-import * as SnapshotKeeper from "./SnapshotKeeper.ts"
+import * as Snapshot from "./Snapshot.ts"
+import * as VaultFile from "./VaultFile.ts"
+import { type Entry, isNote, unsealed as unsealedIssue } from "./VaultFile.ts"
 import * as VectorFile from "./VectorFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -79,7 +76,7 @@ export const open = (
     const header = yield* Header.open(disk, lock, kinds)
     const { key } = header
     const history = History.make(disk)
-    const sweep = Leftovers.make(disk, lockTimeout)
+    const sweep = Lock.eraseLeftovers(disk, lockTimeout)
     const context: Document.Context = { key, kinds, notes: header.notes === "whole" ? header.notes : notes }
     const embeddings = new TenantEmbeddings()
     const mirror = Mirror.make(disk, history, {
@@ -88,7 +85,7 @@ export const open = (
       embeddings: (tenant) => embeddings.of(tenant),
       ahead: () => ahead.begin()
     })
-    const ahead = Ahead.make(history, { viewed: () => viewed, rowOf: mirror.rowOf })
+    const ahead = VaultFile.makeAhead(history, { viewed: () => viewed, rowOf: mirror.rowOf })
     const changes = Changes.make()
     const { awaited } = history
     /** A batch that failed, and the files before it, until all of it could be taken back. */
@@ -214,7 +211,7 @@ export const open = (
       })
 
     /** Files as the snapshot had them, by tenant and id, of records that changed while nothing ran. Empty once it is open. */
-    const reopened = new Map<string, Mirror.Entry | undefined>()
+    const reopened = new Map<string, Entry | undefined>()
     /** Every record whose file is not what the history has last. */
     const unknown: Iterable<Revisions.Touched> = {
       *[Symbol.iterator]() {
@@ -237,10 +234,10 @@ export const open = (
     /** Begins a history where there is none: with what format 1 kept, and the records as they are. */
     const begin: Io<void> = Effect.gen(function*() {
       yield* history.renew(
-        yield* Legacy.inherited(disk, mirror, yield* Revisions.lacking(mirror, history, unknown))
+        yield* Revisions.inherited(disk, mirror, yield* Revisions.lacking(mirror, history, unknown))
       )
       followed = history.generation()
-      yield* Legacy.discard(disk)
+      yield* Revisions.discardFormat1(disk)
     })
 
     const circumstances: Plan.Circumstances = { context, disk, history, mirror, heard: (look) => heard(look, true) }
@@ -320,7 +317,7 @@ export const open = (
       })
 
     const revisions = Revisions.make(history, mirror)
-    const snapshot = yield* SnapshotKeeper.load(
+    const snapshot = yield* Snapshot.load(
       disk,
       context,
       mirror,
@@ -329,9 +326,9 @@ export const open = (
     )
     if (!snapshot.isSigned) yield* Header.confirm(disk, header, kinds) // else the snapshot speaks for the key
     yield* history.news(false)
-    if (history.unlanded().length > 0 || (yield* Legacy.isThere(disk))) {
+    if (history.unlanded().length > 0 || (yield* Revisions.hasFormat1(disk))) {
       yield* lock.withLock(Effect.zipRight(
-        Legacy.recover(disk, key),
+        Revisions.recoverFormat1(disk, key),
         Effect.zipRight(
           Effect.asVoid(history.news(true)),
           Effect.suspend(() => history.isThere() ? rollForward : Effect.void)
@@ -365,7 +362,7 @@ export const open = (
       commit,
       unsealed: () => {
         const foreign = isFresh ? mirror.entries().filter(({ isSealed, signed }) => isSealed && !signed).length : 0
-        return foreign === 0 ? [] : [Inspection.unsealed(foreign)]
+        return foreign === 0 ? [] : [unsealedIssue(foreign)]
       },
       secret: sign(key, "the secret of the store"), // a key of its own: no signature of a file is ever one of the store's
       sidecar: VectorFile.make(disk, embeddings, exclusive, () =>
