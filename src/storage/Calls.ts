@@ -1,12 +1,12 @@
-/** The calls of a store that are made of others: `put`, `update` and `forget` of batches, `stream` of pages. */
+/** The calls of a store that are made of others, and the check of the viewer that each call begins with. */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
-import type { MemoryError } from "../domain/MemoryError.ts"
+import type * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter } from "../domain/MemoryFilter.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import type * as Viewer from "../domain/Viewer.ts"
+import * as Viewer from "../domain/Viewer.ts"
 import { invalid } from "./Check.ts"
 import type { Provenance, Put, Service } from "./MemoryStore.ts"
 
@@ -17,7 +17,7 @@ export const writes = (
     viewer: Viewer.Any,
     mutations: ReadonlyArray<MemoryMutation>,
     provenance?: Provenance
-  ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError>
+  ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 ): Pick<Service, "apply" | "put" | "update" | "forget"> => ({
   apply: (viewer, mutations, provenance) => batch("apply", viewer, mutations, provenance),
   put: (viewer, drafts, { ifRevision, ...provenance } = {}) =>
@@ -49,3 +49,30 @@ export const stream = (list: Service["list"], viewer: Viewer.Any, filter: Memory
   )
 
 const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // a Put is never absent
+
+type Call = (viewer: Viewer.Any, ...rest: Array<never>) => Effect.Effect<unknown, MemoryError.MemoryError>
+
+const checked = <F extends Call>(op: string, call: F): F =>
+  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // the same arguments and errors
+
+/** Wraps a store so that each operation checks its viewer first. `tools` returns none for a value that is not a viewer. */
+export const checkingViewer = (store: Service): Service => ({
+  ...store,
+  apply: checked("apply", store.apply),
+  put: checked("put", store.put),
+  get: checked("get", store.get),
+  search: checked("search", store.search),
+  list: checked("list", store.list),
+  stream: (viewer, filter) =>
+    Viewer.isAny(viewer) ? store.stream(viewer, filter) : Stream.fail(Viewer.notViewer("stream")),
+  update: checked("update", store.update),
+  forget: checked("forget", store.forget),
+  history: checked("history", store.history),
+  changes: (viewer) => Viewer.isAny(viewer) ? store.changes(viewer) : Stream.fail(Viewer.notViewer("changes")),
+  whyNot: checked("whyNot", store.whyNot),
+  links: checked("links", store.links),
+  touch: checked("touch", store.touch),
+  uses: checked("uses", store.uses),
+  ingest: Option.map(store.ingest, (ingest) => checked("ingest", ingest)),
+  tools: (viewer) => Viewer.isAny(viewer) ? store.tools(viewer) : []
+})

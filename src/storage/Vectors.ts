@@ -7,9 +7,9 @@ import { embeddingText, isExpired } from "../domain/MemoryRecord.ts"
 import { isInternal } from "../domain/MemoryScope.ts"
 import { type Embeddings, hashOf, TenantEmbeddings } from "../ranking/Embeddings.ts"
 import type { Catalog } from "./Catalog.ts"
+import { indexOf } from "./Catalog.ts"
 import { invalid } from "./Check.ts"
 import type { EngineVectors } from "./Engine.ts"
-import { indexOf } from "./internal/CatalogQueries.ts"
 
 /** A text that has no vector of this model yet. `hash` is `MemoryRecord.textHash`. */
 export interface Unembedded {

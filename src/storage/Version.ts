@@ -1,10 +1,26 @@
-/** Revisions of a record: what a draft or a patch makes of the one before, and which of several came first. Pure. */
+/**
+ * Revisions of a record: what a draft or a patch makes of the one before, and which of several came first; and the row and the
+ * entry that a store keeps of one. Pure.
+ */
 import { canonicalJson } from "../domain/Digest.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { deriveSummary, type Draft, isExpired, isValidAt, MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
+import {
+  dedupeKey,
+  deriveSummary,
+  type Draft,
+  isExpired,
+  isValidAt,
+  MemoryRecord,
+  type Patch
+} from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
+import type * as Analyzer from "../ranking/Analyzer.ts"
+import { buildDoc } from "../ranking/Bm25.ts"
+import { hashOf } from "../ranking/Embeddings.ts"
+import type { Entry } from "./Engine.ts"
+import * as Links from "./Links.ts"
 import type { Provenance, Stored } from "./MemoryStore.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
@@ -127,3 +143,52 @@ const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRe
 
 const compact = <A extends object>(fields: A): A =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional fields only
+
+/** Makes the entry of a row. Costs nothing until a field is read: an index in memory reads the record itself. */
+export const entryOf = (analyzer: Analyzer.Service) => (stored: Stored): Entry => new LazyEntry(stored, analyzer)
+
+/** Makes the row of a record that is there. `key` is its dedupe key where that is known already. */
+export const rowOf = (
+  kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
+  tenant: string,
+  record: MemoryRecord,
+  key?: string
+): Stored => ({
+  record,
+  forgotten: false,
+  ...(MemoryKind.find(kinds, record.kind).dedupe && { dedupeKey: key ?? dedupeKey(tenant, record) })
+})
+
+class LazyEntry implements Entry {
+  readonly stored: Stored
+  readonly #analyzer: Analyzer.Service
+  #read: Pick<Entry, "terms" | "length"> | undefined
+
+  constructor(stored: Stored, analyzer: Analyzer.Service) {
+    this.stored = stored
+    this.#analyzer = analyzer
+  }
+
+  get terms(): ReadonlyMap<string, number> {
+    return (this.#read ??= read(this.stored, this.#analyzer)).terms
+  }
+  get length(): number {
+    return (this.#read ??= read(this.stored, this.#analyzer)).length
+  }
+  get hash(): string {
+    return hashOf(this.stored.record)
+  }
+  get names(): ReadonlyArray<string> {
+    return this.stored.forgotten ? [] : Links.answersTo(this.stored.record)
+  }
+  get refersTo(): ReadonlyArray<string> {
+    return this.stored.forgotten ? [] : Links.refersTo(this.stored.record)
+  }
+}
+
+/** A tombstone is found by no word, and neither is a row of the library itself. */
+const read = ({ forgotten, record }: Stored, analyzer: Analyzer.Service): Pick<Entry, "terms" | "length"> => {
+  if (forgotten || MemoryScope.isInternal(record.scope)) return { terms: new Map(), length: 0 }
+  const { length, tags, terms } = buildDoc(record.id, record, analyzer.index)
+  return { terms: new Map(Array.from(terms, ([term, count]) => [term, 2 * count + (tags.has(term) ? 1 : 0)])), length }
+}

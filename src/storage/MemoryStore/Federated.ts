@@ -31,7 +31,6 @@ import * as Activity from "../Activity.ts"
 import * as Calls from "../Calls.ts"
 import * as MemoryStore from "../MemoryStore.ts"
 import * as Minting from "../Minting.ts"
-import * as ViewerCheck from "../ViewerCheck.ts"
 import * as Queries from "./Federated/Queries.ts"
 import * as Replication from "./Federated/Replication.ts"
 import * as StoreRegistry from "./Federated/StoreRegistry.ts"
@@ -141,7 +140,7 @@ const make = (
       description,
       maxResults,
       writable,
-      store: ViewerCheck.make({ ...store, ...writes(name), capabilities: { ...store.capabilities, writable } })
+      store: Calls.checkingViewer({ ...store, ...writes(name), capabilities: { ...store.capabilities, writable } })
     })
 
     const federated: Service = {
@@ -181,7 +180,7 @@ const federationOf = (
     ask: (members: StoreRegistry.Members) => Effect.Effect<A, MemoryError.MemoryError>
   ): Effect.Effect<A, MemoryError.MemoryError> => Effect.withSpan(Effect.flatMap(all, ask), `Federated.${op}`)
 
-  return ViewerCheck.make({
+  return Calls.checkingViewer({
     name: "federated",
     capabilities: capabilities(first, primary),
     ...writes,

@@ -17,10 +17,9 @@ import * as Catalog from "../Catalog.ts"
 import * as Changes from "../Changes.ts"
 import type { Decide, Engine, Found, Needs, Write } from "../Engine.ts"
 import type { Stored } from "../MemoryStore.ts"
-import { defaultTrash, erasableAt } from "../Trash.ts"
 import * as Vectors from "../Vectors.ts"
 import { revisionsKept } from "../Version.ts"
-import * as CatalogQueries from "./CatalogQueries.ts"
+import { defaultTrash, erasableAt } from "./Compaction.ts"
 import * as Compaction from "./Compaction.ts"
 
 export interface Options {
@@ -65,7 +64,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rowIn(tenants, tenant, id)))),
     revisions: (tenant, id, limit) => Effect.sync(() => tenants.get(tenant)?.revisions.get(id)?.slice(0, limit) ?? []),
     transact: (tenant, needs, decide) => transact(memory, tenant, needs, decide),
-    ...CatalogQueries.make({
+    ...Catalog.queries({
       catalogOf,
       tenants: Stream.suspend(() => Stream.fromIterable(Array.from(tenants.keys()))),
       tombstones: (tenant, ids) =>
@@ -84,7 +83,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
       catalogOf,
       Effect.sync(() => {
         for (const [tenant, { catalog }] of tenants) {
-          if (CatalogQueries.isLittered(memory.embeddings.of(tenant).size, catalog)) sweep(memory, tenant)
+          if (Catalog.isLittered(memory.embeddings.of(tenant).size, catalog)) sweep(memory, tenant)
         }
       })
     )
@@ -111,7 +110,7 @@ const transact = <A>(
       const { answer, isQuiet = false, writes } = decision.right
       if (writes.length > 0) commit(memory, tenant, writes)
       if (isQuiet || writes.length === 0 || !memory.changes.isHeard()) return Effect.succeed(answer)
-      memory.changes.unsafePublish(tenant, CatalogQueries.changesOf(found.rows, writes), found.now)
+      memory.changes.unsafePublish(tenant, Catalog.changesOf(found.rows, writes), found.now)
       return Effect.as(Effect.yieldNow(), answer) // who listens has a turn before the next write
     })
   )

@@ -23,12 +23,12 @@ import * as Cursor from "../../ranking/Cursor.ts"
 import type { Options } from "../../ranking/internal/Retrievers.ts"
 import * as Searcher from "../../ranking/internal/Searcher.ts"
 import type { Asked } from "../../ranking/Retrieval.ts"
+import { within } from "../Catalog.ts"
 import { check, invalid } from "../Check.ts"
 import type { Engine } from "../Engine.ts"
 import * as Links from "../Links.ts"
 import type { Stored } from "../MemoryStore.ts"
 import * as Version from "../Version.ts"
-import { within } from "./CatalogQueries.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 

@@ -21,10 +21,9 @@ import * as Changes from "../Changes.ts"
 import type { Decide, Due, Engine, Found, Needs, Write as EntryWrite } from "../Engine.ts"
 import type { Primitives, Stored, Write } from "../MemoryStore.ts"
 import * as TenantLocks from "../TenantLocks.ts"
-import { defaultTrash, erasableAt } from "../Trash.ts"
 import * as Vectors from "../Vectors.ts"
 import { revisionsKept } from "../Version.ts"
-import * as CatalogQueries from "./CatalogQueries.ts"
+import { defaultTrash, erasableAt } from "./Compaction.ts"
 import { byTime, dueAfter } from "./Compaction.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -82,7 +81,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
     read: primitives.read,
     revisions: (tenant, id, limit) => revisions(source, tenant, id, limit),
     transact: (tenant, needs, decide) => transact(source, tenant, needs, decide),
-    ...CatalogQueries.make({
+    ...Catalog.queries({
       catalogOf,
       tenants: Stream.fromIterableEffect(primitives.tenants),
       tombstones: (tenant, ids) => tombstones(source, tenant, ids)
@@ -216,7 +215,7 @@ const commit = (source: Source, tenant: string, { rows }: Found, writes: Readonl
     })
     if (litters) source.unswept.add(tenant)
     yield* sweep(source, tenant)
-    if (!isQuiet) yield* source.changes.publish(tenant, CatalogQueries.changesOf(rows, writes))
+    if (!isQuiet) yield* source.changes.publish(tenant, Catalog.changesOf(rows, writes))
   }).pipe(Effect.uninterruptible)
 
 /** Returns the writes as a backend takes them: each with the revision that it replaces. */
@@ -248,7 +247,7 @@ const prune = (source: Source): Io<void> =>
   Effect.gen(function*() {
     for (const tenant of yield* source.primitives.tenants) {
       const size = source.primitives.sidecar?.embeddings(tenant).size ?? 0
-      if (size > 0 && CatalogQueries.isLittered(size, yield* catalogBeside(source, tenant))) source.unswept.add(tenant)
+      if (size > 0 && Catalog.isLittered(size, yield* catalogBeside(source, tenant))) source.unswept.add(tenant)
     }
     for (const tenant of Array.from(source.unswept)) {
       yield* exclusive(source, tenant, sweep(source, tenant))

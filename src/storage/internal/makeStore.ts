@@ -24,9 +24,8 @@ import type { Capabilities, Extras, Primitives, Service } from "../MemoryStore.t
 import * as Minting from "../Minting.ts"
 import * as Usage from "../Usage.ts"
 import * as Vectors from "../Vectors.ts"
-import * as ViewerCheck from "../ViewerCheck.ts"
+import { entryOf } from "../Version.ts"
 import * as Compaction from "./Compaction.ts"
-import { entryOf } from "./Entry.ts"
 import * as MemoryEngine from "./MemoryEngine.ts"
 import * as Reads from "./Reads.ts"
 import * as RowsEngine from "./RowsEngine.ts"
@@ -92,7 +91,7 @@ export const make = (
     })
     const usage = extras.usage ?? Usage.make((viewer, ids) => Reads.get(store, viewer, ids), engine.uses)
 
-    const service = ViewerCheck.make({
+    const service = Calls.checkingViewer({
       name,
       capabilities,
       ...Calls.writes((op, viewer, mutations, provenance) =>

@@ -25,10 +25,10 @@ import { isInternal } from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as Analyzer from "../../../ranking/Analyzer.ts"
 import { check } from "../../Check.ts"
-import { entryOf } from "../../internal/Entry.ts"
 import { Mutations } from "../../internal/Transaction.ts"
-import * as TransactionPlan from "../../internal/TransactionPlan.ts"
+import * as Transaction from "../../internal/Transaction.ts"
 import { type Provenance, type Stored } from "../../MemoryStore.ts"
+import { entryOf } from "../../Version.ts"
 import type * as Replication from "./Replication.ts"
 import * as StoreRegistry from "./StoreRegistry.ts"
 
@@ -280,7 +280,7 @@ const wouldBe = (
         }
       }
     }
-    const plan = TransactionPlan.make({
+    const plan = Transaction.plan({
       op,
       viewer,
       provenance,
