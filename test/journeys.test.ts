@@ -57,6 +57,7 @@ describe("the journeys of docs/architecture.md", () => {
         Effect.suspend(() => store.put(ada, [{ scope, kind: "reference", body: `tea number ${++n}` }]))
       )
       assert.deepStrictEqual(files, documented("A put"))
+      assert.isAtMost(files.length, 18)
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   it.effect("a search in memory passes the files that the picture shows", () =>

@@ -27,7 +27,7 @@ export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: Jso
   })
 
 const validate = <A, I>(schema: Schema.Schema<A, I>, input: A) =>
-  Either.mapLeft(validatorOf(schema)(input), SchemaIssues.of)
+  Either.mapLeft(validatorOf(schema)(input), (error) => SchemaIssues.of(error))
 
 type Validator = (input: unknown) => Either.Either<unknown, ParseResult.ParseError>
 /** Caches validators by schema: making one takes four times as long as using it. */
