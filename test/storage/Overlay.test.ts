@@ -7,10 +7,13 @@ import type { StoreChange } from "../../src/domain/StoreChange.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { layerInMemory, type Service } from "../../src/storage/MemoryStore.ts"
+import * as Faulty from "../../src/storage/MemoryStore/Faulty.ts"
+import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
 import * as Overlay from "../../src/storage/MemoryStore/Overlay.ts"
 import { refuses } from "../../src/testing/Law.ts"
 import { listen } from "../../src/testing/Listener.ts"
 import { ada, bob, draft, fact, found, get, id, listed, put, system, the } from "../../src/testing/Sample.ts"
+import { type Call, counting, layerOf } from "./engines.ts"
 
 /** A store, and a branch over it. */
 const law = (
@@ -320,3 +323,52 @@ law(
 
 const bodies = (changes: ReadonlyArray<StoreChange>) =>
   changes.flatMap((change) => change._tag === "Written" ? [change.record.body] : [])
+
+it.effect("a branch that has been searched reads of the store below what was written since, and nothing else", () =>
+  Effect.gen(function*() {
+    const calls: Array<Call> = []
+    yield* Effect.gen(function*() {
+      const below = yield* MemoryStore.MemoryStore
+      yield* below.put(ada, Array.from({ length: 1_500 }, (_, n) => fact(`tea ${n}`)))
+      yield* Effect.gen(function*() {
+        const branch = yield* MemoryStore.MemoryStore
+        const reads = <A, E>(self: Effect.Effect<A, E>) =>
+          Effect.suspend(() => {
+            calls.length = 0
+            return Effect.map(self, () => calls.filter(({ op }) => op === "page" || op === "read"))
+          })
+        yield* found(branch, ada, { text: "tea" })
+        assert.deepStrictEqual(yield* reads(found(branch, ada, { text: "tea" })), [])
+        yield* put(below, draft("tea with milk"))
+        yield* put(branch, draft("tea with honey"))
+        const since = yield* reads(found(branch, ada, { text: "milk" }))
+        assert.deepStrictEqual(since, [{ op: "read", asked: 1, given: 1 }])
+        assert.deepStrictEqual(yield* found(branch, ada, { text: "milk" }), ["tea with milk"])
+        assert.deepStrictEqual(yield* found(branch, ada, { text: "honey" }), ["tea with honey"])
+      }).pipe(Effect.provide(Layer.provide(Overlay.layer, Layer.succeed(MemoryStore.MemoryStore, below))))
+    }).pipe(Effect.provide(layerOf((engine) => counting(engine, calls))))
+  }))
+
+it.effect("a branch does not go round a store that breaks below it", () =>
+  Effect.gen(function*() {
+    const branch = yield* MemoryStore.MemoryStore
+    yield* refuses("io", branch.search(ada, { text: "tea" }))
+    yield* refuses("io", branch.get(ada, [id("tea")]))
+  }).pipe(
+    Effect.provide(Overlay.layer.pipe(
+      Layer.provide(Faulty.layer({ ops: ["reader"] })),
+      Layer.provide(layerInMemory)
+    ))
+  ))
+
+it.effect("a branch over a federation is unsupported: each of its stores can have one", () =>
+  Effect.gen(function*() {
+    const federation = Federated.layer({ main: { layer: layerInMemory, writable: true } })
+    yield* refuses("unsupported", Effect.provide(MemoryStore.MemoryStore, Layer.provide(Overlay.layer, federation)))
+    const branched = Federated.layer({
+      main: { layer: Overlay.layer.pipe(Layer.provide(layerInMemory)), writable: true }
+    })
+    const store = yield* Effect.provide(MemoryStore.MemoryStore, branched)
+    yield* put(store, draft("tea"))
+    assert.deepStrictEqual(yield* found(store, ada, { text: "tea" }), ["tea"])
+  }).pipe(Effect.scoped))

@@ -39,7 +39,7 @@ export interface Before extends StoreRegistry.Located {
 
 export interface Replication {
   /**
-   * Brings all mirrors up to date. StoreRegistry.Rows that the caller has locked and read are not read again; others are: those whose id
+   * Brings all mirrors up to date. Rows that the caller has locked and read are not read again; others are: those whose id
    * was minted, and all that mirrors hold where a copy of such a row was made since `before`.
    */
   readonly follow: (
