@@ -174,14 +174,14 @@ export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> =
   ...entries.map(({ entry: { row } }) => row.record.body)
 ]
 
-export const entriesOf = (bytes: Uint8Array, version: number): ReadonlyArray<Placed> => {
+export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed> => {
   const end = bytes.indexOf(lineBreak)
   const json: unknown = JSON.parse(text(bytes.subarray(0, end)))
   const bodies = text(bytes.subarray(end + 1))
   let at = 0
   const body = (length: number) => bodies.slice(at, at += length)
   // sealed by us, with the types that we wrote
-  return version === version
+  return made === version
     ? fromRows(json as Rows, body)
     : (json as ReadonlyArray<Early>).map((early) => fromEarly(early, body))
 }
