@@ -69,12 +69,7 @@ export const stores = {
  * The sorts that ask other stores for each answer. Here they are held to fewer random courses than the rest; the soak
  * tries them all.
  */
-export const composed: ReadonlySet<string> = new Set([
-  "overlay on memory",
-  "overlay on markdown",
-  "overlay on shelf",
-  "federated"
-])
+export const composed: ReadonlySet<string> = new Set(["overlay on memory", "overlay on shelf", "federated"])
 export const coursesOfComposed = times(6, 40)
 
 /**
@@ -107,7 +102,6 @@ export const overPast = (writes: number): Layer.Layer<MemoryStore.MemoryStore, u
 /** Another of a sort, or what only hands on: for the contract alone. */
 export const others = {
   "engine that is not exact": layerOf(inexact),
-  "overlay on markdown": Overlay.layer.pipe(Layer.provide(markdown)),
   "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
   "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory)),
   "write policy, without rules": WritePolicy.layer({ globalWrites: "allow" }).pipe(
