@@ -380,6 +380,6 @@ export const plugins = (spec: MemorySpec) =>
       : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
   })
 
-/** What a model got wrong and can put right at once; not what it may not do, or what failed. */
+/** Whether a refusal is about something that a model got wrong and can put right at once; not what it may not do, or what failed. */
 const isValidation = (reason: MemoryTool.Failure["reason"]): boolean =>
   reason === "invalid_draft" || reason === "invalid_scope" || reason === "invalid_id" || reason === "path_escape"

@@ -8,16 +8,11 @@ import * as MemoryFilter from "../domain/MemoryFilter.ts"
 import { MemoryId, ULID_RE } from "../domain/MemoryId.ts"
 import { fields } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
-
-export interface Place {
-  /** Epoch ms. */
-  readonly recency: number
-  readonly id: MemoryId
-}
+import type { Position } from "./Retrieval.ts"
 
 type Cursor = typeof MemoryFilter.Cursor.Type
 
-export const make = (viewer: Viewer.Any, filter: MemoryFilter.MemoryFilter, { id, recency }: Place): Cursor => {
+export const make = (viewer: Viewer.Any, filter: MemoryFilter.MemoryFilter, { id, recency }: Position): Cursor => {
   const place = `${recency.toString(36)}-${id}`
   return MemoryFilter.Cursor.make(`${place}-${seal(viewer, filter, place)}`)
 }
@@ -27,7 +22,7 @@ export const read = (
   viewer: Viewer.Any,
   filter: MemoryFilter.MemoryFilter,
   cursor: Cursor
-): Place | undefined => {
+): Position | undefined => {
   const [recency = "", id = "", sealed, ...rest] = cursor.length > 100 ? [] : cursor.split("-")
   if (rest.length > 0 || !ULID_RE.test(id) || sealed !== seal(viewer, filter, `${recency}-${id}`)) return undefined
   return { recency: Number.parseInt(recency, 36), id: MemoryId.make(id) }

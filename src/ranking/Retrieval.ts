@@ -114,6 +114,12 @@ export interface Position {
 }
 
 /** The methods of a holder of records that ranking needs. Every `Engine` has them; `MemoryIndex` answers them at once. */
+/** Returns the position of a record. */
+export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): Position => ({
+  recency: recencyOf(record),
+  id: record.id
+})
+
 export interface Retrieval {
   /** Up to `limit` records that pass, after a position. Bound: the rows between them that pushdown could not exclude. */
   readonly page: (

@@ -55,7 +55,10 @@ type Call = (viewer: Viewer.Any, ...rest: Array<never>) => Effect.Effect<unknown
 const checked = <F extends Call>(op: string, call: F): F =>
   ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // the same arguments and errors
 
-/** Wraps a store so that each operation checks its viewer first. `tools` returns none for a value that is not a viewer. */
+/**
+ * Wraps a store so that each call refuses a viewer that is no `Viewer` with `invalid_scope`, before anything reads it: a plain
+ * object may lack the checks of `Viewer.make`, and what it sees is decided by its fields. `tools` returns none for it.
+ */
 export const checkingViewer = (store: Service): Service => ({
   ...store,
   apply: checked("apply", store.apply),

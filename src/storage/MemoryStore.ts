@@ -228,7 +228,7 @@ export interface Primitives {
   readonly tools?: ((viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>) | undefined
 }
 
-/** What a store offers beyond its engine. */
+/** Parts of a store that its engine does not have. */
 export interface Extras extends Pick<Primitives, "usage" | "ingest" | "tools" | "outside"> {
   /** Instead of what the engine says. */
   readonly capabilities?: Partial<Capabilities> | undefined

@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -527,6 +528,43 @@ describe("mirrors", () => {
         assert.deepStrictEqual([hits[0]?.store, failures.map(({ leg }) => leg)], ["copies", ["main"]])
       })
   )
+
+  it.scoped("an update that found no copy of a record whose first copy was on its way leaves the copy as the record is", () =>
+    Effect.gen(function*() {
+      const reached = yield* Deferred.make<void>()
+      const gate = yield* Effect.makeLatch(false)
+      const copies = Layer.map(MemoryStore.layerInMemory, (context) => {
+        const store = Context.get(context, MemoryStore.MemoryStore)
+        return Context.make(MemoryStore.MemoryStore, {
+          ...store,
+          apply: (...call: Parameters<typeof store.apply>) =>
+            Deferred.succeed(reached, undefined).pipe(
+              Effect.zipRight(gate.await),
+              Effect.zipRight(store.apply(...call))
+            )
+        })
+      })
+      const layer = Federated.layer({
+        main: memory,
+        copies: { layer: copies, mirror: ({ importance }) => importance >= 0.75 }
+      })
+      yield* Effect.gen(function*() {
+        const store = yield* MemoryStore.MemoryStore
+        const federated = yield* Federated.Federated
+        const putting = yield* Effect.fork(put(store, fact("tea", { importance: 0.9 })))
+        yield* Deferred.await(reached)
+        const [tea] = (yield* store.list(ada, {})).items
+        const updating = yield* Effect.fork(store.update(ada, tea!.id, { importance: 0.1 }))
+        const main = yield* within(federated, "main")
+        yield* Effect.repeat(Effect.zipRight(Effect.yieldNow(), the(main, ada, tea!.id)), {
+          until: ({ importance }) => importance === 0.1
+        })
+        yield* gate.open
+        yield* Fiber.join(putting)
+        yield* Fiber.join(updating)
+        assert.strictEqual((yield* the(yield* within(federated, "copies"), ada, tea!.id)).importance, 0.1)
+      }).pipe(Effect.provide(layer))
+    }))
 
   it.effect("an update with a mirror makes four calls of its members, a forget four, a put of a new record four", () =>
     Effect.gen(function*() {

@@ -324,6 +324,20 @@ law(
 const bodies = (changes: ReadonlyArray<StoreChange>) =>
   changes.flatMap((change) => change._tag === "Written" ? [change.record.body] : [])
 
+law(
+  "a tenant of which the branch purged every record stays one of its tenants as long as there is a trash below",
+  (below, branch) =>
+    Effect.gen(function*() {
+      const tea = yield* put(below, draft("tea"))
+      const milk = yield* put(below, draft("milk"))
+      yield* below.forget(ada, [tea.id])
+      yield* branch.forget(ada, [milk.id], { purge: true })
+      assert.deepStrictEqual(yield* branch.tenants, yield* below.tenants)
+      yield* branch.apply(system, [{ _tag: "Forget", id: tea.id, purge: true }])
+      assert.deepStrictEqual(yield* branch.tenants, [])
+    })
+)
+
 it.effect("a branch that has been searched reads of the store below what was written since, and nothing else", () =>
   Effect.gen(function*() {
     const calls: Array<Call> = []

@@ -21,12 +21,12 @@ import type { MemoryError } from "../../domain/MemoryError.ts"
 import type { Absence, Hit, MemoryFilter, MemoryQuery, Page, SearchResult } from "../../domain/MemoryFilter.ts"
 import { absenceIn } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
-import { isExpired, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
+import { isExpired, type MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { includes, sightOf } from "../../domain/Visibility.ts"
 import * as Cursor from "../Cursor.ts"
 import { repeats, saysTheSame } from "../NearDuplicate.ts"
-import type { Position, Retrieval } from "../Retrieval.ts"
+import { type Position, positionOf, type Retrieval } from "../Retrieval.ts"
 import {
   askedOf,
   byVector,
@@ -111,7 +111,7 @@ export function* list(
   if (found.length <= limit) return { items: found }
   const items = found.slice(0, limit)
   const last = items[limit - 1]! // a limit is at least 1
-  return { items, next: Cursor.make(viewer, filter, { recency: recencyOf(last), id: last.id }) }
+  return { items, next: Cursor.make(viewer, filter, positionOf(last)) }
 }
 
 /** The records of a list after a position, at most `limit`. */
@@ -123,8 +123,6 @@ export const page = (
   limit: number,
   now: number
 ) => retrieval.page(sightOf(viewer, now), askedOf(viewer, filter, now), after, limit)
-
-export { defaultLimit }
 
 const none = { record: undefined, forgotten: false }
 

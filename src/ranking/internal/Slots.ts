@@ -1,10 +1,11 @@
-/** What an index knows of its slots beside their words: columns that grow, the order of their times, and their scopes. */
+/** The columns, the order of time and the scopes of the slots of an index: a slot is the number of one of its records. */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Visibility from "../../domain/Visibility.ts"
-import type { Place } from "../Cursor.ts"
+import type { Position } from "../Retrieval.ts"
 
+/** A typed array that grows as it is written to. A number that was never set is 0. */
 export class GrowableArray<A extends Int32Array | Float64Array> {
   /** Replaced when the column grows: read it anew after `set`. */
   data: A
@@ -29,6 +30,7 @@ export const int32 = (data?: Int32Array): GrowableArray<Int32Array> =>
   new GrowableArray((length) => new Int32Array(length), data)
 export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((length) => new Float64Array(length))
 
+/** The slots of an index in the order of their records' time. A slot stays in it when its record is removed. */
 export class RecencyIndex {
   readonly #recency = float64()
   readonly #ids: Array<MemoryId> = []
@@ -54,8 +56,8 @@ export class RecencyIndex {
     return this.#slots
   }
 
-  /** Of slots that are oldest first: how many come after that place, newest first. */
-  after(slots: ReadonlyArray<number>, { id, recency }: Place): number {
+  /** Returns how many of some slots, given oldest first, come after a position in the order of a page: newest first. */
+  after(slots: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0
     let high = slots.length
     while (low < high) {
@@ -68,13 +70,14 @@ export class RecencyIndex {
   }
 }
 
+/** The scopes of an index by number, so that each slot needs only a number, and what a viewer sees is a set of numbers. */
 export class ScopeIndex {
   readonly all: Array<MemoryScope.MemoryScope> = []
   readonly #numbers = new Map<string, number>()
-  /** By one id, `userId=ada`: the scopes that have it. */
+  /** The scopes that have an id, by the key of that id alone: `userId=ada`. */
   readonly #having = new Map<string, Array<number>>()
 
-  /** From 0; the same for equal scopes. */
+  /** Returns the number of a scope, counted from 0; equal scopes have the same. */
   numberOf(scope: MemoryScope.MemoryScope): number {
     const key = MemoryScope.key(scope)
     const known = this.#numbers.get(key)

@@ -232,7 +232,7 @@ const federationOf = (
   })
 }
 
-/** What can be promised of all that take writes. */
+/** Returns the capabilities that all stores have that take writes; history, where every store has it. */
 const capabilities = (
   members: StoreRegistry.Members,
   primary: MemoryStore.Service | undefined

@@ -16,13 +16,13 @@ import {
   type SearchResult
 } from "../../domain/MemoryFilter.ts"
 import { MemoryId } from "../../domain/MemoryId.ts"
-import { isExpired, isValidAt, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
+import { isExpired, isValidAt, type MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { type Sight, sightOf } from "../../domain/Visibility.ts"
 import * as Cursor from "../../ranking/Cursor.ts"
-import type { Options } from "../../ranking/internal/Retrievers.ts"
+import { defaultLimit, type Options } from "../../ranking/internal/Retrievers.ts"
 import * as Searcher from "../../ranking/internal/Searcher.ts"
-import type { Asked } from "../../ranking/Retrieval.ts"
+import { type Asked, type Position, positionOf } from "../../ranking/Retrieval.ts"
 import { within } from "../Catalog.ts"
 import { check, invalid } from "../Check.ts"
 import type { Engine } from "../Engine.ts"
@@ -147,20 +147,37 @@ export const stream = (
 ): Stream.Stream<MemoryRecord, MemoryError.MemoryError> =>
   Stream.unwrap(Effect.gen(function*() {
     const checked = yield* check("list", Filter, filter)
-    const { after, limit = Searcher.defaultLimit } = checked
+    const { after, limit = defaultLimit } = checked
     const first = after === undefined ? undefined : Cursor.read(viewer, checked, after)
     if (after !== undefined && first === undefined) return yield* noCursor("list")
-    return Stream.paginateChunkEffect(first, (after) =>
-      Effect.gen(function*() {
-        const now = yield* Clock.currentTimeMillis
-        const found = yield* Searcher.page(store.engine, viewer, checked, after, limit, now)
+    const page = (after: Position | undefined) =>
+      Effect.flatMap(
+        Clock.currentTimeMillis,
+        (now) => Searcher.page(store.engine, viewer, checked, after, limit, now)
+      )
+    return Stream.mapConcatChunk(pages(page, limit, first), Chunk.unsafeFromArray)
+  }))
+
+/**
+ * Streams pages of up to `limit` records, each asked for after the last record of the page before it. `first` is the position
+ * after which the first page comes; default: the beginning.
+ */
+export const pages = (
+  page: (after: Position | undefined) => Io<ReadonlyArray<MemoryRecord>>,
+  limit: number,
+  first?: Position
+): Stream.Stream<ReadonlyArray<MemoryRecord>, MemoryError.MemoryError> =>
+  Stream.paginateEffect(
+    Option.fromNullable(first),
+    (after) =>
+      Effect.map(page(Option.getOrUndefined(after)), (found) => {
         const last = found.at(-1)
         const next = last === undefined || found.length < limit
           ? Option.none()
-          : Option.some({ recency: recencyOf(last), id: last.id })
-        return [Chunk.unsafeFromArray(found), next] as const
-      }))
-  }))
+          : Option.some(Option.some(positionOf(last)))
+        return [found, next] as const
+      })
+  )
 
 const noCursor = (op: string) => invalid(op, "after: no cursor of this viewer and filter")
 

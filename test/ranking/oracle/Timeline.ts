@@ -1,7 +1,7 @@
 /** Slots in the order of every list and every tie: newest first, then id. */
 import type { MemoryId } from "../../../src/domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../../../src/domain/MemoryRecord.ts"
-import type { Place } from "../../../src/ranking/Cursor.ts"
+import type { Position } from "../../../src/ranking/Retrieval.ts"
 import { float64 } from "./Column.ts"
 
 export class Timeline {
@@ -30,7 +30,7 @@ export class Timeline {
   }
 
   /** Of slots that are oldest first: how many come after that place, newest first. */
-  after(slots: ReadonlyArray<number>, { id, recency }: Place): number {
+  after(slots: ReadonlyArray<number>, { id, recency }: Position): number {
     let low = 0
     let high = slots.length
     while (low < high) {

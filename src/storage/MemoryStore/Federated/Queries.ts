@@ -85,7 +85,7 @@ export const search = (
     return { absent, result: { ...result, failures: [...result.failures, ...failed] } }
   })
 
-/** As the store says whose it is, or how it fared among the hits of all. */
+/** Returns the answer of the store whose record it is; where that one has it among its hits, what became of it among the hits of all. */
 export const whyNot = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -141,7 +141,10 @@ export const stream = (
 ): Stream.Stream<MemoryRecord, MemoryError.MemoryError> =>
   Calls.stream((viewer, filter) => Effect.flatMap(members, (all) => list(all, viewer, filter)), viewer, filter)
 
-/** Where one store alone has anything to show, its own; else cost: reading all that the viewer sees. */
+/**
+ * Returns the neighbours of a record. Cost: where one store alone has anything to show, that of its own; else reading all that
+ * the viewer sees.
+ */
 export const links = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -164,7 +167,7 @@ export const links = (
     return all.seen((record) => !isExpired(record, now) && isValidAt(record, now))(id)
   })
 
-/** Of ids that each of them gave. What only the first gave is surely its own. */
+/** Returns the store that owns an id, of ids that each of the members gave. An id that the first member gave is its own. */
 const ownerIn = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -180,7 +183,7 @@ const ownerIn = (
   )
 }
 
-/** What one store takes for no question is none: the others have nothing to hold against it. */
+/** Whether a failure says that the question is none, so that no other store can answer it either. */
 const isRefusal = ({ reason }: MemoryError.MemoryError): boolean =>
   reason === "invalid_draft" || reason === "invalid_id"
 

@@ -8,13 +8,12 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import { type MemoryRecord, recencyOf } from "../../../domain/MemoryRecord.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import { sightOf } from "../../../domain/Visibility.ts"
 import { hashOf } from "../../../ranking/Embeddings.ts"
-import type { Position } from "../../../ranking/Retrieval.ts"
 import * as Catalog from "../../Catalog.ts"
 import type { Mark, Reader } from "../../Engine.ts"
+import * as Reads from "../../internal/Reads.ts"
 import type { Service, Sidecar, Stored } from "../../MemoryStore.ts"
 import * as TenantLocks from "../../TenantLocks.ts"
 import * as Vectors from "../../Vectors.ts"
@@ -65,12 +64,12 @@ export const make = (options: Options): Merged => {
         const fresh: Tenant = {
           catalog: Catalog.make({ ...options, embeddings: embeddings(tenant) }),
           mark: since?.mark,
-          stale: new Set(branchOf(tenant).keys()),
+          stale: new Set(),
           wanted: new Map()
         }
         tenants.set(tenant, fresh)
         yield* Stream.runForEach(idsBelow(reader, tenant, false), (ids) => refresh(tenant, fresh, ids))
-        yield* refresh(tenant, fresh, Array.from(fresh.stale))
+        yield* refresh(tenant, fresh, Array.from(branchOf(tenant).keys()))
         prune(tenant, fresh.catalog)
         // else whoever asks could fill it with tenants
         if (fresh.mark === undefined || fresh.catalog.size() === 0) tenants.delete(tenant)
@@ -153,19 +152,17 @@ const idsBelow = (
   tenant: string,
   forgotten: boolean
 ): Stream.Stream<ReadonlyArray<MemoryId>, MemoryError> =>
-  Stream.paginateEffect(undefined as Position | undefined, (after) =>
-    // the first page comes after nothing
-    Effect.gen(function*() {
-      const sight = sightOf(Viewer.system(tenant), yield* Clock.currentTimeMillis)
-      const page: ReadonlyArray<MemoryRecord> = yield* reader.page(
-        sight,
-        { filter: { forgotten }, passes: () => true },
-        after,
-        pageSize
-      )
-      const last = page.at(-1)
-      const next = last === undefined || page.length < pageSize
-        ? Option.none()
-        : Option.some({ recency: recencyOf(last), id: last.id })
-      return [page.map(({ id }) => id), next] as const
-    }))
+  Stream.map(
+    Reads.pages(
+      (after) =>
+        Effect.flatMap(Clock.currentTimeMillis, (now) =>
+          reader.page(
+            sightOf(Viewer.system(tenant), now),
+            { filter: { forgotten }, passes: () => true },
+            after,
+            pageSize
+          )),
+      pageSize
+    ),
+    (page) => page.map(({ id }) => id)
+  )
