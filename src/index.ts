@@ -9,9 +9,7 @@ export * as MemoryScope from "./domain/MemoryScope.ts"
 /** For whom a call is made. */
 export * as Viewer from "./domain/Viewer.ts"
 /** The scopes that a viewer sees, as data. */
-export * as Visibility from "./domain/Visibility.ts"
 /** The rules of shared memory: which scopes a model may write, and how far others trust it. */
-export * as Sharing from "./domain/Sharing.ts"
 /** What sort of thing is remembered, and how long it matters. */
 export * as MemoryKind from "./domain/MemoryKind.ts"
 /** What a record of a kind carries in `data`. */
@@ -25,7 +23,6 @@ export * as MemoryMutation from "./domain/MemoryMutation.ts"
 /** Which records are meant, and how they are asked for. */
 export * as MemoryFilter from "./domain/MemoryFilter.ts"
 /** What happened to a store. */
-export * as StoreChange from "./domain/StoreChange.ts"
 /** The one error of this library. */
 export * as MemoryError from "./domain/MemoryError.ts"
 /** How it felt. */
@@ -64,8 +61,6 @@ export * as Scorer from "./ranking/Scorer.ts"
 export * as Priority from "./ranking/Priority.ts"
 /** Vectors by model and by the hash of their text. */
 export * as Embeddings from "./ranking/Embeddings.ts"
-/** Where a page ended. */
-export * as Cursor from "./ranking/Cursor.ts"
 /** One tenant's records, searchable: mutable and incremental. */
 export * as MemoryIndex from "./ranking/MemoryIndex.ts"
 
@@ -137,7 +132,6 @@ export * as Extraction from "./pipeline/Extraction.ts"
 /** Facts against neighbours to mutations. */
 export * as Reconciliation from "./pipeline/Reconciliation.ts"
 /** A question by its words and by its meaning. */
-export * as Recall from "./pipeline/Recall.ts"
 /** Conversation to memories, and the way back. */
 export * as MemoryPipeline from "./pipeline/MemoryPipeline.ts"
 

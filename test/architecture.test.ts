@@ -34,6 +34,10 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), ["index.ts"])
   })
 
+  it("there are 130 modules at most, the laws of a store aside", () => {
+    assert.isAtMost(files.filter((file) => !file.startsWith("testing/")).length, 130)
+  })
+
   it("imports point one way", () => {
     for (const file of files.filter((file) => levelOf(file) >= 0)) {
       const below = importsOf(file).filter((imported) => levelOf(imported) > levelOf(file) || levelOf(imported) < 0)

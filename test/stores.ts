@@ -9,12 +9,12 @@ import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as Stream from "effect/Stream"
 import * as WritePolicy from "../src/harness/WritePolicy.ts"
+import * as Transaction from "../src/storage/internal/Transaction.ts"
 import * as MemoryStore from "../src/storage/MemoryStore.ts"
 import * as Faulty from "../src/storage/MemoryStore/Faulty.ts"
 import * as Federated from "../src/storage/MemoryStore/Federated.ts"
 import * as Markdown from "../src/storage/MemoryStore/Markdown.ts"
 import * as Overlay from "../src/storage/MemoryStore/Overlay.ts"
-import * as Minting from "../src/storage/Minting.ts"
 import { inexact, layerOf } from "./storage/engines.ts"
 import { times } from "./vault/Program.ts"
 
@@ -96,7 +96,7 @@ export const overPast = (writes: number): Layer.Layer<MemoryStore.MemoryStore, u
     })
   ).pipe(
     Layer.provide(MemoryStore.layerInMemory),
-    Layer.provide(Layer.effect(Minting.Shared, Minting.make))
+    Layer.provide(Layer.effect(Transaction.SharedMinting, Transaction.makeMinting))
   )
 
 /** Another of a sort, or what only hands on: for the contract alone. */

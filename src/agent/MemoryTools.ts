@@ -16,7 +16,7 @@ import * as MemoryService from "../harness/MemoryService.ts"
 import { fenced, line, more } from "../harness/PromptBlock.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
 import { reword } from "../pipeline/Reconciliation.ts"
-import * as ToolTerms from "./ToolTerms.ts"
+import * as StoreTools from "./StoreTools.ts"
 
 export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 
@@ -30,7 +30,7 @@ export const make = (
   Effect.map(MemoryService.MemoryService, (memory) =>
     memory.spec.enabled
       ? [
-        ...(ToolTerms.writable(viewer, memory.spec).size > 0 ? [memory.guard(viewer, remember(memory, viewer))] : []),
+        ...(StoreTools.writable(viewer, memory.spec).size > 0 ? [memory.guard(viewer, remember(memory, viewer))] : []),
         memory.guard(viewer, recall(memory, viewer)),
         ...(memory.spec.allowForget ? [memory.guard(viewer, forget(memory, viewer))] : [])
       ]
@@ -59,10 +59,10 @@ const Tags = (description: string) =>
 const Id = Schema.String.annotations({ description: "As recall and the memory index show it." })
 
 const remember = (memory: MemoryService.Service, viewer: Viewer) => {
-  const writable = ToolTerms.writable(viewer, memory.spec)
+  const writable = StoreTools.writable(viewer, memory.spec)
   const names = Array.from(writable.keys())
   const fallback = names.includes("user") ? "user" : names.length === 1 ? names[0] : undefined
-  const Scope = ToolTerms.oneOf(
+  const Scope = StoreTools.oneOf(
     names,
     `Whose it is, and so who will see it: the narrowest that serves.${
       fallback ? ` Default: that of the memory it replaces, else ${fallback}.` : ""
@@ -87,14 +87,14 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
         Id.annotations({ description: "Of the memory that this one replaces; leave out for a new one." })
       )
     }),
-    output: Schema.Struct({ id: MemoryId, scope: ToolTerms.Shown, kind: MemoryKind.Name }),
+    output: Schema.Struct({ id: MemoryId, scope: StoreTools.Shown, kind: MemoryKind.Name }),
     writes: true,
     handler: ({ id, scope: named, ...draft }) =>
       Effect.gen(function*() {
         const old = id === undefined ? undefined : yield* known(memory, id)
-        const name = named ?? (old ? ToolTerms.nameOf(old.scope) : fallback)
+        const name = named ?? (old ? StoreTools.nameOf(old.scope) : fallback)
         // a replacement under the same name keeps the record's own scope; the service decides whether Global may be written
-        const scope = old && ToolTerms.nameOf(old.scope) === name
+        const scope = old && StoreTools.nameOf(old.scope) === name
           ? old.scope
           : name === "global"
           ? Global
@@ -114,7 +114,7 @@ const remember = (memory: MemoryService.Service, viewer: Viewer) => {
 }
 
 const recall = (memory: MemoryService.Service, viewer: Viewer) => {
-  const readable = ToolTerms.readable(viewer)
+  const readable = StoreTools.readable(viewer)
   return MemoryTool.make({
     name: "recall",
     description:
@@ -124,7 +124,7 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
         Schema.String.pipe(Schema.maxLength(500)).annotations({ description: "A few words, or a question." })
       ),
       scopes: Schema.optional(
-        Schema.Array(ToolTerms.oneOf(readable, "Whose.")).pipe(Schema.maxItems(5)).annotations({
+        Schema.Array(StoreTools.oneOf(readable, "Whose.")).pipe(Schema.maxItems(5)).annotations({
           description: "Default: all."
         })
       ),
@@ -139,9 +139,9 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
     output: Schema.Struct({
       hits: Schema.Array(Schema.Struct({
         id: MemoryId,
-        scope: ToolTerms.Shown,
+        scope: StoreTools.Shown,
         score: Schema.Number,
-        ...ToolTerms.provenance
+        ...StoreTools.provenance
       }))
     }),
     writes: false,
@@ -150,7 +150,7 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
         const names = Array.from(new Set(scopes?.length ? scopes : readable))
         const missing = names.find((name) => !readable.includes(name))
         if (missing) return yield* noScope("recall", missing, readable)
-        const views = names.length === readable.length ? [{}] : names.map(ToolTerms.only)
+        const views = names.length === readable.length ? [{}] : names.map(StoreTools.only)
         const results = yield* Effect.forEach(views, (view) =>
           memory.search({
             ...view,
@@ -164,8 +164,8 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
         const hits = found.slice(0, limit).map((hit) => ({
           ...hit,
           id: hit.record.id,
-          scope: ToolTerms.nameOf(hit.record.scope),
-          ...ToolTerms.provenanceOf(hit.record)
+          scope: StoreTools.nameOf(hit.record.scope),
+          ...StoreTools.provenanceOf(hit.record)
         }))
         return { hits, names, leftOut: beyond + found.length - hits.length }
       }).pipe(MemoryService.as(viewer)),
@@ -188,13 +188,13 @@ const forget = (memory: MemoryService.Service, viewer: Viewer) =>
     writes: true,
     handler: ({ id }) =>
       Effect.gen(function*() {
-        const legal = yield* ToolTerms.decodedId("forget", id)
+        const legal = yield* StoreTools.decodedId("forget", id)
         return { id: legal, removed: yield* memory.forget(legal, { origin: "agent" }) }
       }).pipe(MemoryService.as(viewer)),
     text: ({ id, removed }) => removed ? `forgot memory '${id}'.` : `there is no memory '${id}'.`
   })
 
-const noScope = (op: string, name: ToolTerms.Shown | undefined, names: ReadonlyArray<ToolTerms.Name>) =>
+const noScope = (op: string, name: StoreTools.Shown | undefined, names: ReadonlyArray<StoreTools.Name>) =>
   MemoryError.make("invalid_scope", {
     op,
     message: `there is no ${name ?? "default"} scope here; choose from: ${names.join(", ")}`
@@ -203,7 +203,7 @@ const noScope = (op: string, name: ToolTerms.Shown | undefined, names: ReadonlyA
 /** Returns the record that `remember` replaces. Fails alike for one that is not there and for one that the viewer does not see. */
 const known = (memory: MemoryService.Service, id: string) =>
   Effect.gen(function*() {
-    const legal = yield* ToolTerms.decodedId("remember", id)
+    const legal = yield* StoreTools.decodedId("remember", id)
     const found = yield* memory.get(legal)
     return yield* Effect.mapError(found, () =>
       MemoryError.make("invalid_id", {
@@ -284,7 +284,7 @@ const searchRecords = (memory: MemoryService.Service, viewer: Viewer) =>
       id: MemoryId,
       text: Schema.String,
       score: Schema.Number,
-      ...ToolTerms.provenance
+      ...StoreTools.provenance
     })),
     writes: false,
     handler: ({ query, topK }) =>
@@ -293,7 +293,7 @@ const searchRecords = (memory: MemoryService.Service, viewer: Viewer) =>
           id: record.id,
           text: embeddingText(record),
           score,
-          ...ToolTerms.provenanceOf(record)
+          ...StoreTools.provenanceOf(record)
         }))).pipe(
           MemoryService.as(viewer)
         )
@@ -308,7 +308,7 @@ const updateRecord = (memory: MemoryService.Service, viewer: Viewer) =>
     writes: true,
     handler: ({ id, text }) =>
       Effect.gen(function*() {
-        const legal = yield* ToolTerms.decodedId("memory_update", id)
+        const legal = yield* StoreTools.decodedId("memory_update", id)
         const found = yield* memory.get(legal)
         if (Option.isNone(found)) return yield* absent("memory_update", legal)
         const { revision: ifRevision } = found.value
@@ -327,7 +327,7 @@ const deleteRecord = (memory: MemoryService.Service, viewer: Viewer) =>
     writes: true,
     handler: ({ id }) =>
       Effect.gen(function*() {
-        const legal = yield* ToolTerms.decodedId("memory_delete", id)
+        const legal = yield* StoreTools.decodedId("memory_delete", id)
         if (!(yield* memory.forget(legal, { origin: "agent" }))) return yield* absent("memory_delete", legal)
         return { id: legal, deleted: true as const }
       }).pipe(MemoryService.as(viewer))
@@ -346,7 +346,7 @@ const viewRecords = (memory: MemoryService.Service, viewer: Viewer) =>
       id: MemoryId,
       text: Schema.String,
       kind: MemoryKind.Name,
-      ...ToolTerms.provenance
+      ...StoreTools.provenance
     })),
     writes: false,
     handler: ({ kind, limit }) =>
@@ -355,7 +355,7 @@ const viewRecords = (memory: MemoryService.Service, viewer: Viewer) =>
           id: record.id,
           text: embeddingText(record),
           kind: record.kind,
-          ...ToolTerms.provenanceOf(record)
+          ...StoreTools.provenanceOf(record)
         }))).pipe(
           MemoryService.as(viewer)
         )

@@ -1,5 +1,9 @@
-/** A change, as data: what a store applies as one batch, a pipeline proposes, and a receipt undoes. */
+/**
+ * A mutation: a change as data, which a store applies in a batch, a pipeline proposes, and a receipt undoes. And the changes
+ * that a store tells of.
+ */
 import * as Schema from "effect/Schema"
+import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
 import { Draft, isExpired, MemoryRecord, Patch } from "./MemoryRecord.ts"
 
@@ -49,3 +53,15 @@ export const inverse = (applied: ReadonlyArray<Applied>, now: number): ReadonlyA
     MemoryMutation
   > => gone ? [] : [{ _tag: "Restore", id, revision: before, ifRevision: revision }])
 }
+
+/** `there`: another process, or a hand in the editor. */
+const by = Schema.Literal("here", "there")
+
+export const Written = Schema.TaggedStruct("Written", { record: MemoryRecord, by })
+export const Forgotten = Schema.TaggedStruct("Forgotten", { id: MemoryId, by })
+/** Skipped and kept where it is; `corrupt`, with the location. Seen by `System` only. */
+export const Issue = Schema.TaggedStruct("Issue", { error: MemoryError })
+
+/** What happened to a store: its own writes, edits from outside, and what it could not read. */
+export const StoreChange = Schema.Union(Written, Forgotten, Issue)
+export type StoreChange = typeof StoreChange.Type

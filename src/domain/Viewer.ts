@@ -9,13 +9,28 @@
  *
  * A missing id never widens what a viewer sees: `make` and `decode` refuse a key that is present but undefined, null or
  * empty, an unknown key, and `within` without an id. Only `everyone` sees a whole tenant.
+ *
+ * What a viewer sees is `Visibility` to an engine. What a model may write on behalf of a viewer is said by `mayWrite`, and how
+ * far others trust it by `trustIn`.
  */
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "./MemoryError.ts"
-import { fields, Global, type Ids, isInternal, matchesScope, type MemoryScope, same, ScopeId } from "./MemoryScope.ts"
+import type { Trust } from "./MemoryRecord.ts"
+import {
+  fields,
+  Global,
+  type Ids,
+  isInternal,
+  key,
+  matchesScope,
+  type MemoryScope,
+  normalise,
+  same,
+  ScopeId
+} from "./MemoryScope.ts"
 
 export const Tenant = ScopeId
 export const Reach = Schema.Literal("exact", "within", "everyone").annotations({
@@ -227,3 +242,116 @@ const tenantFrom = (op: string, tenant: string | undefined): string => {
   if (isTenant(tenant)) return tenant
   throw MemoryError.make("invalid_scope", { op, message: "tenant: expected 1..256 characters, not undefined" })
 }
+
+/** The scopes that a viewer sees, as data that a database can put into a query. */
+export type Visibility =
+  /** Every row, internal ones included: the library itself. */
+  | { readonly _tag: "All" }
+  /** Every row except internal ones: `everyone`. */
+  | { readonly _tag: "Everyone" }
+  /** Exactly these scopes, as `key`; at most 32, the subsets of five ids. */
+  | { readonly _tag: "Scopes"; readonly keys: ReadonlyArray<string> }
+  /** Every scope that has all of these ids; at least one id. Neither the global scope nor internal ones. */
+  | { readonly _tag: "Within"; readonly ids: Ids }
+
+/** The tenant, the scopes of it and the time that a call may see. */
+export interface Sight {
+  /** After NFC. */
+  readonly tenant: string
+  readonly visibility: Visibility
+  /** Epoch milliseconds. Rows with `expiresAt` at or before it are absent; −Infinity shows expired rows too. */
+  readonly now: number
+}
+
+/** Returns the scopes that a viewer sees. `includes` agrees with `sees` for every scope. */
+export const visibilityOf = (viewer: Any): Visibility => {
+  if (isSystem(viewer)) return { _tag: "All" }
+  if (viewer.reach === "everyone") return { _tag: "Everyone" }
+  const ids = normalise(idsOf(viewer)) as Ids // not Global
+  if (viewer.reach === "within") return { _tag: "Within", ids }
+  const scopes = fields.reduce<ReadonlyArray<Ids>>(
+    (all, field) =>
+      ids[field] === undefined ? all : [...all, ...all.map((scope) => ({ ...scope, [field]: ids[field] }))],
+    [{}]
+  )
+  return { _tag: "Scopes", keys: [Global, ...scopes.slice(1).map(key)] }
+}
+
+/** Returns what a viewer sees at a time. The library itself sees expired rows too. */
+export const sightOf = (viewer: Any, now: number): Sight => ({
+  tenant: tenantOf(viewer),
+  visibility: visibilityOf(viewer),
+  now: isSystem(viewer) ? -Infinity : now
+})
+
+/** Makes the check of a scope; made once, it serves many rows. */
+export const includes = (visibility: Visibility): (scope: MemoryScope) => boolean => {
+  switch (visibility._tag) {
+    case "All":
+      return () => true
+    case "Everyone":
+      return (scope) => !isInternal(scope)
+    case "Scopes": {
+      const keys = new Set(visibility.keys)
+      return (scope) => keys.has(key(scope))
+    }
+    case "Within":
+      return (scope) =>
+        scope !== Global && !isInternal(scope) &&
+        matchesScope(scope, visibility.ids)
+  }
+}
+
+/**
+ * Shared scopes that a model may write: `agent` opens those that hold the viewer's agent and no user, `global` opens Global.
+ * Every conversation reads what another one wrote there.
+ */
+export const SharedWrites = Schema.Array(Schema.Literal("agent", "global")).annotations({ identifier: "SharedWrites" })
+export type SharedWrites = typeof SharedWrites.Type
+
+/**
+ * Whether a model may write records of the scope on behalf of the viewer. `shared` defaults to none. Writes by tools, extraction and the pipeline count as a model's. Harness code that calls the service directly may
+ * write any scope that the viewer sees; the trust of its writes is limited in the same way.
+ *
+ * ```text
+ * the viewer names            a model may write
+ * a user                      scopes that hold this user
+ * an agent or a run alone     every scope that the viewer sees: it is one person's agent
+ * a session or an actor       scopes that hold all ids of the viewer: it is one of many visitors of a bot
+ * no id                       nothing; with reach `everyone`, every scope except Global
+ * ```
+ *
+ * `SharedWrites` opens more scopes. A bot that serves many people must therefore name each of them in the viewer, by user,
+ * session or actor.
+ */
+export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites = []): boolean => {
+  if (isSystem(viewer)) return true
+  if (!sees(viewer, scope)) return false
+  if (isShared(viewer, scope, shared)) return true
+  if (viewer.userId !== undefined) return scope !== Global && same(scope.userId, viewer.userId)
+  if (isPersonal(viewer)) return true
+  return scope !== Global &&
+    (viewer.reach === "everyone" || (hasIds(viewer) && matchesScope(scope, viewer)))
+}
+
+/**
+ * Returns the trust of a record that the viewer writes into the scope: `trust`, raised to 2 (less trusted) where the viewer
+ * names a user and the scope names none, since other users read there what this user caused.
+ */
+export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
+  trust < 2 && !isSystem(viewer) && viewer.userId !== undefined &&
+    (scope === Global || scope.userId === undefined)
+    ? 2
+    : trust
+
+/** Whether the viewer is one person's agent or run: it names an agent or a run, and no user, session or actor. */
+export const isPersonal = ({ actorId, agentId, runId, sessionId, userId }: Viewer): boolean =>
+  userId === undefined && sessionId === undefined && actorId === undefined &&
+  (agentId !== undefined || runId !== undefined)
+
+const isShared = (viewer: Viewer, scope: MemoryScope, shared: SharedWrites): boolean =>
+  scope === Global
+    ? shared.includes("global")
+    : shared.includes("agent") && scope.userId === undefined && same(scope.agentId, viewer.agentId)
+
+const hasIds = (viewer: Viewer): boolean => fields.some((field) => viewer[field] !== undefined)

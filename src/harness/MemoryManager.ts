@@ -23,12 +23,11 @@ import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Draft } from "../domain/MemoryRecord.ts"
 import { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
-import { SharedWrites } from "../domain/Sharing.ts"
-import type { Viewer } from "../domain/Viewer.ts"
+import { SharedWrites, type Viewer } from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
-import * as Recall from "../pipeline/Recall.ts"
+import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Federated from "../storage/MemoryStore/Federated.ts"
 import * as Injection from "./Injection.ts"
@@ -210,7 +209,7 @@ const recall = (
   query: MemoryQuery,
   options: Parameters<Federated.Service["search"]>[2]
 ) =>
-  Recall.recall(Recall.by(embedder), query, (query) => federated.search(viewer, query, options)).pipe(
+  Embedding.recall(Embedding.by(embedder), query, (query) => federated.search(viewer, query, options)).pipe(
     Effect.tap(events.recalled(viewer, query)),
     Effect.tap(({ failures }) =>
       Effect.forEach(failures, ({ error, leg }) => events.degraded(viewer, leg)(error), { discard: true })

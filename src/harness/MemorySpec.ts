@@ -1,7 +1,7 @@
 /** What an agent's author writes down about memory; part of the hash that a resume is held to. */
 import * as Schema from "effect/Schema"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
-import { SharedWrites } from "../domain/Sharing.ts"
+import { SharedWrites } from "../domain/Viewer.ts"
 
 const Count = Schema.NonNegativeInt
 const default_ = <A, I>(schema: Schema.Schema<A, I>, value: A) =>
@@ -17,7 +17,7 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   /** Of `Global` records by the agent; `deny` answers `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
-   * Shared scopes that a model may write for a viewer that names a user, session or actor: see `Sharing`. Every
+   * Shared scopes that a model may write for a viewer that names a user, session or actor: see `Viewer.mayWrite`. Every
    * conversation reads what another one wrote there. Default: none. Absent at the default, so that specs written before
    * this field existed keep their hash.
    */

@@ -7,7 +7,7 @@
  *
  * ```text
  * globalWrites: "deny"   no write changes, restores or purges a Global record: `not_owned`
- * sharedWrites           a model's write stays within the scopes of `Sharing.mayWrite`: `not_owned` for a record that is
+ * sharedWrites           a model's write stays within the scopes of `Viewer.mayWrite`: `not_owned` for a record that is
  *                        there, `invalid_scope` for a draft
  * ```
  *
@@ -26,7 +26,6 @@ import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord, Origin } from "../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
-import * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
@@ -186,7 +185,7 @@ const check = (
     const isModels = origin === "agent" || origin === "pipeline"
     if (rules.globalWrites !== "deny" && !isModels) return
     const { ids, past = [], scopes = [] } = touched()
-    const isClosed = (scope: MemoryScope) => isModels && !Sharing.mayWrite(viewer, scope, rules.sharedWrites)
+    const isClosed = (scope: MemoryScope) => isModels && !Viewer.mayWrite(viewer, scope, rules.sharedWrites)
     const standing = ({ scope, source }: MemoryRecord) =>
       source.origin === "instructions"
         ? Effect.void

@@ -22,7 +22,6 @@ import { Applied, inverse as inverseOf, MemoryMutation } from "../domain/MemoryM
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
-import type { SharedWrites } from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { Embedder } from "../host/Embedder.ts"
@@ -30,7 +29,6 @@ import * as EventLoop from "../host/EventLoop.ts"
 import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import type { Fact } from "./Extraction.ts"
-import * as Recall from "./Recall.ts"
 import * as RememberRun from "./RememberRun.ts"
 
 /**
@@ -40,8 +38,8 @@ import * as RememberRun from "./RememberRun.ts"
 export interface Options extends MemoryStore.Provenance {
   /** Scope of all that is written, and exactly that of the memories that facts are compared with. */
   readonly scope: MemoryScope
-  /** Shared scopes that may be written for a viewer that names a user, session or actor: see `Sharing`. Default: none. */
-  readonly sharedWrites?: SharedWrites | undefined
+  /** Shared scopes that may be written for a viewer that names a user, session or actor: see `Viewer.mayWrite`. Default: none. */
+  readonly sharedWrites?: Viewer.SharedWrites | undefined
   /** `false` stores each turn word for word, without a model and, for now, without vectors. Default true. */
   readonly infer?: boolean | undefined
   /** `soft` closes and keeps what is superseded, `hard` forgets it. Default `soft`. */
@@ -189,7 +187,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
           if (mutations.length > 0) yield* store.apply(receipt.viewer, mutations)
         }).pipe(Effect.withSpan("MemoryPipeline.undo")),
       recall: (viewer, query) =>
-        Recall.recall(embedding, query, (query) => store.search(viewer, query)).pipe(
+        Embedding.recall(embedding, query, (query) => store.search(viewer, query)).pipe(
           Effect.withSpan("MemoryPipeline.recall")
         ),
       embed: (viewer, records) =>

@@ -188,8 +188,16 @@ export interface FactVectors {
   ) => Effect.Effect<Outcome<number>>
 }
 
-/** Makes the vectors with the given model and store. */
-export const makeVectors = (embedding: Embedding.Embedding): FactVectors => ({
+/** Makes the vectors with the given model and store; none where the embedding is not active. */
+export const makeVectors = (embedding: Embedding.Embedding): FactVectors =>
+  embedding.active ? madeBy(embedding) : noVectors
+
+const noVectors: FactVectors = {
+  of: () => Effect.succeed({ value: new Map(), failures: [] }),
+  keep: () => Effect.succeed({ value: 0, failures: [] })
+}
+
+const madeBy = (embedding: Embedding.Embedding): FactVectors => ({
   of: (facts, paced) =>
     tolerated(
       Effect.gen(function*() {

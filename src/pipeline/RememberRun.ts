@@ -21,7 +21,6 @@ import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import { collapseSpace, embeddingText, type Trust } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
-import * as Sharing from "../domain/Sharing.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "../host/Completion.ts"
 import type * as Embedder from "../host/Embedder.ts"
@@ -91,7 +90,7 @@ export const make = (
       if (!isMaxFacts(maxFacts)) return yield* invalid("remember", "maxFacts: expected an integer of 1..256")
       const turns = turnsToRead(messages, options)
       const origin = options.origin ?? "pipeline"
-      const trust = Sharing.trustIn(viewer, scope, trustOf(turns, options.trust)) // the batch may be written by the library
+      const trust = Viewer.trustIn(viewer, scope, trustOf(turns, options.trust)) // the batch may be written by the library
       const apply: Request["apply"] = (mutations) =>
         write && mutations.length > 0
           ? (options.apply ?? services.store.apply)(viewer, mutations, { origin, trust })
@@ -236,7 +235,7 @@ const scopeFor = (
     ? "scope: expected at least one id, each a ScopeId"
     : !Viewer.sees(viewer, scope)
     ? "scope: the viewer does not see it, so it may not write there"
-    : !Sharing.mayWrite(viewer, scope, sharedWrites)
+    : !Viewer.mayWrite(viewer, scope, sharedWrites)
     ? "scope: shared with others, who would read what is remembered there; sharedWrites opens it"
     : undefined
   if (message === undefined) return Effect.succeed(MemoryScope.normalise(scope))

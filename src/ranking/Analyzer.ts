@@ -20,14 +20,7 @@ export interface Options {
 /** The defaults are those of an ablation: docs/retrieval.md. */
 export const make = ({ query = "wide", stem = true, stopwords = "short" }: Options = {}): Service => {
   const index = Tokenizer.make({ stem, stopwords })
-  const asked = Tokenizer.make({ stem, stopwords: query })
-  return {
-    index,
-    query: (text) => {
-      const terms = asked(text)
-      return terms.length > 0 ? terms : index(text)
-    }
-  }
+  return { index, query: Tokenizer.orElse(Tokenizer.make({ stem, stopwords: query }), index) }
 }
 
 /** `tokenise` for both: scores are those of `bm25` as it stands. */

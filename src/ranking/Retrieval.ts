@@ -6,13 +6,13 @@
  */
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
+import { canonicalJson, sha256 } from "../domain/Digest.ts"
 import type { MemoryError } from "../domain/MemoryError.ts"
-import type { MemoryFilter } from "../domain/MemoryFilter.ts"
-import type { MemoryId } from "../domain/MemoryId.ts"
+import { Cursor as FilterCursor, type MemoryFilter } from "../domain/MemoryFilter.ts"
+import { MemoryId, ULID_RE } from "../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
-import { Global } from "../domain/MemoryScope.ts"
-import type { Sight } from "../domain/Visibility.ts"
-import { hashOf } from "./Embeddings.ts"
+import { fields } from "../domain/MemoryScope.ts"
+import * as Viewer from "../domain/Viewer.ts"
 
 /** A filter over what is in sight. The holder of the records applies all of it, by `passes` where it has no better way. */
 export interface Asked {
@@ -123,12 +123,12 @@ export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "upda
 export interface Retrieval {
   /** Up to `limit` records that pass, after a position. Bound: the rows between them that pushdown could not exclude. */
   readonly page: (
-    sight: Sight,
+    sight: Viewer.Sight,
     asked: Asked,
     after: Position | undefined,
     limit: number
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-  readonly match: (sight: Sight, asked: Asked, question: Question) => Effect.Effect<Matches, MemoryError>
+  readonly match: (sight: Viewer.Sight, asked: Asked, question: Question) => Effect.Effect<Matches, MemoryError>
   /** Rows by id, tombstones included. */
   readonly read: (
     tenant: string,
@@ -139,7 +139,7 @@ export interface Retrieval {
   >
   readonly vectors?: {
     readonly near: (
-      sight: Sight,
+      sight: Viewer.Sight,
       asked: Asked,
       model: string,
       vector: Float32Array,
@@ -153,53 +153,37 @@ export interface Retrieval {
   } | undefined
 }
 
-/** The facts of a record in memory, read off the record when asked: making one costs next to nothing. */
-export class RecordFact implements Fact {
-  readonly record: MemoryRecord
-  readonly length: number
+type Cursor = typeof FilterCursor.Type
 
-  constructor(record: MemoryRecord, length: number) {
-    this.record = record
-    this.length = length
-  }
+/**
+ * Makes a cursor: where a page ended. It holds the recency and id of the last record it showed, sealed with the viewer and the filter. It tells
+ * nothing but what was shown, holds while records come and go, and is no secret: a seal that is forged reaches only what
+ * the viewer sees anyway.
+ */
+export const makeCursor = (
+  viewer: Viewer.Any,
+  filter: MemoryFilter,
+  { id, recency }: Position
+): Cursor => {
+  const place = `${recency.toString(36)}-${id}`
+  return FilterCursor.make(`${place}-${seal(viewer, filter, place)}`)
+}
 
-  get id(): MemoryId {
-    return this.record.id
-  }
-  get hash(): string {
-    return hashOf(this.record)
-  }
-  get recency(): number {
-    return recencyOf(this.record)
-  }
-  get validAt(): number {
-    return this.record.validAt
-  }
-  get kind(): string {
-    return this.record.kind
-  }
-  get importance(): number {
-    return this.record.importance
-  }
-  get confidence(): number | undefined {
-    return this.record.confidence
-  }
-  get trust(): number {
-    return this.record.source.trust
-  }
-  get actor(): string | undefined {
-    const { metadata, scope } = this.record
-    const said = metadata["actorId"]
-    const actor = typeof said === "string" ? said : scope === Global ? undefined : scope.actorId
-    return actor?.normalize("NFC").toLowerCase()
-  }
-  get session(): string | undefined {
-    return this.record.source.session
-  }
-  get sequence(): number | undefined {
-    return this.record.source.sequence
-  }
-  get emotion(): unknown {
-    return this.record.data["emotion"]
-  }
+/** `undefined`: not made for this viewer and filter, or not at all. The page's size may differ. */
+export const readCursor = (
+  viewer: Viewer.Any,
+  filter: MemoryFilter,
+  cursor: Cursor
+): Position | undefined => {
+  const [recency = "", id = "", sealed, ...rest] = cursor.length > 100 ? [] : cursor.split("-")
+  if (rest.length > 0 || !ULID_RE.test(id) || sealed !== seal(viewer, filter, `${recency}-${id}`)) return undefined
+  return { recency: Number.parseInt(recency, 36), id: MemoryId.make(id) }
+}
+
+const seal = (viewer: Viewer.Any, filter: MemoryFilter, place: string): string => {
+  const who = Viewer.isSystem(viewer)
+    ? "System"
+    : [viewer.reach, ...fields.map((field) => viewer[field]?.normalize("NFC") ?? null)]
+  const clauses = { ...filter, after: undefined, limit: undefined }
+  return sha256(canonicalJson([Viewer.tenantOf(viewer), who, clauses, place])).slice(0, 32)
 }

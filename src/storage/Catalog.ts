@@ -9,7 +9,7 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
-import { includes, type Sight } from "../domain/Visibility.ts"
+import { includes, type Sight } from "../domain/Viewer.ts"
 import { pacer } from "../host/EventLoop.ts"
 import { hashOf } from "../ranking/Embeddings.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
@@ -203,6 +203,11 @@ export const make = (options: Options): Catalog => {
     }
   }
 }
+
+/** Returns the catalog of a tenant out of a map; of a tenant that is not in it an empty one, which is not kept. */
+export const lookup =
+  (catalogs: ReadonlyMap<string, Catalog>, optionsOf: (tenant: string) => Options) =>
+  (tenant: string): Effect.Effect<Catalog> => Effect.sync(() => catalogs.get(tenant) ?? make(optionsOf(tenant)))
 
 /** Work between two pauses, in units of a `Pacer`: about 15 ms. A pause takes a millisecond. */
 const stretch = 131_072

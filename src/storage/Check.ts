@@ -1,11 +1,15 @@
-/** What comes in, held against its Schema: a `MemoryError` that says what is wrong with it, and nothing else happens. */
+/** The checks of what comes in, each before anything else is done: of values against a Schema, and of viewers. */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Option from "effect/Option"
 import type * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { JsonObject } from "../domain/Payload.ts"
 import * as SchemaIssues from "../domain/SchemaIssues.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import type { Service } from "./MemoryStore.ts"
 
 /** `invalid_id`, `path_escape` or `invalid_scope` where an id or a scope is at fault, else `invalid_draft` with every issue. */
 export const check = <A, I>(
@@ -67,3 +71,33 @@ const child = (value: unknown, key: PropertyKey): unknown =>
 const escapes = (scope: unknown): boolean =>
   typeof scope === "object" && scope !== null &&
   Object.values(scope).some((id) => typeof id === "string" && (id === "." || id === ".." || /[\\\0]/.test(id)))
+
+type Call = (viewer: Viewer.Any, ...rest: Array<never>) => Effect.Effect<unknown, MemoryError.MemoryError>
+
+const checked = <F extends Call>(op: string, call: F): F =>
+  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // the same arguments and errors
+
+/**
+ * Wraps a store so that each call refuses a viewer that is no `Viewer` with `invalid_scope`, before anything reads it: a plain
+ * object may lack the checks of `Viewer.make`, and what it sees is decided by its fields. `tools` returns none for it.
+ */
+export const checkingViewer = (store: Service): Service => ({
+  ...store,
+  apply: checked("apply", store.apply),
+  put: checked("put", store.put),
+  get: checked("get", store.get),
+  search: checked("search", store.search),
+  list: checked("list", store.list),
+  stream: (viewer, filter) =>
+    Viewer.isAny(viewer) ? store.stream(viewer, filter) : Stream.fail(Viewer.notViewer("stream")),
+  update: checked("update", store.update),
+  forget: checked("forget", store.forget),
+  history: checked("history", store.history),
+  changes: (viewer) => Viewer.isAny(viewer) ? store.changes(viewer) : Stream.fail(Viewer.notViewer("changes")),
+  whyNot: checked("whyNot", store.whyNot),
+  links: checked("links", store.links),
+  touch: checked("touch", store.touch),
+  uses: checked("uses", store.uses),
+  ingest: Option.map(store.ingest, (ingest) => checked("ingest", ingest)),
+  tools: (viewer) => Viewer.isAny(viewer) ? store.tools(viewer) : []
+})

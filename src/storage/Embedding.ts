@@ -1,12 +1,12 @@
 /**
  * Vectors for what is written. A store keeps them by model and text hash, so what could not be embedded is not lost: it
- * is `pending`, found by its words, and made up for by `missing`.
+ * is `pending`, found by its words, and made up for by `missing`. `recall` searches by a text and its vector.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
-import type { Embedding as Query } from "../domain/MemoryFilter.ts"
+import type { Embedding as Query, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import type * as Embedder from "../host/Embedder.ts"
 import type * as MemoryStore from "./MemoryStore.ts"
@@ -118,3 +118,32 @@ export const queryBy =
 
 /** Texts at a time: what is embedded stays, if the next ones fail. */
 const batch = 256
+
+/** The part of an embedding that a recall needs. */
+export interface Embeds extends Pick<Embedding, "active" | "query"> {}
+
+/** Embeds questions with an embedder. */
+export const by = (embedder: Embedder.Service): Embeds => ({
+  active: embedder.dimensions > 0,
+  query: queryBy(embedder)
+})
+
+/**
+ * Embeds the text and searches. If the text cannot be embedded the search is lexical, and its `failures` say so; it fails only
+ * in the mode `vector`.
+ */
+export const recall = (
+  embedding: Embeds,
+  query: MemoryQuery,
+  search: (query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError.MemoryError>
+): Effect.Effect<SearchResult, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const { embedding: given, mode, text } = query
+    const asIs = text === undefined || given !== undefined || mode === "lexical"
+    if (asIs || (mode === undefined && !embedding.active)) return yield* search(query)
+    const made = yield* Effect.either(embedding.query(text))
+    if (made._tag === "Right") return yield* search({ ...query, embedding: made.right })
+    if (mode === "vector") return yield* made.left
+    const found = yield* search({ ...query, mode: "lexical" })
+    return { ...found, failures: [...found.failures, { leg: "vector", error: made.left }] }
+  })

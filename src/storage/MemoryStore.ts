@@ -14,15 +14,14 @@ import type * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { Absence, MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
+import type { Applied, MemoryMutation, StoreChange } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Origin, Patch, Trust } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
-import type { StoreChange } from "../domain/StoreChange.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
-import * as Activity from "./Activity.ts"
 import type { Catalog } from "./Catalog.ts"
 import type { Engine, Reader } from "./Engine.ts"
+import * as makeStore from "./internal/makeStore.ts"
 import * as Store from "./internal/makeStore.ts"
 import type { Neighbours } from "./Links.ts"
 import { inMemory as vectorsInMemory, type Sidecar, type Vectors } from "./Vectors.ts"
@@ -143,7 +142,7 @@ export interface Service {
    */
   readonly compact: Effect.Effect<number, MemoryError>
   /** Signals that periodic work waits for: `maintain`, `Retention.layer`. */
-  readonly activity: Activity.Activity
+  readonly activity: makeStore.Activity
   readonly vectors: Option.Option<Vectors>
   /** For what stands on this store; `None` of what has no rows of its own, as a federation. */
   readonly reader: Option.Option<Reader>
@@ -265,15 +264,15 @@ export const maintain = (
     Effect.gen(function*() {
       yield* Effect.raceFirst(
         Effect.zipRight(activity.since(known), Effect.sleep("1 hour")),
-        Effect.zipRight(Effect.sleep("1 hour"), Effect.flatMap(activity.nextExpiry, Activity.until))
+        Effect.zipRight(Effect.sleep("1 hour"), Effect.flatMap(activity.nextExpiry, makeStore.sleepUntil))
       )
-      const now = yield* Activity.calls(activity)
+      const now = yield* makeStore.calls(activity)
       const failure = yield* Effect.flip(compact).pipe(Effect.option)
       if (failure._tag === "Some") yield* Effect.logWarning(`${name}: compaction failed`, failure.value)
       return yield* Effect.suspend(() => round(failure._tag === "Some" ? -1 : now))
     })
   // calls that are made before the fiber runs count, too
-  return Effect.flatMap(Activity.calls(activity), (known) => Effect.forkScoped(round(known))).pipe(Effect.asVoid)
+  return Effect.flatMap(makeStore.calls(activity), (known) => Effect.forkScoped(round(known))).pipe(Effect.asVoid)
 }
 
 /** Makes a store in memory, gone with the layer. Each call makes another store. `trash`: see `Primitives`; default 30 days. */

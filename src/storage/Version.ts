@@ -2,6 +2,7 @@
  * Revisions of a record: what a draft or a patch makes of the one before, and which of several came first; and the row and the
  * entry that a store keeps of one. Pure.
  */
+import type * as Duration from "effect/Duration"
 import { canonicalJson } from "../domain/Digest.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
@@ -12,7 +13,8 @@ import {
   isExpired,
   isValidAt,
   MemoryRecord,
-  type Patch
+  type Patch,
+  recencyOf
 } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
@@ -192,3 +194,16 @@ const read = ({ forgotten, record }: Stored, analyzer: Analyzer.Service): Pick<E
   const { length, tags, terms } = buildDoc(record.id, record, analyzer.index)
   return { terms: new Map(Array.from(terms, ([term, count]) => [term, 2 * count + (tags.has(term) ? 1 : 0)])), length }
 }
+
+/** How long a store keeps what was forgotten, unless it is told otherwise. */
+export const defaultTrash: Duration.DurationInput = "30 days"
+
+/**
+ * Returns the time in epoch milliseconds from which compaction may erase the row; `Infinity` if it never may. `trash` is in
+ * milliseconds. A tombstone's time is its record's `updatedAt`.
+ */
+export const erasableAt = ({ forgotten, record }: Stored, trash: number): number =>
+  Math.min(
+    record.expiresAt ?? Infinity,
+    forgotten ? (trash === 0 ? 0 : recencyOf(record) + trash) : Infinity // 0 holds although the clock was set back
+  )

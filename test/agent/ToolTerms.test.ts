@@ -1,10 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Arbitrary from "effect/Arbitrary"
 import * as FastCheck from "effect/FastCheck"
-import * as ToolTerms from "../../src/agent/ToolTerms.ts"
+import * as StoreTools from "../../src/agent/StoreTools.ts"
 import { matches } from "../../src/domain/MemoryFilter.ts"
 import { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
-import * as Sharing from "../../src/domain/Sharing.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemorySpec from "../../src/harness/MemorySpec.ts"
 
@@ -33,18 +32,18 @@ describe("ToolTerms", () => {
         (fields, reach, scope, sharedWrites) => {
           const viewer = Object.keys(fields).length === 0 ? Viewer.make({}) : Viewer.make({ ...fields, reach })
           const spec = MemorySpec.make({ sharedWrites })
-          for (const [name, own] of ToolTerms.writable(viewer, spec)) {
+          for (const [name, own] of StoreTools.writable(viewer, spec)) {
             assert.isTrue(Viewer.sees(viewer, own))
-            assert.isTrue(Sharing.mayWrite(viewer, own, spec.sharedWrites))
-            assert.strictEqual(ToolTerms.nameOf(own), name)
+            assert.isTrue(Viewer.mayWrite(viewer, own, spec.sharedWrites))
+            assert.strictEqual(StoreTools.nameOf(own), name)
           }
           const record = new MemoryRecord({ ...note!, scope }, { disableValidation: true })
-          const named = ToolTerms.nameOf(scope)
+          const named = StoreTools.nameOf(scope)
           assert.isTrue(
-            !Viewer.sees(viewer, scope) || named === "actor" || ToolTerms.readable(viewer).includes(named)
+            !Viewer.sees(viewer, scope) || named === "actor" || StoreTools.readable(viewer).includes(named)
           )
-          for (const name of ToolTerms.Name.literals) {
-            assert.strictEqual(matches(ToolTerms.only(name), undefined)(record), named === name)
+          for (const name of StoreTools.Name.literals) {
+            assert.strictEqual(matches(StoreTools.only(name), undefined)(record), named === name)
           }
         }
       ),

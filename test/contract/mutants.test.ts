@@ -24,8 +24,8 @@ import { isExpired, MemoryRecord, textHash } from "../../src/domain/MemoryRecord
 import * as MemoryScope from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { saysTheSame } from "../../src/ranking/NearDuplicate.ts"
+import * as Transaction from "../../src/storage/internal/Transaction.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
-import * as Minting from "../../src/storage/Minting.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 import { killers } from "./killers.ts"
 
@@ -453,8 +453,8 @@ const mutants: Readonly<Record<string, Store>> = {
   })),
   "tenants' ids are minted in one sequence": MemoryStore.layerInMemory.pipe(
     Layer.provide(Layer.effect(
-      Minting.Shared,
-      Effect.map(Minting.make, ({ next }): Minting.Service => ({ next: () => next("all") }))
+      Transaction.SharedMinting,
+      Effect.map(Transaction.makeMinting, ({ next }): Transaction.Minting => ({ next: () => next("all") }))
     ))
   ),
   "minted ids go anywhere": broken((store) => ({

@@ -2,7 +2,6 @@ import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import * as MemoryScope from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import * as Visibility from "../../src/domain/Visibility.ts"
 
 const { constant, constantFrom, oneof, option, property, record } = FastCheck
 
@@ -34,7 +33,7 @@ describe("Visibility", () => {
   it("includes exactly the scopes that the viewer sees", () => {
     FastCheck.assert(
       property(viewer, scope, (viewer, scope) => {
-        assert.strictEqual(Visibility.includes(Visibility.of(viewer))(scope), Viewer.sees(viewer, scope))
+        assert.strictEqual(Viewer.includes(Viewer.visibilityOf(viewer))(scope), Viewer.sees(viewer, scope))
       }),
       { seed: 1, numRuns: 20_000 }
     )
@@ -47,7 +46,7 @@ describe("Visibility", () => {
           Object.entries(ids).reverse().map(([field, id]) => [field, id.normalize("NFD")])
         )
         const own: MemoryScope.MemoryScope = isNobody(ids) ? MemoryScope.Global : reversed
-        assert.isTrue(Visibility.includes(Visibility.of(Viewer.make(ids)))(own))
+        assert.isTrue(Viewer.includes(Viewer.visibilityOf(Viewer.make(ids)))(own))
       }),
       { seed: 2, numRuns: 2_000 }
     )
@@ -56,7 +55,7 @@ describe("Visibility", () => {
   it("lists at most 32 scopes, each once", () => {
     FastCheck.assert(
       property(ids, (ids) => {
-        const visibility = Visibility.of(Viewer.make(ids))
+        const visibility = Viewer.visibilityOf(Viewer.make(ids))
         assert.strictEqual(visibility._tag, "Scopes")
         const keys = visibility._tag === "Scopes" ? visibility.keys : []
         assert.lengthOf(keys, 2 ** MemoryScope.fields.filter((field) => ids[field] !== undefined).length)
@@ -67,12 +66,12 @@ describe("Visibility", () => {
   })
 
   it("shows expired rows to the library alone, and names the tenant in one form", () => {
-    assert.deepStrictEqual(Visibility.sightOf(Viewer.system("zoë".normalize("NFD")), 5), {
+    assert.deepStrictEqual(Viewer.sightOf(Viewer.system("zoë".normalize("NFD")), 5), {
       tenant: "zoë".normalize("NFC"),
       visibility: { _tag: "All" },
       now: -Infinity
     })
-    assert.deepStrictEqual(Visibility.sightOf(Viewer.everyone(), 5), {
+    assert.deepStrictEqual(Viewer.sightOf(Viewer.everyone(), 5), {
       tenant: "default",
       visibility: { _tag: "Everyone" },
       now: 5

@@ -5,7 +5,6 @@ import * as MemoryTools from "../../src/agent/MemoryTools.ts"
 import { stableId } from "../../src/domain/MemoryId.ts"
 import { Global, type MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Message from "../../src/domain/Message.ts"
-import * as Sharing from "../../src/domain/Sharing.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import type * as MemorySpec from "../../src/harness/MemorySpec.ts"
@@ -42,8 +41,8 @@ const layer = (spec: MemorySpec.Input = {}, script: Iterable<unknown> = []) =>
 
 describe("Sharing", () => {
   it("lets a model write its user's scopes, every scope of a personal agent, and otherwise those with every id", () => {
-    const open = (viewer: Viewer.Any, shared?: Sharing.SharedWrites) =>
-      scopes.filter((scope) => Sharing.mayWrite(viewer, scope, shared))
+    const open = (viewer: Viewer.Any, shared?: Viewer.SharedWrites) =>
+      scopes.filter((scope) => Viewer.mayWrite(viewer, scope, shared))
     const hers = scopes.filter((scope) => scope !== Global && scope.userId === "alice")
     const visit = { agentId: "support", sessionId: "s1" }
 

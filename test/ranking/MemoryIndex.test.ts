@@ -5,7 +5,6 @@ import { runInNewContext } from "node:vm"
 import { Cursor, type MemoryFilter, type MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import { type MemoryRecord, Tag } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import { sightOf } from "../../src/domain/Visibility.ts"
 import { bm25, buildDoc } from "../../src/ranking/Bm25.ts"
 import { InvertedIndex } from "../../src/ranking/internal/InvertedIndex.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
@@ -354,7 +353,7 @@ describe("InvertedIndex", () => {
     assert.deepStrictEqual(Array.from(kept), [3, 13, 23, 33, 43, 53, 63, 73, 83, 93])
     assert.deepStrictEqual([copy.slots, copy.live], [10, 10])
     const scores = (of: InvertedIndex, term: string) => {
-      of.match(of.view(sightOf(system, 0)), [term])
+      of.match(of.view(Viewer.sightOf(system, 0)), [term])
       const found = Array.from(of.matches.data.subarray(0, of.matched), (slot) => of.scores.data[slot]!)
       of.clear()
       return found
@@ -363,8 +362,8 @@ describe("InvertedIndex", () => {
     assert.lengthOf(scores(copy, "tea"), 10)
     assert.lengthOf(scores(copy, "w3"), 1)
     assert.lengthOf(scores(copy, "w4"), 0)
-    assert.strictEqual(copy.view(sightOf(Viewer.make({ userId: "u4", reach: "within" }), 0)).scopes?.length, 0)
-    assert.strictEqual(copy.view(sightOf(Viewer.make({ userId: "u3" }), 0)).count, 1)
+    assert.strictEqual(copy.view(Viewer.sightOf(Viewer.make({ userId: "u4", reach: "within" }), 0)).scopes?.length, 0)
+    assert.strictEqual(copy.view(Viewer.sightOf(Viewer.make({ userId: "u3" }), 0)).count, 1)
   })
 
   it("ten records that are replaced for ever take no more room than when they were new, and a thousand that went", () => {

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import { listing, makeKernel, QuantizedVectors } from "../../src/ranking/internal/QuantizedVectors.ts"
-import { TopKBounds } from "../../src/ranking/internal/TopK.ts"
+import { TopKBounds } from "../../src/ranking/internal/Slots.ts"
 import { cosineSimilarity } from "../../src/ranking/VectorIndex.ts"
 import { scattered, uniform } from "./vectors.ts"
 

@@ -16,8 +16,8 @@ import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import { buildDoc } from "../../src/ranking/Bm25.ts"
 import type { Due } from "../../src/storage/Engine.ts"
 import * as Compaction from "../../src/storage/internal/Compaction.ts"
+import * as Transaction from "../../src/storage/internal/Transaction.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
-import * as Minting from "../../src/storage/Minting.ts"
 import { entryOf } from "../../src/storage/Version.ts"
 import { listen } from "../../src/testing/Listener.ts"
 import { ada, draft, fact, id, put, system } from "../../src/testing/Sample.ts"
@@ -144,10 +144,10 @@ describe("what the library asks of an engine", () => {
     Effect.gen(function*() {
       const { engine } = yield* counted(0)
       const ids = ["a", "b", "a", "c"].map((name) => id(name))
-      const minting: Minting.Service = { next: () => Effect.sync(() => ids.shift()!) } // as many as are asked for
+      const minting: Transaction.Minting = { next: () => Effect.sync(() => ids.shift()!) } // as many as are asked for
       const calls: Array<Call> = []
       const store = yield* MemoryStore.make("minted", counting(engine, calls)).pipe(
-        Effect.provideService(Minting.Shared, minting)
+        Effect.provideService(Transaction.SharedMinting, minting)
       )
       yield* put(store, draft("one"))
       calls.length = 0

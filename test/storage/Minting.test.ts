@@ -1,12 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
-import * as Minting from "../../src/storage/Minting.ts"
+import * as Transaction from "../../src/storage/internal/Transaction.ts"
 
 describe("Minting", () => {
   it.effect("the ids of every tenant only increase, even if the clock goes back and idle tenants are dropped", () =>
     Effect.gen(function*() {
-      const { next } = yield* Minting.make
+      const { next } = yield* Transaction.makeMinting
       const lasts = new Map<string, string>()
       const round = (tenants: number) =>
         Effect.gen(function*() {

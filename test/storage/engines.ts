@@ -8,8 +8,8 @@ import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import type { Engine } from "../../src/storage/Engine.ts"
 import * as MemoryEngine from "../../src/storage/internal/MemoryEngine.ts"
+import * as RowsEngine from "../../src/storage/internal/RowsEngine.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
-import * as TenantLocks from "../../src/storage/TenantLocks.ts"
 
 /** An engine in memory, empty. */
 export const inMemory: Effect.Effect<Engine> = Effect.gen(function*() {
@@ -81,7 +81,7 @@ export const counting = (engine: Engine, calls: Array<Call>): Engine => {
 
 /** Takes 10 ms for each transaction of a tenant, one after the other. */
 export const slow = (engine: Engine): Engine => {
-  const locks = TenantLocks.make()
+  const locks = RowsEngine.makeTenantLocks()
   return {
     ...engine,
     transact: (tenant, needs, decide) =>

@@ -19,7 +19,6 @@ import * as MemoryError from "../../domain/MemoryError.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../../domain/MemoryScope.ts"
-import * as Sharing from "../../domain/Sharing.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryPipeline from "../../pipeline/MemoryPipeline.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
@@ -81,17 +80,17 @@ export const targetOf = (
   { about, options }: ExtractionConfig,
   viewer: Viewer.Viewer
 ): Effect.Effect<
-  { readonly scope: MemoryScope; readonly sharedWrites: Sharing.SharedWrites },
+  { readonly scope: MemoryScope; readonly sharedWrites: Viewer.SharedWrites },
   MemoryError.MemoryError
 > => {
   const { agentId, userId } = viewer
-  const sharedWrites: Sharing.SharedWrites = [
+  const sharedWrites: Viewer.SharedWrites = [
     ...options?.sharedWrites ?? [],
     ...about === "agent" && userId === undefined ? ["agent" as const] : []
   ]
   const scope = options?.scope ?? (about === "agent" ? agentId !== undefined && { agentId } : Viewer.subjectOf(viewer))
   const isSaid = scope !== false && (scope !== Global || options?.scope === Global)
-  return isSaid && Sharing.mayWrite(viewer, scope, sharedWrites)
+  return isSaid && Viewer.mayWrite(viewer, scope, sharedWrites)
     ? Effect.succeed({ scope, sharedWrites })
     : MemoryError.make("invalid_scope", {
       op: "append",
@@ -319,7 +318,7 @@ const isOpen = (
     const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? [] : [mutation.id])
     const records = Array.from(yield* log.store.get(Viewer.system(viewer.tenant), ids), Option.toArray).flat()
     const puts = mutations.flatMap((mutation) => mutation._tag === "Put" ? [mutation.draft] : [])
-    return [...puts, ...records].every(({ scope }) => Sharing.mayWrite(viewer, scope, sharedWrites))
+    return [...puts, ...records].every(({ scope }) => Viewer.mayWrite(viewer, scope, sharedWrites))
   })
 
 /** Limits the time of a call, without waiting for one that ignores interruption: its late write finds its rows gone. */

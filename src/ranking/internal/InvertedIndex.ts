@@ -6,13 +6,12 @@
  * counted by walking. Removing leaves a tombstone; `compacted` makes a copy without.
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
-import type { Sight } from "../../domain/Visibility.ts"
+import type { Sight } from "../../domain/Viewer.ts"
 import { idf, saturation, slopeOf, type Tokens } from "../Bm25.ts"
 import type { Vocabulary } from "../Tokenizer.ts"
 import type { Packed } from "./IndexCodec.ts"
 import { Postings } from "./Postings.ts"
-import { float64, type GrowableArray, int32 } from "./Slots.ts"
-import { ScopeIndex } from "./Slots.ts"
+import { float64, type GrowableArray, int32, ScopeIndex } from "./Slots.ts"
 
 /** The documents in sight. Good until the index changes. */
 export interface View {

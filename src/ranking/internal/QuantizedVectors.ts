@@ -10,8 +10,7 @@
  *
  * by Cauchy and Schwarz. At 384 dimensions e is about .007.
  */
-import { float64 } from "./Slots.ts"
-import type { TopKBounds } from "./TopK.ts"
+import { float64, type TopKBounds } from "./Slots.ts"
 
 export class QuantizedVectors {
   readonly #kernel: DotKernel

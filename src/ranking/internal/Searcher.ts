@@ -16,28 +16,140 @@
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import { yieldWrapGet } from "effect/Utils"
+import { type YieldWrap, yieldWrapGet } from "effect/Utils"
 import type { MemoryError } from "../../domain/MemoryError.ts"
-import type { Absence, Hit, MemoryFilter, MemoryQuery, Page, SearchResult } from "../../domain/MemoryFilter.ts"
-import { absenceIn } from "../../domain/MemoryFilter.ts"
+import {
+  type Absence,
+  absenceIn,
+  type Embedding,
+  type Hit,
+  matches as matching,
+  type MemoryFilter,
+  type MemoryQuery,
+  type Page,
+  type SearchResult
+} from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
+import * as MemoryKind from "../../domain/MemoryKind.ts"
 import { isExpired, type MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import { includes, sightOf } from "../../domain/Visibility.ts"
-import * as Cursor from "../Cursor.ts"
+import type * as Analyzer from "../Analyzer.ts"
 import { repeats, saysTheSame } from "../NearDuplicate.ts"
-import { type Position, positionOf, type Retrieval } from "../Retrieval.ts"
 import {
-  askedOf,
-  byVector,
-  byWord,
-  defaultLimit,
-  type Found,
-  type Options,
-  type Plan,
-  Search,
-  trueAt
-} from "./Retrievers.ts"
+  type Asked,
+  type Fact,
+  makeCursor,
+  type Position,
+  positionOf,
+  readCursor,
+  type Retrieval
+} from "../Retrieval.ts"
+import * as Scorer from "../Scorer.ts"
+import { byVector, wordsOf } from "./Searcher/VectorLeg.ts"
+
+/** How texts become terms, and how long kinds matter. */
+export interface Options {
+  readonly analyzer: Analyzer.Service
+  readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
+}
+
+/** The body of an `Effect.gen` over the effects of a retrieval. */
+export type Plan<A> = Generator<YieldWrap<Effect.Effect<unknown, MemoryError>>, A, never>
+
+export const defaultLimit = 20
+
+/** When a record has to be true to be shown: now, but to the library at any time. */
+export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
+
+/**
+ * The filter of a call, as a retrieval applies it. Of the trash a viewer is shown what it may restore, which instructions are
+ * not, and whether a record is still true is asked only where the filter says `asOf`.
+ */
+export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
+  if (filter.forgotten === true) {
+    const isMeant = matching(filter, undefined)
+    const isRestorable = (record: MemoryRecord) => Viewer.isSystem(viewer) || record.source.origin !== "instructions"
+    return { filter, passes: (record) => isRestorable(record) && isMeant(record) }
+  }
+  const at = trueAt(viewer, now)
+  let passes: Asked["passes"] | undefined // most filters say nothing that asks for the record
+  return { filter, at, passes: (record) => (passes ??= matching(filter, at))(record) }
+}
+
+/** A search under way: what is asked, of whom, and what follows from it. */
+export class Search {
+  readonly retrieval: Retrieval
+  readonly options: Options
+  readonly query: MemoryQuery
+  readonly now: number
+  readonly sight: Viewer.Sight
+  readonly asked: Asked
+  readonly limit: number
+  readonly minScore: number
+  /** Those of vectors suit word vectors (docs/retrieval.md). */
+  readonly weights: { readonly lexical: number; readonly vector: number; readonly conversation: number }
+  /** What the vector leg looks for. A weight of 0 leaves a leg out, but not the only one there is. */
+  readonly embedding: Embedding | undefined
+  /** Whether near-duplicates of a better hit are left out: where anything was asked for. */
+  readonly isFolded: boolean
+  /** The record that `whyNot` asks about: in sight, and passing. */
+  readonly subject: MemoryRecord | undefined
+
+  constructor(
+    retrieval: Retrieval,
+    options: Options,
+    viewer: Viewer.Any,
+    query: MemoryQuery,
+    now: number,
+    subject?: MemoryRecord
+  ) {
+    const { conversation = 1, lexical = 1, vector = 0.4 } = query.weights ?? {}
+    const isVectorial = retrieval.vectors !== undefined && query.mode !== "lexical" &&
+      (vector > 0 || query.mode === "vector")
+    this.retrieval = retrieval
+    this.options = options
+    this.query = query
+    this.now = now
+    this.sight = Viewer.sightOf(viewer, now)
+    this.asked = askedOf(viewer, query, now)
+    this.limit = query.limit ?? defaultLimit
+    this.minScore = query.minScore ?? 0
+    this.weights = { lexical, vector, conversation }
+    this.embedding = isVectorial ? query.embedding : undefined
+    this.isFolded = query.text !== undefined || this.embedding !== undefined
+    this.subject = subject
+  }
+
+  /** The terms of the text, each once. */
+  get terms(): ReadonlyArray<string> | undefined {
+    const { text } = this.query
+    return text === undefined ? undefined : Array.from(new Set(this.options.analyzer.query(text)))
+  }
+
+  /** Makes the final score of a relevance; `weight` is that of its legs together. Absent: the relevance is the score. */
+  scorer(weight: number): ((fact: Fact, relevance: number) => number) | undefined {
+    const { now, options: { kinds }, query } = this
+    if (query.weights === undefined) return undefined
+    const score = Scorer.scoreFact(query, weight)
+    return (fact, relevance) => score({ fact, relevance, kind: MemoryKind.find(kinds, fact.kind), now })
+  }
+
+  /** The parts of a score by factor. */
+  factors(record: MemoryRecord, relevance: number, weight: number): Readonly<Record<string, number>> {
+    const kind = MemoryKind.find(this.options.kinds, record.kind)
+    return Scorer.score(this.query, weight)({ record, relevance, kind, now: this.now }).factors
+  }
+}
+
+/** A candidate of one round, and what it is worth. */
+export interface Found {
+  readonly fact: Fact
+  readonly score: number
+  readonly relevance: number
+  readonly lexical: number
+  readonly lent: number | undefined
+  readonly cosine: number
+}
 
 /** Runs a plan as an Effect. */
 export const run = <A>(plan: () => Plan<A>): Effect.Effect<A, MemoryError> => Effect.gen(plan)
@@ -104,14 +216,14 @@ export function* list(
   filter: MemoryFilter,
   now: number
 ): Plan<Page<MemoryRecord> | undefined> {
-  const after = filter.after === undefined ? undefined : Cursor.read(viewer, filter, filter.after)
+  const after = filter.after === undefined ? undefined : readCursor(viewer, filter, filter.after)
   if (filter.after !== undefined && after === undefined) return undefined
   const limit = filter.limit ?? defaultLimit
   const found = yield* page(retrieval, viewer, filter, after, limit + 1, now)
   if (found.length <= limit) return { items: found }
   const items = found.slice(0, limit)
   const last = items[limit - 1]! // a limit is at least 1
-  return { items, next: Cursor.make(viewer, filter, positionOf(last)) }
+  return { items, next: makeCursor(viewer, filter, positionOf(last)) }
 }
 
 /** The records of a list after a position, at most `limit`. */
@@ -122,7 +234,7 @@ export const page = (
   after: Position | undefined,
   limit: number,
   now: number
-) => retrieval.page(sightOf(viewer, now), askedOf(viewer, filter, now), after, limit)
+) => retrieval.page(Viewer.sightOf(viewer, now), askedOf(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
 
@@ -131,6 +243,56 @@ export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): n
   let left = budget ?? Infinity
   const end = hits.findIndex(({ record }) => (left -= Math.ceil((record.summary.length + record.body.length) / 4)) < 0)
   return end < 0 ? hits.length : end
+}
+
+/** What was found at some depth. */
+export interface Round {
+  /** Best first. */
+  readonly found: ReadonlyArray<Found>
+  /** Number of all that is found, at any depth. */
+  readonly count: number
+  /** Whether there may be more that this hit, the last that is wanted, does not surely beat. `undefined`: there are fewer. */
+  readonly isCut: (last: Found | undefined) => boolean
+  readonly explanationOf: (found: Found, record: MemoryRecord) => Readonly<Record<string, number>>
+  readonly awaiting?: number
+  /** The record that `whyNot` asks about, where it is found at all. */
+  readonly subject: Found | undefined
+  readonly exact: boolean
+}
+
+/** Asks for the best by word, weighed, with nothing left to decide but what says the same. */
+export function* byWord(search: Search, depth: number): Plan<Round> {
+  const { minScore, query, retrieval, subject, terms, weights: { conversation, lexical: weight } } = search
+  const matches = yield* retrieval.match(search.sight, search.asked, {
+    terms,
+    conversation,
+    score: search.scorer(weight),
+    minScore,
+    depth,
+    also: subject === undefined ? [] : [subject.id]
+  })
+  const { best, count, exact } = matches
+  const all = matches.candidates.map(({ fact, lent, lexical, score }): Found => ({
+    fact,
+    score,
+    relevance: best > 0 ? lexical / best : 0,
+    lexical,
+    lent,
+    cosine: 0
+  }))
+  const found = all.slice(0, Math.min(depth, count))
+  return {
+    found,
+    count,
+    isCut: (last) => last === undefined && found.length === depth && count > depth,
+    explanationOf: ({ lent, relevance }, record) => ({
+      ...(query.text !== undefined && wordsOf(search, matches, terms, record, lent)),
+      relevance,
+      ...search.factors(record, relevance, weight)
+    }),
+    subject: subject && all.find(({ fact, lexical }) => fact.id === subject.id && lexical > 0),
+    exact
+  }
 }
 
 interface Ranked {
@@ -210,7 +372,7 @@ function* bodiesOf(
 ): Plan<ReadonlyMap<MemoryId, MemoryRecord>> {
   const ids = all.flatMap(({ fact }) => fact.record === undefined ? [fact.id] : [])
   if (ids.length === 0) return new Map()
-  const isSeen = includes(sight.visibility)
+  const isSeen = Viewer.includes(sight.visibility)
   const rows = yield* retrieval.read(sight.tenant, ids)
   return new Map(
     rows.flatMap((row) =>

@@ -1,9 +1,13 @@
-/** The columns, the order of time and the scopes of the slots of an index: a slot is the number of one of its records. */
+/**
+ * The slots of an index: a slot is the number of one of its records. Columns of numbers by slot, the order of time, the scopes,
+ * the facts of a record, and the best few of many slots.
+ */
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
-import * as Visibility from "../../domain/Visibility.ts"
-import type { Position } from "../Retrieval.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import { hashOf } from "../Embeddings.ts"
+import type { Fact, Position } from "../Retrieval.ts"
 
 /** A typed array that grows as it is written to. A number that was never set is 0. */
 export class GrowableArray<A extends Int32Array | Float64Array> {
@@ -97,7 +101,7 @@ export class ScopeIndex {
    * Returns the scopes in sight; `undefined` stands for all of them. Cost: of exact scopes a look-up each, whatever the number
    * of scopes; of those within some ids, the scopes that have the rarest of these.
    */
-  seenBy(visibility: Visibility.Visibility): ReadonlyArray<number> | undefined {
+  seenBy(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {
       case "All":
         return undefined
@@ -114,8 +118,8 @@ export class ScopeIndex {
     }
   }
 
-  #included(visibility: Visibility.Visibility, numbers: Iterable<number>): ReadonlyArray<number> {
-    const includes = Visibility.includes(visibility)
+  #included(visibility: Viewer.Visibility, numbers: Iterable<number>): ReadonlyArray<number> {
+    const includes = Viewer.includes(visibility)
     return Array.from(numbers).filter((number) => includes(this.all[number]!))
   }
 }
@@ -124,3 +128,173 @@ const internal = MemoryScope.key(MemoryScope.Internal)
 
 const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
   MemoryScope.fields.flatMap((field) => ids[field] === undefined ? [] : [MemoryScope.key({ [field]: ids[field] })])
+
+/** The best few of many: by exact scores, and by bounds of scores that are not computed yet. */
+
+/** The `limit`-th best score so far, which the next one must exceed to matter. */
+class Bar {
+  /** −Infinity until there are `limit` scores. */
+  value = -Infinity
+  readonly #limit: number
+  /** The best `limit` scores, a heap: the worst of them first. */
+  readonly #heap: Array<number> = []
+
+  constructor(limit: number) {
+    this.#limit = limit
+  }
+
+  /** Cost: the logarithm of `limit` where the score raises the bar, nothing to speak of otherwise. */
+  offer(score: number): void {
+    if (this.#heap.length < this.#limit) this.#rise(score)
+    else if (score > this.value) this.#sink(score)
+    if (this.#heap.length === this.#limit) this.value = this.#heap[0]!
+  }
+
+  #rise(score: number): void {
+    const heap = this.#heap
+    let at = heap.push(score) - 1
+    while (at > 0) {
+      const parent = (at - 1) >> 1
+      if (heap[parent]! <= score) break
+      heap[at] = heap[parent]!
+      at = parent
+    }
+    heap[at] = score
+  }
+
+  #sink(score: number): void {
+    const heap = this.#heap
+    let at = 0
+    for (;;) {
+      let child = 2 * at + 1
+      if (child + 1 < heap.length && heap[child + 1]! < heap[child]!) child++
+      if (child >= heap.length || heap[child]! >= score) break
+      heap[at] = heap[child]!
+      at = child
+    }
+    heap[at] = score
+  }
+}
+
+/**
+ * Returns the best `limit` of the first `count` slots: highest score first, ties as `tie` has them. Cost: a comparison for
+ * most, and for those that share the `limit`-th best score a call of `tie`.
+ */
+export const topK = (
+  slots: Int32Array,
+  count: number,
+  scores: Float64Array,
+  limit: number,
+  tie: (a: number, b: number) => number
+): Array<number> => {
+  const order = (a: number, b: number) => scores[b]! - scores[a]! || tie(a, b)
+  if (count <= limit) return Array.from(slots.subarray(0, count)).sort(order)
+  const bar = new Bar(limit)
+  let reach = -Infinity // no closure sees it: it would be slow in this loop
+  const reached: Array<number> = []
+  for (let i = count - 1; i >= 0; i--) { // the newest slots last: ties are won by what is new
+    const slot = slots[i]!
+    const score = scores[slot]!
+    if (score < reach) continue
+    reached.push(slot)
+    if (score === reach) continue
+    bar.offer(score)
+    reach = bar.value
+  }
+  const least = reach
+  const best = reached.filter((slot) => scores[slot]! > least)
+  const wanted = limit - best.length // 1 at least
+  const equal: Array<number> = []
+  let last = -1
+  for (const slot of reached) {
+    if (scores[slot]! !== least || (last >= 0 && tie(last, slot) < 0)) continue
+    if (equal.push(slot) < 4 * wanted) continue
+    equal.sort(tie).length = wanted
+    last = equal[wanted - 1]!
+  }
+  return best.sort(order).concat(equal.sort(tie).slice(0, wanted))
+}
+
+/**
+ * The slots that may still be among the best `limit`, judged by the least and the most that a score can be: those that could
+ * reach the bar, which is the `limit`-th best least score so far. None of the best is ever lost, ties included.
+ */
+export class TopKBounds {
+  readonly #bar: Bar
+  readonly #slots: Array<number> = []
+  readonly #most: Array<number> = []
+
+  /** At least 1. */
+  constructor(limit: number) {
+    this.#bar = new Bar(limit)
+  }
+
+  /** What the next one must be able to reach. */
+  get bar(): number {
+    return this.#bar.value
+  }
+
+  /** Cost: the logarithm of `limit` where it raises the bar, nothing to speak of otherwise. */
+  offer(slot: number, least: number, most: number): void {
+    if (most < this.#bar.value) return
+    this.#slots.push(slot)
+    this.#most.push(most)
+    this.#bar.offer(least)
+  }
+
+  /** As they came. */
+  get all(): Array<number> {
+    return this.#slots.filter((_, i) => this.#most[i]! >= this.#bar.value)
+  }
+}
+
+/** The facts of a record in memory, read off the record when asked: making one costs next to nothing. */
+export class RecordFact implements Fact {
+  readonly record: MemoryRecord
+  readonly length: number
+
+  constructor(record: MemoryRecord, length: number) {
+    this.record = record
+    this.length = length
+  }
+
+  get id(): MemoryId {
+    return this.record.id
+  }
+  get hash(): string {
+    return hashOf(this.record)
+  }
+  get recency(): number {
+    return recencyOf(this.record)
+  }
+  get validAt(): number {
+    return this.record.validAt
+  }
+  get kind(): string {
+    return this.record.kind
+  }
+  get importance(): number {
+    return this.record.importance
+  }
+  get confidence(): number | undefined {
+    return this.record.confidence
+  }
+  get trust(): number {
+    return this.record.source.trust
+  }
+  get actor(): string | undefined {
+    const { metadata, scope } = this.record
+    const said = metadata["actorId"]
+    const actor = typeof said === "string" ? said : scope === MemoryScope.Global ? undefined : scope.actorId
+    return actor?.normalize("NFC").toLowerCase()
+  }
+  get session(): string | undefined {
+    return this.record.source.session
+  }
+  get sequence(): number | undefined {
+    return this.record.source.sequence
+  }
+  get emotion(): unknown {
+    return this.record.data["emotion"]
+  }
+}

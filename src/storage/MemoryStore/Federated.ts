@@ -27,10 +27,11 @@ import * as MemoryKind from "../../domain/MemoryKind.ts"
 import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { defaultLimit } from "../../ranking/MemoryIndex.ts"
-import * as Activity from "../Activity.ts"
-import * as Calls from "../Calls.ts"
+import { checkingViewer } from "../Check.ts"
+import * as makeStore from "../internal/makeStore.ts"
+
+import * as Transaction from "../internal/Transaction.ts"
 import * as MemoryStore from "../MemoryStore.ts"
-import * as Minting from "../Minting.ts"
 import * as Queries from "./Federated/Queries.ts"
 import * as Replication from "./Federated/Replication.ts"
 import * as StoreRegistry from "./Federated/StoreRegistry.ts"
@@ -96,13 +97,13 @@ const make = (
     const kinds = yield* MemoryKind.Kinds
     const copying = Replication.make()
     const { write } = yield* WriteRouter.make(kinds, copying)
-    const minting = yield* Minting.make
+    const minting = yield* Transaction.makeMinting
     const first = yield* StoreRegistry.begin(entries, options.primary, minting)
     const members = yield* SubscriptionRef.make<StoreRegistry.Members>(first)
 
     /** New records of a call that is about one store go to it; the federation's own to the route's, or the primary. */
     const writes = (only?: string) =>
-      Calls.writes((op, viewer, mutations, provenance) =>
+      Transaction.writes((op, viewer, mutations, provenance) =>
         Effect.gen(function*() {
           const all = yield* members
           const named = (name: string) =>
@@ -140,7 +141,7 @@ const make = (
       description,
       maxResults,
       writable,
-      store: Calls.checkingViewer({ ...store, ...writes(name), capabilities: { ...store.capabilities, writable } })
+      store: checkingViewer({ ...store, ...writes(name), capabilities: { ...store.capabilities, writable } })
     })
 
     const federated: Service = {
@@ -180,7 +181,7 @@ const federationOf = (
     ask: (members: StoreRegistry.Members) => Effect.Effect<A, MemoryError.MemoryError>
   ): Effect.Effect<A, MemoryError.MemoryError> => Effect.withSpan(Effect.flatMap(all, ask), `Federated.${op}`)
 
-  return Calls.checkingViewer({
+  return checkingViewer({
     name: "federated",
     capabilities: capabilities(first, primary),
     ...writes,
@@ -221,7 +222,7 @@ const federationOf = (
         (counts) =>
           counts.reduce((sum, count) => sum + count, 0)
       )),
-    activity: Activity.together(Effect.map(all, (members) => members.map(({ store }) => store.activity))),
+    activity: makeStore.together(Effect.map(all, (members) => members.map(({ store }) => store.activity))),
     vectors: first.some(({ store }) => Option.isSome(store.vectors))
       ? Option.some(Queries.vectorsOf(all))
       : Option.none(),

@@ -27,26 +27,11 @@
  * ```
  */
 import * as Clock from "effect/Clock"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type { MemoryError } from "../../domain/MemoryError.ts"
-import { isExpired, recencyOf } from "../../domain/MemoryRecord.ts"
+import { isExpired } from "../../domain/MemoryRecord.ts"
 import type { Decision, Due, Engine, Found, Write } from "../Engine.ts"
-import type { Stored } from "../MemoryStore.ts"
-
-/** How long a store keeps what was forgotten, unless it is told otherwise. */
-export const defaultTrash: Duration.DurationInput = "30 days"
-
-/**
- * Returns the time in epoch milliseconds from which compaction may erase the row; `Infinity` if it never may. `trash` is in
- * milliseconds. A tombstone's time is its record's `updatedAt`.
- */
-export const erasableAt = ({ forgotten, record }: Stored, trash: number): number =>
-  Math.min(
-    record.expiresAt ?? Infinity,
-    forgotten ? (trash === 0 ? 0 : recencyOf(record) + trash) : Infinity // 0 holds although the clock was set back
-  )
 
 /** Rows that compaction asks for at a time. */
 const atATime = 1_000

@@ -18,8 +18,7 @@ import * as Changes from "../Changes.ts"
 import type { Decide, Engine, Found, Needs, Write } from "../Engine.ts"
 import type { Stored } from "../MemoryStore.ts"
 import * as Vectors from "../Vectors.ts"
-import { revisionsKept } from "../Version.ts"
-import { defaultTrash, erasableAt } from "./Compaction.ts"
+import { defaultTrash, erasableAt, revisionsKept } from "../Version.ts"
 import * as Compaction from "./Compaction.ts"
 
 export interface Options {
@@ -29,17 +28,13 @@ export interface Options {
   readonly trash?: Duration.DurationInput | undefined
 }
 
-interface Tenant {
-  /** By id, newest first, one at least. */
-  readonly revisions: Map<MemoryId, ReadonlyArray<Stored>>
-  readonly catalog: Catalog.Catalog
-}
-
 interface Memory extends Omit<Options, "trash"> {
   /** Of tombstones, in milliseconds. */
   readonly trash: number
-  /** Those that have a row. */
-  readonly tenants: Map<string, Tenant>
+  /** Revisions by tenant and id, newest first, one at least; of tenants that have a row. */
+  readonly revisions: Map<string, Map<MemoryId, ReadonlyArray<Stored>>>
+  /** Of the same tenants. */
+  readonly catalogs: Map<string, Catalog.Catalog>
   readonly due: Compaction.DueQueue
   readonly embeddings: TenantEmbeddings
   readonly changes: Changes.Changes
@@ -47,31 +42,32 @@ interface Memory extends Omit<Options, "trash"> {
 
 /** Makes an engine without rows. Everything ends with the process. */
 export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
-  const tenants = new Map<string, Tenant>()
+  const revisions: Memory["revisions"] = new Map()
   const memory: Memory = {
     ...options,
     trash: Duration.toMillis(trash),
-    tenants,
+    revisions,
+    catalogs: new Map(),
     due: Compaction.makeDueQueue(({ id, revision, tenant }) =>
-      rowIn(tenants, tenant, id)?.record.revision === revision
+      rowIn(revisions, tenant, id)?.record.revision === revision
     ),
     embeddings: new TenantEmbeddings(),
     changes: Changes.make()
   }
-  const catalogOf = (tenant: string) => Effect.sync(() => tenants.get(tenant)?.catalog ?? emptyCatalog(memory, tenant))
+  const catalogOf = Catalog.lookup(memory.catalogs, (tenant) => catalogOptions(memory, tenant))
   return {
     capabilities: { writable: true, durable: false, shared: false, history: true },
-    read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rowIn(tenants, tenant, id)))),
-    revisions: (tenant, id, limit) => Effect.sync(() => tenants.get(tenant)?.revisions.get(id)?.slice(0, limit) ?? []),
+    read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rowIn(revisions, tenant, id)))),
+    revisions: (tenant, id, limit) => Effect.sync(() => revisions.get(tenant)?.get(id)?.slice(0, limit) ?? []),
     transact: (tenant, needs, decide) => transact(memory, tenant, needs, decide),
     ...Catalog.queries({
       catalogOf,
-      tenants: Stream.suspend(() => Stream.fromIterable(Array.from(tenants.keys()))),
+      tenants: Stream.suspend(() => Stream.fromIterable(Array.from(revisions.keys()))),
       tombstones: (tenant, ids) =>
         Effect.sync(() =>
           ids === undefined
-            ? tenants.get(tenant)?.catalog.tombstones() ?? []
-            : Array.from(new Set(ids)).flatMap((id) => rowIn(tenants, tenant, id) ?? [])
+            ? memory.catalogs.get(tenant)?.tombstones() ?? []
+            : Array.from(new Set(ids)).flatMap((id) => rowIn(revisions, tenant, id) ?? [])
         )
     }),
     analyzer: Effect.succeed(undefined), // the words of each row are read in this process, by the analyzer in force
@@ -82,7 +78,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
       Vectors.inMemory(memory.embeddings),
       catalogOf,
       Effect.sync(() => {
-        for (const [tenant, { catalog }] of tenants) {
+        for (const [tenant, catalog] of memory.catalogs) {
           if (Catalog.isLittered(memory.embeddings.of(tenant).size, catalog)) sweep(memory, tenant)
         }
       })
@@ -90,11 +86,14 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
   }
 }
 
-const rowIn = (tenants: ReadonlyMap<string, Tenant>, tenant: string, id: MemoryId): Stored | undefined =>
-  tenants.get(tenant)?.revisions.get(id)?.[0]
+const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): Stored | undefined =>
+  revisions.get(tenant)?.get(id)?.[0]
 
-const emptyCatalog = ({ analyzer, embeddings, kinds }: Memory, tenant: string): Catalog.Catalog =>
-  Catalog.make({ kinds, analyzer, embeddings: embeddings.of(tenant) })
+const catalogOptions = ({ analyzer, embeddings, kinds }: Memory, tenant: string): Catalog.Options => ({
+  kinds,
+  analyzer,
+  embeddings: embeddings.of(tenant)
+})
 
 const transact = <A>(
   memory: Memory,
@@ -115,24 +114,26 @@ const transact = <A>(
     })
   )
 
-const gather = ({ tenants }: Memory, tenant: string, { dedupeKeys, ids, revisions }: Needs, now: number): Found => {
-  const kept = tenants.get(tenant)
-  const holders = dedupeKeys.map((key) => [key, kept?.catalog.holders(key, now, ids.length + 1) ?? []] as const)
+const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: Needs, now: number): Found => {
+  const catalog = memory.catalogs.get(tenant)
+  const kept = memory.revisions.get(tenant)
+  const holders = dedupeKeys.map((key) => [key, catalog?.holders(key, now, ids.length + 1) ?? []] as const)
   return {
     now,
     rows: new Map(ids.flatMap((id) => {
-      const row = rowIn(tenants, tenant, id)
+      const row = rowIn(memory.revisions, tenant, id)
       return row ? [[id, row] as const] : []
     })),
     holders: new Map(holders),
-    revisions: new Map(revisions.map((id) => [id, kept?.revisions.get(id) ?? []] as const))
+    revisions: new Map(revisions.map((id) => [id, kept?.get(id) ?? []] as const))
   }
 }
 
 const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): void => {
-  const { catalog, revisions } = memory.tenants.get(tenant) ??
-    { catalog: emptyCatalog(memory, tenant), revisions: new Map<MemoryId, ReadonlyArray<Stored>>() }
-  memory.tenants.set(tenant, { catalog, revisions })
+  const catalog = memory.catalogs.get(tenant) ?? Catalog.make(catalogOptions(memory, tenant))
+  const revisions = memory.revisions.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Stored>>()
+  memory.catalogs.set(tenant, catalog)
+  memory.revisions.set(tenant, revisions)
   let litters = false
   for (const { id, next } of writes) {
     const earlier = revisions.get(id)
@@ -147,13 +148,15 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
     if (at !== Infinity) memory.due.add({ at, tenant, id, revision: next.stored.record.revision })
   }
   if (litters) sweep(memory, tenant)
-  if (revisions.size === 0) memory.tenants.delete(tenant)
+  if (revisions.size > 0) return
+  memory.catalogs.delete(tenant)
+  memory.revisions.delete(tenant)
 }
 
 /** Erases the vectors of texts that no record of the tenant holds. Cost: nothing where there is no vector, else its records. */
-const sweep = ({ embeddings, tenants }: Memory, tenant: string): void => {
+const sweep = ({ catalogs, embeddings }: Memory, tenant: string): void => {
   const kept = embeddings.of(tenant)
   if (kept.size === 0) return
-  const hashes = new Set(tenants.get(tenant)?.catalog.records().map(hashOf))
+  const hashes = new Set(catalogs.get(tenant)?.records().map(hashOf))
   kept.retain((hash) => hashes.has(hash))
 }

@@ -18,11 +18,8 @@ import {
 import { MemoryId } from "../../domain/MemoryId.ts"
 import { isExpired, isValidAt, type MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import { type Sight, sightOf } from "../../domain/Visibility.ts"
-import * as Cursor from "../../ranking/Cursor.ts"
-import { defaultLimit, type Options } from "../../ranking/internal/Retrievers.ts"
 import * as Searcher from "../../ranking/internal/Searcher.ts"
-import { type Asked, type Position, positionOf } from "../../ranking/Retrieval.ts"
+import * as Retrieval from "../../ranking/Retrieval.ts"
 import { within } from "../Catalog.ts"
 import { check, invalid } from "../Check.ts"
 import type { Engine } from "../Engine.ts"
@@ -36,7 +33,7 @@ export interface ById {
   readonly engine: Pick<Engine, "read" | "revisions" | "named" | "referring">
 }
 /** What a page and a search depend on, beside the way texts become terms. */
-export interface BySearch extends Options {
+export interface BySearch extends Searcher.Options {
   /** What errors call the store. */
   readonly name: string
   readonly engine: Pick<Engine, "page" | "match" | "read" | "vectors">
@@ -84,8 +81,8 @@ export const links = (
   Effect.gen(function*() {
     yield* check("links", Ids, { ids: [id] })
     const now = yield* Clock.currentTimeMillis
-    const sight: Sight = { ...sightOf(viewer, now), now }
-    const asked: Asked = { filter: {}, at: now, passes: (record) => isValidAt(record, now) }
+    const sight: Viewer.Sight = { ...Viewer.sightOf(viewer, now), now }
+    const asked: Retrieval.Asked = { filter: {}, at: now, passes: (record) => isValidAt(record, now) }
     const read = (ids: ReadonlyArray<MemoryId>) =>
       Effect.map(
         ids.length === 0 ? Effect.succeed([]) : engine.read(sight.tenant, ids),
@@ -147,10 +144,10 @@ export const stream = (
 ): Stream.Stream<MemoryRecord, MemoryError.MemoryError> =>
   Stream.unwrap(Effect.gen(function*() {
     const checked = yield* check("list", Filter, filter)
-    const { after, limit = defaultLimit } = checked
-    const first = after === undefined ? undefined : Cursor.read(viewer, checked, after)
+    const { after, limit = Searcher.defaultLimit } = checked
+    const first = after === undefined ? undefined : Retrieval.readCursor(viewer, checked, after)
     if (after !== undefined && first === undefined) return yield* noCursor("list")
-    const page = (after: Position | undefined) =>
+    const page = (after: Retrieval.Position | undefined) =>
       Effect.flatMap(
         Clock.currentTimeMillis,
         (now) => Searcher.page(store.engine, viewer, checked, after, limit, now)
@@ -163,9 +160,9 @@ export const stream = (
  * after which the first page comes; default: the beginning.
  */
 export const pages = (
-  page: (after: Position | undefined) => Io<ReadonlyArray<MemoryRecord>>,
+  page: (after: Retrieval.Position | undefined) => Io<ReadonlyArray<MemoryRecord>>,
   limit: number,
-  first?: Position
+  first?: Retrieval.Position
 ): Stream.Stream<ReadonlyArray<MemoryRecord>, MemoryError.MemoryError> =>
   Stream.paginateEffect(
     Option.fromNullable(first),
@@ -174,7 +171,7 @@ export const pages = (
         const last = found.at(-1)
         const next = last === undefined || found.length < limit
           ? Option.none()
-          : Option.some(Option.some(positionOf(last)))
+          : Option.some(Option.some(Retrieval.positionOf(last)))
         return [found, next] as const
       })
   )

@@ -20,10 +20,8 @@ import * as Catalog from "../Catalog.ts"
 import * as Changes from "../Changes.ts"
 import type { Decide, Due, Engine, Found, Needs, Write as EntryWrite } from "../Engine.ts"
 import type { Primitives, Stored, Write } from "../MemoryStore.ts"
-import * as TenantLocks from "../TenantLocks.ts"
 import * as Vectors from "../Vectors.ts"
-import { revisionsKept } from "../Version.ts"
-import { defaultTrash, erasableAt } from "./Compaction.ts"
+import { defaultTrash, erasableAt, revisionsKept } from "../Version.ts"
 import { byTime, dueAfter } from "./Compaction.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -41,7 +39,7 @@ interface Source {
   readonly isShared: boolean
   /** Of tombstones, in milliseconds. */
   readonly trash: number
-  readonly locks: TenantLocks.TenantLocks
+  readonly locks: TenantLocks
   readonly changes: Changes.Changes
   readonly catalogs: Map<string, Catalog.Catalog>
   /** Tenants with vectors of texts that were erased. */
@@ -65,7 +63,7 @@ const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds
     primitives,
     isShared: capabilities?.shared ?? false,
     trash: Duration.toMillis(primitives.trash ?? defaultTrash),
-    locks: TenantLocks.make(),
+    locks: makeTenantLocks(),
     changes: Changes.make(),
     catalogs: new Map(),
     unswept: new Set()
@@ -289,3 +287,31 @@ const isWritten = (source: Source, { id, tenant }: Due): Io<boolean> =>
     source.primitives.revisions ? revisions(source, tenant, id, 1) : Effect.succeed(undefined),
     (newest) => newest === undefined || newest[0]?.forgotten === true
   )
+
+/** Locks by tenant: whoever writes into one tenant waits for its other writers, and for nobody else. */
+export interface TenantLocks {
+  /** Runs an effect while no other one of the tenant runs, in the order of arrival. */
+  readonly withLock: (tenant: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+}
+
+/** Makes locks. A tenant that nobody writes into has none. */
+export const makeTenantLocks = (): TenantLocks => {
+  const locks = new Map<string, { readonly semaphore: Effect.Semaphore; users: number }>()
+  return {
+    withLock: (tenant) => (self) =>
+      Effect.acquireUseRelease(
+        Effect.sync(() => {
+          const lock = locks.get(tenant) ?? { semaphore: Effect.unsafeMakeSemaphore(1), users: 0 }
+          lock.users += 1
+          locks.set(tenant, lock)
+          return lock
+        }),
+        ({ semaphore }) => semaphore.withPermits(1)(self),
+        (lock) =>
+          Effect.sync(() => {
+            lock.users -= 1
+            if (lock.users === 0) locks.delete(tenant)
+          })
+      )
+  }
+}

@@ -8,23 +8,21 @@
  * `invalid_id` where a free id would have created a record. Every other refusal comes first, so a viewer that probes for ids
  * has to write a record for each free one. Ids that must stay unknown are minted, or signed (`MemoryStore.sign`).
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import type { MemoryId } from "../../domain/MemoryId.ts"
+import { make as idOf, type MemoryId, mint } from "../../domain/MemoryId.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import { type Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { dedupeKey, isExpired, maxBody, type MemoryRecord, Origin, Trust } from "../../domain/MemoryRecord.ts"
 import { type MemoryScope, normalise } from "../../domain/MemoryScope.ts"
-import { trustIn } from "../../domain/Sharing.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { check, invalid, payloadIssues } from "../Check.ts"
 import type { Decide, Decision, Engine, Entry, Found, Needs, Write } from "../Engine.ts"
-import type { Provenance, Stored } from "../MemoryStore.ts"
-import type * as Minting from "../Minting.ts"
+import type { Provenance, Put, Service, Stored } from "../MemoryStore.ts"
 import * as Revision from "../Version.ts"
-import { rowOf } from "../Version.ts"
 
 export interface Batch {
   readonly op: string
@@ -121,8 +119,11 @@ const decided = (
     const into = (scope: MemoryScope): Revision.Circumstances =>
       origin === "instructions"
         ? circumstances
-        : { ...circumstances, provenance: { ...provenance, trust: trustIn(viewer, scope, provenance.trust ?? 1) } }
-    const stored = (record: MemoryRecord, key?: string): Stored => rowOf(kinds, tenant, record, key)
+        : {
+          ...circumstances,
+          provenance: { ...provenance, trust: Viewer.trustIn(viewer, scope, provenance.trust ?? 1) }
+        }
+    const stored = (record: MemoryRecord, key?: string): Stored => Revision.rowOf(kinds, tenant, record, key)
     /** Returns the oldest live record with the key, as the batch has left the rows so far. */
     const holderOf = (key: string): MemoryRecord | undefined => {
       let first = found.holders.get(key)?.find(({ id }) => !rows.has(id))
@@ -272,7 +273,7 @@ export interface Dependencies {
   readonly name: string
   readonly engine: Pick<Engine, "capabilities" | "transact">
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
-  readonly minting: Minting.Service
+  readonly minting: Minting
   readonly entryOf: (stored: Stored) => Entry
 }
 
@@ -311,3 +312,78 @@ export const apply = (
       ids = minted.map((id) => outcome.ids.has(id) ? undefined : id)
     }
   })
+
+/**
+ * A source of new ids: each is greater than the last one of its tenant, even if another store asked for that one.
+ *
+ * Tenants share no sequence. The ids of a tenant in one millisecond follow each other from a random start, so the gap
+ * between two ids does not reveal how much other tenants wrote in between.
+ */
+export interface Minting {
+  /** Mints an id that is greater than every earlier one of the tenant. */
+  readonly next: (tenant: string) => Effect.Effect<MemoryId>
+}
+
+/**
+ * Number of tenants whose last id is remembered, the most recent ones. Any other tenant starts above every dropped id, in
+ * case the clock goes back.
+ */
+const capacity = 10_000
+
+export const makeMinting: Effect.Effect<Minting> = Effect.map(Effect.makeSemaphore(1), (minting) => {
+  const lasts = new Map<string, MemoryId>() // in order of use
+  let dropped: MemoryId | undefined
+  const keep = (tenant: string, id: MemoryId) => {
+    lasts.delete(tenant)
+    lasts.set(tenant, id)
+    for (const [idle, last] of lasts) {
+      if (lasts.size <= capacity) break
+      lasts.delete(idle)
+      const end = idOf(last.slice(0, 10) + "Z".repeat(16)) // the greatest id of its millisecond
+      if (dropped === undefined || end > dropped) dropped = end
+    }
+  }
+  return {
+    next: (tenant) =>
+      Effect.suspend(() => mint(lasts.get(tenant) ?? dropped)).pipe(
+        Effect.tap((id) => Effect.sync(() => keep(tenant, id))),
+        minting.withPermits(1)
+      )
+  }
+})
+
+/** The source of ids that stores built together share, so that their ids have one order per tenant. Default: none shared. */
+export class SharedMinting extends Context.Reference<SharedMinting>()("@memory/Minting", {
+  defaultValue: (): Minting | undefined => undefined
+}) {}
+
+/** Makes the calls that write out of one that applies a batch. `op` is the call that the batch is made for. */
+export const writes = (
+  batch: (
+    op: "apply" | "put" | "update" | "forget",
+    viewer: Viewer.Any,
+    mutations: ReadonlyArray<MemoryMutation>,
+    provenance?: Provenance
+  ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
+): Pick<Service, "apply" | "put" | "update" | "forget"> => ({
+  apply: (viewer, mutations, provenance) => batch("apply", viewer, mutations, provenance),
+  put: (viewer, drafts, { ifRevision, ...provenance } = {}) =>
+    ifRevision !== undefined && drafts.length !== 1
+      ? invalid("put", "ifRevision: is about one draft")
+      : Effect.map(
+        batch("put", viewer, drafts.map((draft) => ({ _tag: "Put", draft, ifRevision })), provenance),
+        (all) => all.map(toPut)
+      ),
+  update: (viewer, id, patch, { ifRevision } = {}) =>
+    Effect.map(
+      batch("update", viewer, [{ _tag: "Update", id, patch, ifRevision }]),
+      ([applied]) => applied!.record! // one in, one out, and not absent
+    ),
+  forget: (viewer, ids, { purge } = {}) =>
+    Effect.map(
+      batch("forget", viewer, ids.map((id) => ({ _tag: "Forget", id, purge }))),
+      (all) => all.map(({ outcome }) => outcome === "forgotten")
+    )
+})
+
+const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // a Put is never absent

@@ -1,28 +1,32 @@
 /**
- * Makes the one `Service` of an engine: named functions over what they depend on (`Transaction`, `Reads`, `Searching`,
- * `Compaction`), each behind the viewer check, counted as activity, timed and traced.
+ * Makes the one `Service` of an engine: named functions over what they depend on (`Transaction`, `Reads`,
+ * `Compaction`), each behind the viewer check, counted as activity, timed and traced. With the table of uses and the activity
+ * that each store has.
  */
 import * as Chunk from "effect/Chunk"
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as FiberId from "effect/FiberId"
 import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { sign } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { key as scopeKey } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import * as SecureRandom from "../../host/SecureRandom.ts"
 import * as Analyzer from "../../ranking/Analyzer.ts"
 import { fingerprint } from "../../ranking/Tokenizer.ts"
-import * as Activity from "../Activity.ts"
-import * as Calls from "../Calls.ts"
 import { said } from "../Changes.ts"
+import { checkingViewer } from "../Check.ts"
 import { check, invalid } from "../Check.ts"
-import type { Engine, Reader } from "../Engine.ts"
-import type { Capabilities, Extras, Primitives, Service } from "../MemoryStore.ts"
-import * as Minting from "../Minting.ts"
-import * as Usage from "../Usage.ts"
+import type { Engine, EngineUses, Reader } from "../Engine.ts"
+import type { Capabilities, Extras, Primitives, Service, Uses } from "../MemoryStore.ts"
 import * as Vectors from "../Vectors.ts"
 import { entryOf } from "../Version.ts"
 import * as Compaction from "./Compaction.ts"
@@ -77,11 +81,11 @@ export const make = (
       engine,
       analyzer,
       kinds: yield* MemoryKind.Kinds,
-      minting: (yield* Minting.Shared) ?? (yield* Minting.make),
+      minting: (yield* Transaction.SharedMinting) ?? (yield* Transaction.makeMinting),
       entryOf: entryOf(analyzer)
     }
     let nextExpiry = Infinity
-    const activity = Activity.make(() => nextExpiry)
+    const activity = makeActivity(() => nextExpiry)
     const begun = engine.ready ? Effect.zipRight(activity.called, engine.ready) : activity.called
     const counted = <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
       observed(name, op, Effect.zipRight(begun, self))
@@ -89,12 +93,12 @@ export const make = (
       nextExpiry = compacted.nextExpiry
       return compacted.count
     })
-    const usage = extras.usage ?? Usage.make((viewer, ids) => Reads.get(store, viewer, ids), engine.uses)
+    const usage = extras.usage ?? makeUsage((viewer, ids) => Reads.get(store, viewer, ids), engine.uses)
 
-    const service = Calls.checkingViewer({
+    const service = checkingViewer({
       name,
       capabilities,
-      ...Calls.writes((op, viewer, mutations, provenance) =>
+      ...Transaction.writes((op, viewer, mutations, provenance) =>
         counted(op, Transaction.apply(store, op, viewer, mutations, provenance))
       ),
       get: (viewer, ids) => counted("get", Reads.get(store, viewer, ids)),
@@ -191,3 +195,141 @@ const vectorsOf = (
     read: (tenant, model, hashes) => within("read", tenant, (tenant) => read(tenant, model, hashes))
   }
 }
+
+/** Records remembered; then the one touched longest ago is dropped. */
+const capacity = 100_000
+
+/** Makes the table of when a record was last used, and how often: the engine's, or one of this process, lost with it. */
+export const makeUsage = (
+  get: (
+    viewer: Viewer.Any,
+    ids: ReadonlyArray<MemoryId>
+  ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>,
+  table?: EngineUses | undefined
+): Pick<Service, "touch" | "uses"> => table === undefined ? inProcess(get) : inEngine(get, table)
+
+type Get = Parameters<typeof makeUsage>[0]
+
+/** Asks an engine, which erases the uses of a row with the row. */
+const inEngine = (get: Get, { read, touch }: EngineUses): Pick<Service, "touch" | "uses"> => {
+  const shown = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) =>
+    Effect.map(get(viewer, ids), (found) => found.flatMap(Option.toArray).map(({ id }) => id))
+  return {
+    touch: (viewer, ids) =>
+      Effect.gen(function*() {
+        const found = yield* shown(viewer, ids)
+        if (found.length > 0) yield* touch(Viewer.tenantOf(viewer), found, yield* Clock.currentTimeMillis)
+      }),
+    uses: (viewer, ids) =>
+      Effect.gen(function*() {
+        const found = Array.from(new Set(yield* shown(viewer, ids)))
+        const known = found.length > 0 ? yield* read(Viewer.tenantOf(viewer), found) : []
+        const uses = new Map(found.map((id, n) => [id, known[n]!])) // one each
+        return ids.map((id) => uses.get(id) ?? { count: 0 })
+      })
+  }
+}
+
+const inProcess = (get: Get): Pick<Service, "touch" | "uses"> => {
+  const table = new Map<string, Uses>()
+  // includes the scope: an erased record's id may be used in another scope, whose viewers must not see the old count
+  const keyOf = (viewer: Viewer.Any, { id, scope }: MemoryRecord) =>
+    `${Viewer.tenantOf(viewer)}/${id}/${scopeKey(scope)}`
+
+  return {
+    touch: (viewer, ids) =>
+      Effect.gen(function*() {
+        const accessedAt = yield* Clock.currentTimeMillis
+        const found = yield* get(viewer, ids)
+        for (const record of found) {
+          if (Option.isNone(record)) continue
+          const key = keyOf(viewer, record.value)
+          const count = (table.get(key)?.count ?? 0) + 1
+          table.delete(key) // to the end: a Map keeps the order of insertion
+          table.set(key, { count, accessedAt })
+        }
+        for (const key of table.keys()) {
+          if (table.size <= capacity) break
+          table.delete(key)
+        }
+      }),
+    uses: (viewer, ids) =>
+      Effect.map(
+        get(viewer, ids),
+        (found) =>
+          found.map((record): Uses => (Option.isSome(record) && table.get(keyOf(viewer, record.value))) || { count: 0 })
+      )
+  }
+}
+
+/**
+ * The signals of a store's use, so that periodic work runs because something happened and not by the clock alone.
+ *
+ * The periodic work of a store without calls, and without records that expire, sleeps. After a long sleep of the machine or
+ * of a test's clock, the work of all missed hours is done once.
+ */
+export interface Activity {
+  /**
+   * Waits until the number of calls differs from `known`, and returns it; returns at once if it differs already.
+   * Compactions do not count as calls.
+   */
+  readonly since: (known: number) => Effect.Effect<number>
+  /** Earliest time at which a row that the last compaction left is to be erased, in epoch milliseconds; `Infinity` if none is. */
+  readonly nextExpiry: Effect.Effect<number>
+}
+
+/** Returns the number of calls made so far. */
+export const calls = (activity: Activity): Effect.Effect<number> => activity.since(-1)
+
+/** Makes an activity that counts calls: each run of `called` counts one. */
+export const makeActivity = (nextExpiry: () => number): Activity & { readonly called: Effect.Effect<void> } => {
+  let count = 0
+  let next: Deferred.Deferred<void> | undefined
+  const since = (known: number): Effect.Effect<number> =>
+    Effect.suspend(() => {
+      if (count !== known) return Effect.succeed(count)
+      next ??= Deferred.unsafeMake(FiberId.none)
+      return Effect.zipRight(Deferred.await(next), since(known))
+    })
+  return {
+    since,
+    nextExpiry: Effect.sync(nextExpiry),
+    called: Effect.sync(() => {
+      count++
+      if (next === undefined) return
+      Deferred.unsafeDone(next, Effect.void)
+      next = undefined
+    })
+  }
+}
+
+/** Combines the activities of several stores into one. `all` is run again at each look, so stores may come and go. */
+export const together = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
+  const since = (known: number): Effect.Effect<number> =>
+    Effect.gen(function*() {
+      const activities = yield* all
+      const counts = yield* Effect.forEach(activities, calls)
+      const sum = counts.reduce((sum, count) => sum + count, 0)
+      if (sum !== known) return sum
+      yield* Effect.raceAll(activities.map((one, n) => one.since(counts[n]!)))
+      return yield* since(known)
+    })
+  return {
+    since,
+    nextExpiry: Effect.flatMap(all, (activities) =>
+      Effect.map(
+        Effect.forEach(activities, ({ nextExpiry }) => nextExpiry),
+        (times) => Math.min(...times)
+      ))
+  }
+}
+
+/** Sleeps until a time in epoch milliseconds; `Infinity` never comes. Sleeps in stretches of 24 days, a timer's maximum. */
+export const sleepUntil = (time: number): Effect.Effect<void> =>
+  time === Infinity
+    ? Effect.never
+    : Effect.flatMap(Clock.currentTimeMillis, (now) =>
+      now >= time
+        ? Effect.void
+        : Effect.zipRight(Effect.sleep(Math.min(time - now, longest)), Effect.suspend(() => sleepUntil(time))))
+const longest = 2 ** 31 - 1

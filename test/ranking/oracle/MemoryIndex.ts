@@ -9,8 +9,15 @@
  * keeps out takes nobody's place. `now` may go back. Ties: newest first, then id. Longer than other files, since all that is
  * asked looks into the same slots.
  */
-import type { Absence, Hit, MemoryFilter, MemoryQuery, Page, SearchResult } from "../../../src/domain/MemoryFilter.ts"
-import { absenceIn } from "../../../src/domain/MemoryFilter.ts"
+import {
+  type Absence,
+  absenceIn,
+  type Hit,
+  type MemoryFilter,
+  type MemoryQuery,
+  type Page,
+  type SearchResult
+} from "../../../src/domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../src/domain/MemoryId.ts"
 import * as MemoryKind from "../../../src/domain/MemoryKind.ts"
 import { isExpired, type MemoryRecord, recencyOf } from "../../../src/domain/MemoryRecord.ts"
@@ -18,9 +25,9 @@ import { isInternal } from "../../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../../src/domain/Viewer.ts"
 import type * as Analyzer from "../../../src/ranking/Analyzer.ts"
 import { read } from "../../../src/ranking/Bm25.ts"
-import * as Cursor from "../../../src/ranking/Cursor.ts"
 import { Embeddings } from "../../../src/ranking/Embeddings.ts"
 import { saysTheSame } from "../../../src/ranking/NearDuplicate.ts"
+import * as Retrieval from "../../../src/ranking/Retrieval.ts"
 import { tokenise, type Tokenizer, vocabularyOf } from "../../../src/ranking/Tokenizer.ts"
 import { float64 } from "./Column.ts"
 import { Conversations } from "./Conversations.ts"
@@ -193,7 +200,7 @@ export const make = ({
       }
     },
     list(viewer, filter, now) {
-      const after = filter.after === undefined ? undefined : Cursor.read(viewer, filter, filter.after)
+      const after = filter.after === undefined ? undefined : Retrieval.readCursor(viewer, filter, filter.after)
       if (filter.after !== undefined && after === undefined) return undefined
       const view = index.view(viewer, now)
       const seen = byAge(view)
@@ -206,7 +213,7 @@ export const make = ({
         if (!sees(slot) || !pass(slot)) continue
         if (items.length === limit) {
           const last = items[limit - 1]!
-          return { items, next: Cursor.make(viewer, filter, { recency: recencyOf(last), id: last.id }) }
+          return { items, next: Retrieval.makeCursor(viewer, filter, { recency: recencyOf(last), id: last.id }) }
         }
         items.push(records[slot]!)
       }

@@ -11,27 +11,20 @@
  * A score says how good a hit is beside the best of its store, which has about 1: so no store takes every place, and the
  * best of one that knows little of the matter stands beside the best of one that knows much.
  */
+import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import {
-  type Absence,
-  type Hit,
-  type MemoryFilter,
-  type MemoryQuery,
-  type Page,
-  type SearchResult
-} from "../../../domain/MemoryFilter.ts"
+import type { Absence, Hit, MemoryFilter, MemoryQuery, Page, SearchResult } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { byRecency, isExpired, isValidAt, type MemoryRecord, recencyOf } from "../../../domain/MemoryRecord.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
-import * as Cursor from "../../../ranking/Cursor.ts"
 import { defaultLimit, fitting } from "../../../ranking/MemoryIndex.ts"
 import { saysTheSame } from "../../../ranking/NearDuplicate.ts"
-import * as Calls from "../../Calls.ts"
+import * as Retrieval from "../../../ranking/Retrieval.ts"
 import { check } from "../../Check.ts"
 import { Query } from "../../internal/Reads.ts"
 import * as Links from "../../Links.ts"
@@ -114,7 +107,8 @@ export const list = (
   Effect.gen(function*() {
     const { limit = defaultLimit } = filter
     const items: Array<MemoryRecord> = []
-    const cursor = (last: MemoryRecord) => Cursor.make(viewer, filter, { id: last.id, recency: recencyOf(last) })
+    const cursor = (last: MemoryRecord) =>
+      Retrieval.makeCursor(viewer, filter, { id: last.id, recency: recencyOf(last) })
     for (let after = filter.after;;) {
       const pages = yield* Effect.forEach(members, ({ store }) => store.list(viewer, { ...filter, after }), {
         concurrency: "unbounded"
@@ -139,7 +133,14 @@ export const stream = (
   viewer: Viewer.Any,
   filter: MemoryFilter
 ): Stream.Stream<MemoryRecord, MemoryError.MemoryError> =>
-  Calls.stream((viewer, filter) => Effect.flatMap(members, (all) => list(all, viewer, filter)), viewer, filter)
+  Stream.paginateChunkEffect(
+    filter.after,
+    (after) =>
+      Effect.map(
+        Effect.flatMap(members, (all) => list(all, viewer, { ...filter, after })),
+        ({ items, next }) => [Chunk.fromIterable(items), Option.fromNullable(next)] as const
+      )
+  )
 
 /**
  * Returns the neighbours of a record. Cost: where one store alone has anything to show, that of its own; else reading all that

@@ -16,8 +16,8 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import { invalid } from "../../Check.ts"
+import * as Transaction from "../../internal/Transaction.ts"
 import * as MemoryStore from "../../MemoryStore.ts"
-import * as Minting from "../../Minting.ts"
 
 /** A store to take in, and what the federation may do with it. */
 export interface Entry<out E = never, out R = never> {
@@ -57,7 +57,7 @@ export interface Registry {
 /** What a registry is made over. */
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
-  readonly minting: Minting.Service
+  readonly minting: Transaction.Minting
   readonly toNamed: (member: Member) => Named
 }
 
@@ -65,7 +65,7 @@ interface Dependencies {
 export const begin = (
   entries: ReadonlyArray<readonly [string, Entry<unknown, unknown>]>,
   primary: string | undefined,
-  minting: Minting.Service
+  minting: Transaction.Minting
 ) =>
   Effect.gen(function*() {
     yield* refuse([
@@ -110,9 +110,13 @@ const attach = <E, R>({ members, minting, toNamed }: Dependencies, name: string,
   })
 
 /** In a memo map of its own; its ids go up with the others'. */
-const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, minting: Minting.Service) =>
+const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, minting: Transaction.Minting) =>
   Effect.gen(function*() {
-    const context = yield* Effect.provideService(Layer.buildWithScope(entry.layer, scope), Minting.Shared, minting)
+    const context = yield* Effect.provideService(
+      Layer.buildWithScope(entry.layer, scope),
+      Transaction.SharedMinting,
+      minting
+    )
     const gone = yield* Deferred.make<void>()
     yield* Scope.addFinalizer(scope, Deferred.succeed(gone, undefined))
     return {

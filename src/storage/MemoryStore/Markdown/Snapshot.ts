@@ -21,8 +21,8 @@ import { sign } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import { unchecked } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import * as Activity from "../../Activity.ts"
 import type { Catalog } from "../../Catalog.ts"
+import * as makeStore from "../../internal/makeStore.ts"
 import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
 import type { History } from "./History.ts"
@@ -361,7 +361,7 @@ const rest = 20
  */
 export const keep = (
   { save }: Pick<SnapshotKeeper, "save">,
-  activity: Activity.Activity
+  activity: makeStore.Activity
 ): Effect.Effect<void, never, Scope.Scope> => {
   const attempt = Effect.gen(function*() {
     const start = yield* Clock.currentTimeMillis
@@ -372,12 +372,12 @@ export const keep = (
     Effect.gen(function*() {
       yield* activity.since(known)
       yield* Effect.sleep(Math.max(spacing, rest * took))
-      const calls = yield* Activity.calls(activity)
+      const calls = yield* makeStore.calls(activity)
       const next = yield* attempt
       return yield* Effect.suspend(() => round(calls, next))
     })
   return Effect.gen(function*() {
-    const calls = yield* Activity.calls(activity)
+    const calls = yield* makeStore.calls(activity)
     yield* Effect.sleep(settling)
     return yield* round(calls, yield* attempt)
   }).pipe(Effect.forkScoped, Effect.asVoid)

@@ -1,0 +1,144 @@
+/** The part of a search that looks for vectors near the question, and holds what either leg has found against the other. */
+import * as Option from "effect/Option"
+import { type Embedding } from "../../../domain/MemoryFilter.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { buildDoc, explain, idf, slopeOf } from "../../Bm25.ts"
+import * as Fusion from "../../Fusion.ts"
+import type { Fact, Matches, Near } from "../../Retrieval.ts"
+import { cosineSimilarity, toFloat32 } from "../../VectorIndex.ts"
+import type { Found, Plan, Round, Search } from "../Searcher.ts"
+import { RecordFact } from "../Slots.ts"
+/** What either leg found, on its way to a score. */
+interface Contender {
+  readonly fact: Fact
+  cosine: number
+  /** Whether the vector leg has found it. */
+  readonly isNear: boolean
+  lexical: number
+  lent: number | undefined
+}
+
+/** Asks for the best `depth` of either leg; what one of them has found is held against the other. */
+export function* byVector(search: Search, embedding: Embedding, depth: number): Plan<Round> {
+  const { minScore, query, retrieval, subject, weights } = search
+  const vector = toFloat32(embedding.vector)
+  const near: Near = retrieval.vectors === undefined
+    ? { hits: [], awaiting: 0, exact: true }
+    : yield* retrieval.vectors.near(search.sight, search.asked, embedding.model, vector, depth)
+  const closest = near.hits[0]?.cosine ?? 0
+  const all = new Map<MemoryId, Contender>()
+  for (const { cosine, fact } of near.hits) {
+    all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, lent: undefined })
+  }
+  const terms = query.mode !== "vector" && weights.lexical > 0 ? search.terms : undefined
+  const matches = terms === undefined ? undefined : yield* retrieval.match(search.sight, search.asked, {
+    terms,
+    conversation: weights.conversation,
+    minScore: 0,
+    depth,
+    also: subject === undefined ? Array.from(all.keys()) : [...all.keys(), subject.id]
+  })
+  const words = Math.min(depth, matches?.count ?? 0)
+  const others: Array<Contender> = []
+  let about: Contender | undefined
+  matches?.candidates.forEach(({ fact, lent, lexical }, i) => {
+    const known = all.get(fact.id)
+    if (known !== undefined) {
+      known.lexical = lexical
+      known.lent = lent
+      return
+    }
+    const one = { fact, cosine: 0, isNear: false, lexical, lent }
+    others.push(one)
+    if (i < words) all.set(fact.id, one)
+    else about = one // of `also` only the subject is not near
+  })
+  if (subject !== undefined) about = all.get(subject.id) ?? about
+  if (subject !== undefined && about === undefined) {
+    about = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, lent: undefined }
+    others.push(about)
+  }
+  yield* compare(search, embedding.model, vector, others)
+
+  const lexicalOf = (lexical: number): Fusion.Share => ({
+    weight: weights.lexical,
+    score: lexical,
+    best: matches?.best ?? 0
+  })
+  const vectorOf = (cosine: number): Fusion.Share => ({ weight: weights.vector, score: cosine, best: closest })
+  const weight = weights.vector + (matches ? weights.lexical : 0)
+  const scored = search.scorer(weight)
+  const foundAs = ({ cosine, fact, lent, lexical }: Contender): Found => {
+    const relevance = matches ? Fusion.byScore([lexicalOf(lexical), vectorOf(cosine)]) : Math.min(1, cosine)
+    return { fact, relevance, score: scored ? scored(fact, relevance) : relevance, lexical, lent, cosine }
+  }
+  const found = Array.from(all.values(), foundAs).filter(({ score }) => score >= minScore).sort(bestFirst)
+  const isDeep = near.hits.length < depth && words < depth
+  let only = 0
+  for (const { isNear, lexical } of all.values()) if (isNear && lexical === 0) only++
+  return {
+    found,
+    count: query.minScore === undefined ? only + (matches?.count ?? 0) : found.length,
+    // what is further off than one below `minScore` is below it too; of equally near ones it is not the newest that were found
+    isCut: (last) =>
+      !isDeep &&
+      (last === undefined
+        ? found.length === all.size
+        : all.get(last.fact.id)?.isNear === true && last.cosine === near.hits.at(-1)!.cosine), // one of `near` at least
+    explanationOf: ({ cosine, lent, lexical, relevance }, record) => {
+      const { lexical: whole = 0, ...factors } = search.factors(record, relevance, weight)
+      const [byWord, byVector] = [Fusion.partOf(lexicalOf(lexical)), Fusion.partOf(vectorOf(cosine))]
+      const both = byWord + byVector || 1
+      return {
+        ...(matches && wordsOf(search, matches, terms, record, lent)),
+        cosine,
+        relevance,
+        ...(matches && { lexical: whole * byWord / both }),
+        vector: matches ? whole * byVector / both : whole,
+        ...factors
+      }
+    },
+    awaiting: near.awaiting,
+    subject: about && (about.lexical > 0 || about.cosine > 0) ? foundAs(about) : undefined,
+    exact: near.exact && (matches?.exact ?? true)
+  }
+}
+
+/** Reads the vectors of records that the vector leg did not return, and sets their cosines. */
+function* compare(
+  { retrieval, sight }: Search,
+  model: string,
+  vector: Float32Array,
+  all: ReadonlyArray<Contender>
+): Plan<void> {
+  if (all.length === 0 || retrieval.vectors === undefined) return
+  const vectors = yield* retrieval.vectors.read(sight.tenant, model, all.map(({ fact }) => fact.hash))
+  all.forEach((one, i) => {
+    const own = vectors[i]
+    if (own !== undefined && Option.isSome(own)) one.cosine = cosineSimilarity(vector, own.value)
+  })
+}
+
+const bestFirst = (a: Found, b: Found): number =>
+  b.score - a.score || b.fact.recency - a.fact.recency || (a.fact.id < b.fact.id ? -1 : 1)
+
+/** What the words of the query gave a record, and what its neighbours lent it. */
+export const wordsOf = (
+  { options: { analyzer } }: Search,
+  { documentFrequencies, documents, totalLength }: Matches,
+  terms: ReadonlyArray<string> = [],
+  record: MemoryRecord,
+  lent: number | undefined
+): Readonly<Record<string, number>> => {
+  const weights = terms.flatMap((term, i) => {
+    const df = documentFrequencies[i]! // of as many terms as were asked for
+    return df > 0 ? [[term, idf(documents, df)] as const] : []
+  })
+  const { bm25, parts } = explain(
+    buildDoc(record.id, record, analyzer.index),
+    weights,
+    slopeOf(totalLength / documents)
+  )
+  return { bm25, ...parts, ...(lent !== undefined && { conversation: lent }) }
+}
