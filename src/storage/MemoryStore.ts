@@ -25,6 +25,7 @@ import * as makeStore from "./internal/makeStore.ts"
 import * as Store from "./internal/makeStore.ts"
 import type { Neighbours } from "./Links.ts"
 import { inMemory as vectorsInMemory, type Sidecar, type Vectors } from "./Vectors.ts"
+import type { Lifetime } from "./Version.ts"
 
 export interface Capabilities {
   readonly writable: boolean
@@ -189,6 +190,11 @@ export interface Primitives {
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError>
   /** Every tombstone, any order. Default: those of `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError>) | undefined
+  /**
+   * The rows of a tenant that expire, and its tombstones, any order; of a tombstone only what `revisions` has as its newest.
+   * Compaction asks for them, the first time when the store is made. Default: those of `scan`.
+   */
+  readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError>) | undefined
   /**
    * How long a forgotten record can be restored, at least: compaction erases tombstones that are older. Zero: the next
    * compaction erases them. Infinite: none does. What has expired is erased without it. Default 30 days.

@@ -198,12 +198,30 @@ const read = ({ forgotten, record }: Stored, analyzer: Analyzer.Service): Pick<E
 /** How long a store keeps what was forgotten, unless it is told otherwise. */
 export const defaultTrash: Duration.DurationInput = "30 days"
 
+/** A row as compaction looks at it: when it ends. */
+export interface Lifetime {
+  readonly id: MemoryId
+  readonly revision: number
+  readonly forgotten: boolean
+  /** Time of the record's last change, of a tombstone the time at which it was forgotten; epoch milliseconds. */
+  readonly recency: number
+  readonly expiresAt: number | undefined
+}
+
+export const lifetimeOf = ({ forgotten, record }: Stored): Lifetime => ({
+  id: record.id,
+  revision: record.revision,
+  forgotten,
+  recency: recencyOf(record),
+  expiresAt: record.expiresAt
+})
+
 /**
  * Returns the time in epoch milliseconds from which compaction may erase the row; `Infinity` if it never may. `trash` is in
- * milliseconds. A tombstone's time is its record's `updatedAt`.
+ * milliseconds.
  */
-export const erasableAt = ({ forgotten, record }: Stored, trash: number): number =>
+export const erasableAt = ({ expiresAt = Infinity, forgotten, recency }: Lifetime, trash: number): number =>
   Math.min(
-    record.expiresAt ?? Infinity,
-    forgotten ? (trash === 0 ? 0 : recencyOf(record) + trash) : Infinity // 0 holds although the clock was set back
+    expiresAt,
+    forgotten ? (trash === 0 ? 0 : recency + trash) : Infinity // 0 holds although the clock was set back
   )

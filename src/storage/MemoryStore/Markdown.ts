@@ -134,6 +134,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
         ...vault.mirror.catalog(tenant).rows(),
         ...tombstones
       ]))),
+  lifetimes: (tenant) => Effect.sync(() => vault.revisions.lifetimes(tenant)),
   tombstones: (tenant) => Stream.fromIterableEffect(vault.revisions.forgotten(tenant)),
   revisions: vault.revisions.all,
   commit: vault.commit,

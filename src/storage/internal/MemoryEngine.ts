@@ -18,7 +18,7 @@ import * as Changes from "../Changes.ts"
 import type { Decide, Engine, Found, Needs, Write } from "../Engine.ts"
 import type { Stored } from "../MemoryStore.ts"
 import * as Vectors from "../Vectors.ts"
-import { defaultTrash, erasableAt, revisionsKept } from "../Version.ts"
+import { defaultTrash, erasableAt, lifetimeOf, revisionsKept } from "../Version.ts"
 import * as Compaction from "./Compaction.ts"
 
 export interface Options {
@@ -144,7 +144,7 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
       continue
     }
     revisions.set(id, earlier === undefined ? [next.stored] : [next.stored, ...earlier.slice(0, revisionsKept - 1)])
-    const at = erasableAt(next.stored, memory.trash)
+    const at = erasableAt(lifetimeOf(next.stored), memory.trash)
     if (at !== Infinity) memory.due.add({ at, tenant, id, revision: next.stored.record.revision })
   }
   if (litters) sweep(memory, tenant)

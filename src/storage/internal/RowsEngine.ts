@@ -12,7 +12,6 @@ import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
-import { isExpired } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Analyzer from "../../ranking/Analyzer.ts"
 import { hashOf } from "../../ranking/Embeddings.ts"
@@ -21,7 +20,7 @@ import * as Changes from "../Changes.ts"
 import type { Decide, Due, Engine, Found, Needs, Write as EntryWrite } from "../Engine.ts"
 import type { Primitives, Stored, Write } from "../MemoryStore.ts"
 import * as Vectors from "../Vectors.ts"
-import { defaultTrash, erasableAt, revisionsKept } from "../Version.ts"
+import { defaultTrash, erasableAt, type Lifetime, lifetimeOf, revisionsKept } from "../Version.ts"
 import { byTime, dueAfter } from "./Compaction.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -252,37 +251,42 @@ const prune = (source: Source): Io<void> =>
     }
   })
 
-/** Finds what compaction may erase. Cost: every row of every tenant, and a revision of each tombstone that is due. */
+/** Finds what compaction may erase. Cost: the lifetimes of every tenant; without them every row, and a revision of each tombstone. */
 const due = (source: Source, after: Due | undefined, limit: number): Io<ReadonlyArray<Due>> =>
   Effect.gen(function*() {
-    const now = yield* Clock.currentTimeMillis
     const found: Array<Due> = []
     for (const tenant of yield* source.primitives.tenants) {
-      const rows: Array<Due> = []
-      const doubtful = new Set<MemoryId>()
-      // by the chunk: an effect for each row would take as long as all else that opening a vault does with it
-      yield* Stream.runForEachChunk(source.primitives.scan(tenant), (chunk) =>
-        Effect.sync(() => {
-          for (const row of chunk) {
-            const at = erasableAt(row, source.trash)
-            const { id, revision } = row.record
-            if (at === Infinity) continue
-            rows.push({ at, tenant, id, revision })
-            if (at <= now && !isExpired(row.record, now)) doubtful.add(id)
-          }
-        }))
-      for (const row of rows) {
-        if (!doubtful.has(row.id) || (yield* isWritten(source, row))) found.push(row)
+      const lifetimes = yield* source.primitives.lifetimes?.(tenant) ?? scannedLifetimes(source, tenant)
+      for (const lifetime of lifetimes) {
+        const at = erasableAt(lifetime, source.trash)
+        const { id, revision } = lifetime
+        if (at !== Infinity) found.push({ at, tenant, id, revision })
       }
     }
     return dueAfter(found.sort(byTime), after, limit)
+  })
+
+const scannedLifetimes = (source: Source, tenant: string): Io<ReadonlyArray<Lifetime>> =>
+  Effect.gen(function*() {
+    const now = yield* Clock.currentTimeMillis
+    const all: Array<Lifetime> = []
+    // by the chunk: an effect for each row takes long
+    yield* Stream.runForEachChunk(source.primitives.scan(tenant), (chunk) =>
+      Effect.sync(() => {
+        for (const row of chunk) if (row.forgotten || row.record.expiresAt !== undefined) all.push(lifetimeOf(row))
+      }))
+    return yield* Effect.filter(all, (lifetime) => {
+      const { expiresAt = Infinity, forgotten } = lifetime
+      const isDoubtful = forgotten && expiresAt > now && erasableAt(lifetime, source.trash) <= now
+      return isDoubtful ? isWritten(source, tenant, lifetime.id) : Effect.succeed(true)
+    })
   })
 
 /**
  * Whether the newest revision of a tombstone's record is the tombstone. It is not where the backend calls a record
  * forgotten because it does not find it: nothing that may only be out of reach is ever erased.
  */
-const isWritten = (source: Source, { id, tenant }: Due): Io<boolean> =>
+const isWritten = (source: Source, tenant: string, id: MemoryId): Io<boolean> =>
   Effect.map(
     source.primitives.revisions ? revisions(source, tenant, id, 1) : Effect.succeed(undefined),
     (newest) => newest === undefined || newest[0]?.forgotten === true

@@ -194,7 +194,7 @@ export const make = (disk: Disk): History => {
           dead += length
           continue
         }
-        const part = HistoryLine.placeOf(meta, offset, length)
+        const part = HistoryLine.placeOf(meta, offset, length, () => HistoryLine.keptIn(line))
         if (part.batch !== open[0]?.batch || part.part <= (open.at(-1)?.part ?? -1)) close()
         open.push(part)
         if (part.part === part.parts - 1) close()
@@ -261,6 +261,23 @@ export const make = (disk: Disk): History => {
       yield* news(true)
     })
 
+  const read: History["read"] = (place) =>
+    Effect.map(
+      disk.bytesFrom(file, place.offset, place.length),
+      (bytes) => HistoryLine.read(bytes.subarray(0, place.length - 1), place)
+    )
+
+  /** Reads the times of tombstones that an earlier release kept without them. Cost: none of what this one kept. */
+  const timesOf = (all: ReadonlyArray<HistoryLine.Place>) =>
+    Effect.gen(function*() {
+      const timed = new Map<HistoryLine.Place, HistoryLine.Place>()
+      for (const place of all) {
+        if (!place.forgotten || place.times !== undefined) continue
+        timed.set(place, { ...place, times: HistoryLine.timesOf(yield* read(place)) })
+      }
+      return timed
+    })
+
   return {
     isThere: () => ino !== undefined && epoch > 0,
     places: (tenant, id) => places.of(tenant, id),
@@ -269,11 +286,7 @@ export const make = (disk: Disk): History => {
     all: (tenant) => places.newest(tenant),
     tenants: () => places.tenants(),
     records: () => places.records(),
-    read: (place) =>
-      Effect.map(
-        disk.bytesFrom(file, place.offset, place.length),
-        (bytes) => HistoryLine.read(bytes.subarray(0, place.length - 1), place)
-      ),
+    read,
     generation: () => generation,
     isReplaced: Effect.suspend(() => Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
     last: () => batch,
@@ -296,7 +309,8 @@ export const make = (disk: Disk): History => {
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
         landed = batch
-        yield* EventLoop.forEach(index.places, 4_096, places.addEarlier)
+        const timed = yield* timesOf(index.places)
+        yield* EventLoop.forEach(index.places, 4_096, (place) => places.addEarlier(timed.get(place) ?? place))
       })),
     unlanded: () => pending,
     awaited,

@@ -13,12 +13,11 @@ import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { MemoryRecord, recencyOf } from "../../../domain/MemoryRecord.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Disk } from "./Disk.ts"
 import type { Extra } from "./Document.ts"
 import type { Frame } from "./Frontmatter.ts"
-import type { Entry } from "./VaultFile.ts"
 
 /** View of a record after a revision: which file has it, and which files go. */
 export interface View {
@@ -51,6 +50,8 @@ export interface Place extends View {
   readonly batch: number
   readonly revision: number
   readonly forgotten: boolean
+  /** Of a tombstone, what compaction goes by. Absent where the line is damaged. */
+  readonly times?: Times | undefined
   /** Bytes from the beginning of the file, and in all. */
   readonly offset: number
   readonly length: number
@@ -60,6 +61,9 @@ export interface Place extends View {
   /** Whether a compaction wrote the line, which then names no byte. */
   readonly isKept: boolean
 }
+
+/** Time at which a record was forgotten, and the one at which it expires, if it does; epoch milliseconds. */
+export type Times = readonly [forgotten: number, expires?: number]
 
 /** Revisions that take effect together. */
 export interface Batch {
@@ -130,8 +134,12 @@ export const read = (line: Uint8Array, { id, revision, tenant }: Place): Option.
   const meta = metaOf(line)
   return meta === undefined || meta.id !== id || meta.revision !== revision || meta.tenant !== tenant
     ? Option.none()
-    : Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
+    : keptIn(line)
 }
+
+/** The text of a line that is whole. */
+export const keptIn = (line: Uint8Array): Option.Option<Kept> =>
+  Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
 
 const tab = 9
 const checksumLength = 64
@@ -157,8 +165,13 @@ export interface Parsed extends Place {
   readonly isBlank: boolean
 }
 
-/** The revision of a line that stands at `offset`. */
-export const placeOf = (meta: Meta, offset: number, length: number): Parsed => ({
+/** The revision of a line that stands at `offset`; `kept` is its text, which is asked for only of a tombstone. */
+export const placeOf = (
+  meta: Meta,
+  offset: number,
+  length: number,
+  kept: () => Option.Option<Pick<Kept, "record">>
+): Parsed => ({
   tenant: meta.tenant ?? "",
   id: meta.id ?? ("" as MemoryId), // absent in a blank line alone, which nobody looks into
   batch: meta.batch ?? 0,
@@ -167,6 +180,7 @@ export const placeOf = (meta: Meta, offset: number, length: number): Parsed => (
   isKept: meta.offset === undefined,
   revision: meta.revision ?? 0,
   forgotten: meta.state === "forgotten",
+  ...(meta.state === "forgotten" && { times: timesOf(kept()) }),
   isErased: meta.state === "erased",
   isBlank: meta.state === "blank",
   path: meta.path ?? null,
@@ -176,6 +190,13 @@ export const placeOf = (meta: Meta, offset: number, length: number): Parsed => (
   offset,
   length
 })
+
+/** Returns the times of a tombstone. */
+export const timesOf = (kept: Option.Option<Pick<Kept, "record">>): Times | undefined => {
+  if (Option.isNone(kept)) return undefined
+  const { record } = kept.value
+  return record.expiresAt === undefined ? [recencyOf(record)] : [recencyOf(record), record.expiresAt]
+}
 
 /**
  * Prints the lines of a batch, with their places. `from`: the byte at which they begin; `undefined` where a compaction writes
@@ -202,7 +223,9 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
       after
     }
     const line = print(meta, record === null ? "" : encode({ record, extra, frame }))
-    placed.push(placeOf(meta, offset, line.length))
+    placed.push(
+      placeOf(meta, offset, line.length, () => Option.map(Option.fromNullable(record), (record) => ({ record })))
+    )
     offset += line.length
     lines.push(line)
   }
@@ -327,65 +350,6 @@ export const hashOf = (disk: Disk, file: string, end: number): Effect.Effect<str
     disk.bytesFrom(file, Math.max(0, end - compared), Math.min(end, compared)),
     (first, last) => sha256(joined([first, last]))
   )
-
-/** A place as JSON without names. */
-export type Tuple = readonly [
-  tenant: string,
-  id: Place["id"],
-  revision: number,
-  forgotten: boolean,
-  path: string | null,
-  after: string | null,
-  before: string | null,
-  gone: ReadonlyArray<string> | 0,
-  at: At
-]
-/** Position of a line in the file and in its batch. */
-type At = readonly [offset: number, length: number, batch: number, part: number, parts: number, isKept: boolean]
-
-const noNames: ReadonlyArray<string> = []
-
-const atOf = ({ batch, isKept, length, offset, part, parts }: Place): At => [offset, length, batch, part, parts, isKept]
-
-export const toTuple = (place: Place): Tuple => {
-  const { after, before, forgotten, gone, id, path, revision, tenant } = place
-  return [tenant, id, revision, forgotten, path, after, before, gone.length > 0 ? gone : 0, atOf(place)]
-}
-
-export const fromTuple = ([tenant, id, revision, forgotten, path, after, before, gone, at]: Tuple): Place => {
-  const [offset, length, batch, part, parts, isKept] = at
-  const names = gone === 0 ? noNames : gone
-  return {
-    tenant,
-    id,
-    revision,
-    forgotten,
-    path,
-    after,
-    before,
-    gone: names,
-    offset,
-    length,
-    batch,
-    part,
-    parts,
-    isKept
-  }
-}
-
-/** Rest of a place, beside what a record and its file say of their newest revision. */
-export type Beside = readonly [before: string | null, at: At]
-
-/** Whether a place says of its revision what a record and its file say, so that a snapshot needs it no second time. */
-export const isBeside = ({ hash, path, row: { record }, tenant }: Entry, place: Place): boolean =>
-  place.tenant === tenant && place.id === record.id && place.path === path && place.after === hash &&
-  place.revision === record.revision && !place.forgotten && place.gone.length === 0
-
-/** The place of a record's newest revision. Its texts are those of the record: ten thousand of them are not kept twice. */
-export const fromBeside = (
-  { hash, path, row: { record: { id, revision } }, tenant }: Entry,
-  [before, at]: Beside
-): Place => fromTuple([tenant, id, revision, false, path, hash, before, 0, at])
 
 /** Returns the bytes of all parts, in their order. */
 export const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {

@@ -126,7 +126,7 @@ export const readSnapshot = (disk: Disk, context: Context): Effect.Effect<Loaded
           const bytes = yield* SnapshotPart.decompress(part, whole)
           // sealed by us, with the types that we wrote
           const placesOf = () =>
-            (JSON.parse(text(bytes)) as ReadonlyArray<HistoryLine.Tuple>).map(HistoryLine.fromTuple)
+            (JSON.parse(text(bytes)) as ReadonlyArray<SnapshotPart.Tuple>).map(SnapshotPart.fromTuple)
           return yield* inTurn(placesOf, () => whole / bytesPerUnit)
         }), { concurrency }),
       indexes: Effect.forEach(indexes, ({ of, part }) =>
@@ -202,7 +202,7 @@ export const writeSnapshot = (
     const taken = new Set<Place>()
     const placed = snapshot.entries.map((entry): SnapshotPart.Placed => {
       const place = newest.get(entry.path)
-      if (place === undefined || !HistoryLine.isBeside(entry, place)) return { entry }
+      if (place === undefined || !SnapshotPart.isBeside(entry, place)) return { entry }
       taken.add(place)
       return { entry, place }
     })
@@ -210,7 +210,7 @@ export const writeSnapshot = (
     const places = yield* parts(
       history?.places.filter((place) => !taken.has(place)) ?? [],
       () => 256,
-      (group) => [JSON.stringify(group.map(HistoryLine.toTuple))]
+      (group) => [JSON.stringify(group.map(SnapshotPart.toTuple))]
     )
     const indexes = yield* Effect.forEach(
       groupsOf(snapshot.indexes, ([, { length }]) => length),

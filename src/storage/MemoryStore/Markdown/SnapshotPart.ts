@@ -134,7 +134,7 @@ export const fromRows = ({ orders, rows }: Rows, body: (length: number) => strin
 const none: ReadonlyArray<string> = []
 
 /** An entry of version 2; of version 3, an entry without names; UTF-16 units of its body; and its place in the history. */
-export type Early = readonly [entry: Entry | EarlyTuple, body: number, beside?: HistoryLine.Beside]
+export type Early = readonly [entry: Entry | EarlyTuple, body: number, beside?: Beside]
 type EarlyTuple = readonly [
   path: string,
   tenant: string,
@@ -156,7 +156,7 @@ export const fromEarly = ([kept, length, beside]: Early, body: (length: number) 
   const record: { body: string } = entry.row.record // nobody has it yet
   record.body = body(length)
   unchecked(entry.row.record)
-  return { entry, place: beside && HistoryLine.fromBeside(entry, beside) }
+  return { entry, place: beside && fromBeside(entry, beside) }
 }
 
 const fromEarlyTuple = (tuple: EarlyTuple): Entry => {
@@ -236,3 +236,67 @@ export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uin
       (error, result) => resume(error ? Effect.fail(error) : Effect.succeed(result))
     )
   })
+
+/** A place of the history as JSON without names. `forgotten` is `true` in a snapshot of an earlier release. */
+export type Tuple = readonly [
+  tenant: string,
+  id: HistoryLine.Place["id"],
+  revision: number,
+  forgotten: boolean | HistoryLine.Times,
+  path: string | null,
+  after: string | null,
+  before: string | null,
+  gone: ReadonlyArray<string> | 0,
+  at: At
+]
+/** Position of a line in the file and in its batch. */
+type At = readonly [offset: number, length: number, batch: number, part: number, parts: number, isKept: boolean]
+
+const noNames: ReadonlyArray<string> = []
+
+const atOf = (
+  { batch, isKept, length, offset, part, parts }: HistoryLine.Place
+): At => [offset, length, batch, part, parts, isKept]
+
+export const toTuple = (place: HistoryLine.Place): Tuple => {
+  const { after, before, forgotten, gone, id, path, revision, tenant, times } = place
+  return [tenant, id, revision, times ?? forgotten, path, after, before, gone.length > 0 ? gone : 0, atOf(place)]
+}
+
+export const fromTuple = (
+  [tenant, id, revision, forgotten, path, after, before, gone, at]: Tuple
+): HistoryLine.Place => {
+  const [offset, length, batch, part, parts, isKept] = at
+  const names = gone === 0 ? noNames : gone
+  return {
+    tenant,
+    id,
+    revision,
+    forgotten: forgotten !== false,
+    ...(typeof forgotten !== "boolean" && { times: forgotten }),
+    path,
+    after,
+    before,
+    gone: names,
+    offset,
+    length,
+    batch,
+    part,
+    parts,
+    isKept
+  }
+}
+
+/** Rest of a place, beside what a record and its file say of their newest revision. */
+export type Beside = readonly [before: string | null, at: At]
+
+/** Whether a place says of its revision what a record and its file say, so that a snapshot needs it no second time. */
+export const isBeside = ({ hash, path, row: { record }, tenant }: Entry, place: HistoryLine.Place): boolean =>
+  place.tenant === tenant && place.id === record.id && place.path === path && place.after === hash &&
+  place.revision === record.revision && !place.forgotten && place.gone.length === 0
+
+/** The place of a record's newest revision. Its texts are those of the record: ten thousand of them are not kept twice. */
+export const fromBeside = (
+  { hash, path, row: { record: { id, revision } }, tenant }: Entry,
+  [before, at]: Beside
+): HistoryLine.Place => fromTuple([tenant, id, revision, false, path, hash, before, 0, at])
