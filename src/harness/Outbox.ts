@@ -28,15 +28,19 @@
  * ```
  */
 import * as Arr from "effect/Array"
+import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { Applied } from "../domain/MemoryMutation.ts"
+import { Internal } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
@@ -280,9 +284,13 @@ const release = (outbox: OpenOutbox): Effect.Effect<number, MemoryError.MemoryEr
   )
 }
 
-/** Reads the conversations of every tenant. */
+/** Reads the conversations of every tenant that has rows of the library's own; of a store that cannot tell, of every tenant. */
 const everywhere = (store: MemoryStore.Service) =>
-  Effect.flatMap(store.tenants, Effect.forEach((tenant) => OutboxState.all(store, tenant))).pipe(
+  Option.match(store.reader, {
+    onNone: () => store.tenants,
+    onSome: ({ tenantsWith }) => Effect.map(Stream.runCollect(tenantsWith(Internal)), Chunk.toReadonlyArray)
+  }).pipe(
+    Effect.flatMap(Effect.forEach((tenant) => OutboxState.all(store, tenant))),
     Effect.map((all) => all.flat())
   )
 

@@ -17,7 +17,7 @@ import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import { byRecency, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
-import { MemoryStore } from "../storage/MemoryStore.ts"
+import { MemoryStore, type Service } from "../storage/MemoryStore.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
 
 export interface Options {
@@ -28,7 +28,8 @@ export interface Options {
 /**
  * Forgets what is beyond the caps and returns it; with `dryRun`, returns what it would forget. All of it goes in one batch,
  * and can be restored until the store's trash is over. Where a record changes meanwhile, all is decided anew. Publishes
- * `memory_retired` for each record where there is `MemoryEvents`. Cost: reads all records of the tenant whose kind has a cap.
+ * `memory_retired` for each record where there is `MemoryEvents`. Cost: reads all records of
+ * the kinds of which some scope of the tenant holds more than the cap; a federation those of every kind that has one.
  */
 export const enforce = (
   system: Viewer.System,
@@ -38,7 +39,9 @@ export const enforce = (
     const store = yield* MemoryStore
     const caps = capsOf(yield* MemoryKind.Kinds)
     if (caps.size === 0) return []
-    const records = yield* Stream.runCollect(store.stream(system, { kinds: Array.from(caps.keys()), limit: 1_000 }))
+    const kinds = yield* kindsOver(store, system, caps)
+    if (kinds.length === 0) return []
+    const records = yield* Stream.runCollect(store.stream(system, { kinds, limit: 1_000 }))
     const now = yield* Clock.currentTimeMillis
     const gone = beyond(Array.from(records).filter(counts(now)), caps)
     if (!dryRun && gone.length > 0) {
@@ -53,6 +56,19 @@ export const enforce = (
     Effect.tap((gone) => dryRun ? Effect.void : retired(system, gone)),
     Effect.withSpan("Retention.enforce", { attributes: { dryRun } })
   )
+
+/** Returns the kinds of which a scope holds more rows than the cap; of a store that cannot tell, every kind that has a cap. */
+const kindsOver = (
+  { reader }: Service,
+  system: Viewer.System,
+  caps: ReadonlyMap<string, number>
+): Effect.Effect<ReadonlyArray<string>, MemoryError> =>
+  Option.isNone(reader)
+    ? Effect.succeed(Array.from(caps.keys()))
+    : Effect.map(
+      reader.value.overCap(Viewer.tenantOf(system), caps),
+      (groups) => Array.from(new Set(groups.map(([, kind]) => kind)))
+    )
 
 /** Selects, by kind and exact scope, the records beyond the cap. Pure. */
 export const beyond = (

@@ -109,9 +109,9 @@ export interface Changed {
 
 /**
  * What a store tells to that which stands on it: rows as they are, tombstones and closed records included, whoever may see
- * them. A layer that changes what a store answers maps it.
+ * them, and where there is work for retention and the outbox. A layer that changes what a store answers maps it.
  */
-export interface Reader extends Pick<Engine, "read" | "revisions" | "page" | "changed"> {}
+export interface Reader extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith"> {}
 
 export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly capabilities: Pick<Capabilities, "writable" | "durable" | "shared" | "history">

@@ -228,6 +228,30 @@ for (const [name, layer] of [["memory", stores.memory], ["markdown", stores.mark
   })
 }
 
+it.scoped("an outbox that is opened reads the tenants that have rows of the library's own, and no other one", () =>
+  Effect.gen(function*() {
+    const store = yield* theStore
+    const { extract } = model()
+    for (const tenant of ["north", "south"]) {
+      yield* store.put(Viewer.make({ tenant, userId: "ada" }), [{ scope: { userId: "ada" }, kind: "reference", body: "a note" }])
+    }
+    yield* Effect.scoped(
+      Effect.flatMap(opened(store, { extract }, { trigger: never }), (outbox) => outbox.append(ada, "s", users("a")))
+    )
+    const read = new Set<string>()
+    const noted: MemoryStore.Service = {
+      ...store,
+      stream: (viewer, filter) => {
+        read.add(Viewer.tenantOf(viewer))
+        return store.stream(viewer, filter)
+      }
+    }
+    const outbox = yield* opened(noted, { extract }, { trigger: never })
+    yield* outbox.flush
+    assert.deepStrictEqual(yield* remembered(store), ["a"])
+    assert.deepStrictEqual(Array.from(read), ["default"])
+  }).pipe(memory))
+
 describe("when it reads", () => {
   const law = (
     title: string,

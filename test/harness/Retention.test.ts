@@ -12,6 +12,7 @@ import * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
 import * as Retention from "../../src/harness/Retention.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, bob, draft, id, listed, put, system } from "../../src/testing/Sample.ts"
+import { type Call, counting, layerOf } from "../storage/engines.ts"
 import { stores } from "../stores.ts"
 
 /** Three scraps, and no cap on anything else that is written here. */
@@ -240,3 +241,26 @@ describe("Retention where somebody listens", () => {
       assert.deepStrictEqual(yield* count, [1, 1])
     }).pipe(Effect.provide(here)))
 })
+
+it.effect("a tenant within its caps costs retention one question, and no record is read", () =>
+  Effect.gen(function*() {
+    const calls: Array<Call> = []
+    yield* Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      yield* store.put(ada, ["one", "two", "three"].map((body) => scrap(body)))
+      yield* store.put(ada, Array.from({ length: 50 }, (_, n) => draft(`note ${n}`)))
+      calls.length = 0
+      assert.deepStrictEqual(yield* Retention.enforce(system), [])
+      assert.deepStrictEqual(calls.map(({ op }) => op), ["overCap"])
+      yield* put(store, scrap("four"))
+      calls.length = 0
+      assert.lengthOf(yield* Retention.enforce(system), 1)
+      assert.deepStrictEqual(calls, [
+        { op: "overCap", asked: Infinity, given: 1 },
+        { op: "page", asked: 1_000, given: 4 },
+        { op: "transact", asked: 1, given: 1 }
+      ])
+    }).pipe(
+      Effect.provide(Layer.provideMerge(Layer.provide(layerOf((engine) => counting(engine, calls)), kinds), kinds))
+    )
+  }))

@@ -66,6 +66,7 @@ export const counting = (engine: Engine, calls: Array<Call>): Engine => {
         engine.match(sight, asked, question),
         ({ candidates }) => Effect.sync(() => note("match", question.depth + question.also.length, candidates.length))
       ),
+    overCap: (tenant, caps) => noted("overCap", Infinity, engine.overCap(tenant, caps)),
     vectors: vectors && {
       ...vectors,
       near: (sight, asked, model, vector, depth) =>

@@ -167,13 +167,15 @@ const secretOf = (name: string, { secret }: Engine, { durable, shared }: Capabil
     : SecureRandom.secret
 
 const readerOf = (
-  { changed, page, read, revisions }: Engine,
+  { changed, overCap, page, read, revisions, tenantsWith }: Engine,
   counted: <A, E>(op: string, self: Effect.Effect<A, E>) => Effect.Effect<A, E>
 ): Reader => ({
   read: (tenant, ids) => counted("read", read(tenant, ids)),
   revisions: (tenant, id, limit) => counted("revisions", revisions(tenant, id, limit)),
   page: (sight, asked, after, limit) => counted("page", page(sight, asked, after, limit)),
-  changed: changed && ((tenant, since) => counted("changed", changed(tenant, since)))
+  changed: changed && ((tenant, since) => counted("changed", changed(tenant, since))),
+  overCap: (tenant, caps) => counted("overCap", overCap(tenant, caps)),
+  tenantsWith
 })
 
 const Tenancy = Schema.Struct({ tenant: Viewer.Tenant })
