@@ -69,7 +69,12 @@ export const stores = {
  * The sorts that ask other stores for each answer. Here they are held to fewer random courses than the rest; the soak
  * tries them all.
  */
-export const composed: ReadonlySet<string> = new Set(["overlay on memory", "overlay on shelf", "federated"])
+export const composed: ReadonlySet<string> = new Set([
+  "overlay on memory",
+  "overlay on shelf",
+  "federated",
+  "shelf"
+])
 export const coursesOfComposed = times(6, 40)
 
 /**

@@ -233,7 +233,11 @@ it.scoped("an outbox that is opened reads the tenants that have rows of the libr
     const store = yield* theStore
     const { extract } = model()
     for (const tenant of ["north", "south"]) {
-      yield* store.put(Viewer.make({ tenant, userId: "ada" }), [{ scope: { userId: "ada" }, kind: "reference", body: "a note" }])
+      yield* store.put(Viewer.make({ tenant, userId: "ada" }), [{
+        scope: { userId: "ada" },
+        kind: "reference",
+        body: "a note"
+      }])
     }
     yield* Effect.scoped(
       Effect.flatMap(opened(store, { extract }, { trigger: never }), (outbox) => outbox.append(ada, "s", users("a")))

@@ -89,83 +89,112 @@ export const layer = <const S extends Entries>(
 /** Importance .75 and more: seed 4's secondary persistence. */
 export const important = (record: MemoryRecord): boolean => record.importance >= 0.75
 
+/** What the writes of a federation depend on. */
+interface Writing {
+  readonly members: SubscriptionRef.SubscriptionRef<StoreRegistry.Members>
+  readonly options: Options<string>
+  readonly router: WriteRouter.WriteRouter
+}
+
 const make = (
   entries: ReadonlyArray<readonly [string, StoreRegistry.Entry<unknown, unknown>]>,
   options: Options<string>
 ) =>
   Effect.gen(function*() {
-    const kinds = yield* MemoryKind.Kinds
     const copying = Replication.make()
-    const { write } = yield* WriteRouter.make(kinds, copying)
+    const router = yield* WriteRouter.make(yield* MemoryKind.Kinds, copying)
     const minting = yield* Transaction.makeMinting
     const first = yield* StoreRegistry.begin(entries, options.primary, minting)
     const members = yield* SubscriptionRef.make<StoreRegistry.Members>(first)
-
-    /** New records of a call that is about one store go to it; the federation's own to the route's, or the primary. */
-    const writes = (only?: string) =>
-      Transaction.writes((op, viewer, mutations, provenance) =>
-        Effect.gen(function*() {
-          const all = yield* members
-          const named = (name: string) =>
-            Effect.filterOrFail(
-              StoreRegistry.memberOf(op, all, name),
-              ({ writable }) => writable,
-              () => MemoryError.make("read_only", { op, message: `${name} is read-only` })
-            )
-          const primary = only ?? options.primary ?? all.find(({ writable }) => writable)?.name
-          const home: WriteRouter.Home | undefined = primary === undefined ? undefined : {
-            primary: yield* named(primary),
-            isOnly: only !== undefined,
-            of: (draft) => Effect.flatMap(routed(draft), (name) => named(only ?? name ?? primary))
-          }
-          return yield* write(op, StoreRegistry.ranked(all), home, viewer, mutations, provenance)
-        }).pipe(Effect.withSpan(`Federated.${op}`))
-      )
-    /** Somebody's own: what it throws is not worth a defect. */
-    const routed = (draft: Draft) =>
-      Effect.try({
-        try: () => options.route?.(draft),
-        // the thrown message may quote the draft, so it is kept in the cause only
-        catch: (cause) =>
-          MemoryError.make("invalid_draft", {
-            op: "route",
-            message: "route: the function threw",
-            detail: { issues: ["route: the function threw"] },
-            cause
-          })
-      })
-    const toNamed = (
-      { description, maxResults, name, store, writable }: StoreRegistry.Member
-    ): StoreRegistry.Named => ({
-      name,
-      description,
-      maxResults,
-      writable,
-      store: checkingViewer({ ...store, ...writes(name), capabilities: { ...store.capabilities, writable } })
-    })
-
+    const writing: Writing = { members, options, router }
     const federated: Service = {
-      ...StoreRegistry.make({ members, minting, toNamed }),
-      search: (viewer, query, { maxResults, stores = [] } = {}) =>
-        Effect.gen(function*() {
-          if (!Viewer.isAny(viewer)) return yield* Viewer.notViewer("search")
-          const all = yield* members
-          const asked = new Set(yield* Effect.forEach(stores, (name) => StoreRegistry.memberOf("search", all, name)))
-          const { result } = yield* Queries.search(
-            StoreRegistry.ranked(all).filter((member) => asked.size === 0 || asked.has(member)),
-            viewer,
-            query,
-            (member) => maxResults ?? member.maxResults
-          )
-          return result
-        }).pipe(Effect.withSpan("Federated.search"))
+      ...StoreRegistry.make({ members, minting, toNamed: (member) => named(writing, member) }),
+      search: (viewer, query, options) => searchIn(members, viewer, query, options)
     }
     const primary = first.find(({ name, writable }) =>
       options.primary === undefined ? writable : name === options.primary
     )
-    const store = federationOf(members, first, primary?.store, copying, writes())
+    const store = federationOf(members, first, primary?.store, copying, writes(writing))
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
+
+/** Makes the calls that write: of one store of the federation, `only`, or of the federation. */
+const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget"> =>
+  Transaction.writes((op, viewer, mutations, provenance) =>
+    Effect.gen(function*() {
+      const all = yield* writing.members
+      const home = yield* homeOf(writing, op, all, only)
+      return yield* writing.router.write(op, StoreRegistry.ranked(all), home, viewer, mutations, provenance)
+    }).pipe(Effect.withSpan(`Federated.${op}`))
+  )
+
+/** New records of a call that is about one store go to it; the federation's own to the route's, or the primary. */
+const homeOf = (
+  { options }: Writing,
+  op: string,
+  all: StoreRegistry.Members,
+  only: string | undefined
+): Effect.Effect<WriteRouter.Home | undefined, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const writable = (name: string) =>
+      Effect.filterOrFail(
+        StoreRegistry.memberOf(op, all, name),
+        ({ writable }) => writable,
+        () => MemoryError.make("read_only", { op, message: `${name} is read-only` })
+      )
+    const primary = only ?? options.primary ?? all.find(({ writable }) => writable)?.name
+    if (primary === undefined) return undefined
+    return {
+      primary: yield* writable(primary),
+      isOnly: only !== undefined,
+      of: (draft) => Effect.flatMap(routed(options, draft), (name) => writable(only ?? name ?? primary))
+    }
+  })
+
+/** Asks the route for the name of a store. A route is somebody's own: what it throws is a failure, not a defect. */
+const routed = ({ route }: Options<string>, draft: Draft) =>
+  Effect.try({
+    try: () => route?.(draft),
+    // the thrown message may quote the draft, so it is kept in the cause only
+    catch: (cause) =>
+      MemoryError.make("invalid_draft", {
+        op: "route",
+        message: "route: the function threw",
+        detail: { issues: ["route: the function threw"] },
+        cause
+      })
+  })
+
+const named = (
+  writing: Writing,
+  { description, maxResults, name, store, writable }: StoreRegistry.Member
+): StoreRegistry.Named => ({
+  name,
+  description,
+  maxResults,
+  writable,
+  store: checkingViewer({ ...store, ...writes(writing, name), capabilities: { ...store.capabilities, writable } })
+})
+
+/** Searches some of the stores by name, or all. */
+const searchIn = (
+  members: Effect.Effect<StoreRegistry.Members>,
+  viewer: Viewer.Any,
+  query: MemoryQuery,
+  { maxResults, stores = [] }: NonNullable<Parameters<Service["search"]>[2]> = {}
+): Effect.Effect<SearchResult, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    if (!Viewer.isAny(viewer)) return yield* Viewer.notViewer("search")
+    const all = yield* members
+    const asked = new Set(yield* Effect.forEach(stores, (name) => StoreRegistry.memberOf("search", all, name)))
+    const { result } = yield* Queries.search(
+      StoreRegistry.ranked(all).filter((member) => asked.size === 0 || asked.has(member)),
+      viewer,
+      query,
+      (member) => maxResults ?? member.maxResults
+    )
+    return result
+  }).pipe(Effect.withSpan("Federated.search"))
 
 /** Makes the federation that is a store. `first` are the members that it begins with. */
 const federationOf = (
