@@ -66,7 +66,7 @@ export const stores = {
 } satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>
 
 /**
- * The sorts that ask other stores for each answer. Here they are held to fewer random courses than the rest; the soak
+ * The sorts that ask other stores for each answer, or read all their rows for it. Here they are held to fewer random courses than the rest; the soak
  * tries them all.
  */
 export const composed: ReadonlySet<string> = new Set([
