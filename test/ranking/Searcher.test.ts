@@ -247,3 +247,32 @@ describe("a search over facts without bodies", () => {
       }))
   }
 })
+
+it("records that say the same take nobody's place, however many they are", () => {
+  const index = MemoryIndex.make({ analyzer, kinds })
+  for (let n = 0; n < 300; n++) {
+    index.add(record(`same ${n}`, { summary: "Drinks green tea", body: "Drinks green tea" }))
+  }
+  index.add(record("other", { body: "tea is sold at the harbour, on the long pier behind the station" }))
+  for (const limit of [2, 5, 20]) {
+    const { hits, leftOut } = index.search(Viewer.system(), { text: "green tea", limit }, 0)
+    assert.deepStrictEqual([hits.length, leftOut.folded], [2, 299])
+  }
+})
+
+it("a hit that scores exactly `minScore` is a hit, and whyNot says so", () => {
+  const index = MemoryIndex.make({ analyzer, kinds })
+  for (
+    const [name, body] of [["one", "green tea"], ["two", "tea at the harbour"], ["three", "a boat and tea, then bread"]]
+  ) {
+    index.add(record(name!, { summary: body!, body: body! }))
+  }
+  const query = { text: "green tea" }
+  const { hits } = index.search(Viewer.system(), query, 0)
+  assert.lengthOf(hits, 3)
+  for (const [n, { record, score }] of hits.entries()) {
+    const exactly = { ...query, minScore: score }
+    assert.lengthOf(index.search(Viewer.system(), exactly, 0).hits, n + 1)
+    assert.isUndefined(index.whyNot(Viewer.system(), record.id, exactly, 0))
+  }
+})
