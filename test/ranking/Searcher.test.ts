@@ -276,3 +276,45 @@ it("a hit that scores exactly `minScore` is a hit, and whyNot says so", () => {
     assert.isUndefined(index.whyNot(Viewer.system(), record.id, exactly, 0))
   }
 })
+
+describe("a search by words and vectors", () => {
+  /** An index in which each record has the vector of its name's. */
+  const indexOf = (all: ReadonlyArray<readonly [made: MemoryRecord, vector: ReadonlyArray<number>]>) => {
+    const embeddings = new Embeddings()
+    const index = MemoryIndex.make({ analyzer, kinds, embeddings })
+    for (const [made, vector] of all) {
+      embeddings.set(model, textHash(made), Float32Array.from(vector))
+      index.add(made)
+    }
+    return index
+  }
+  const embedding = { model, vector: [1, 0] }
+  const at = (n: number, body: string) => record(`at ${n}`, { summary: body, body, createdAt: n, updatedAt: n })
+
+  it("counts how near a record is that only its words have found", () => {
+    const near = Array.from({ length: 150 }, (_, n) => [at(n, `note number${n}`), [1, n / 1_000]] as const)
+    const index = indexOf([...near, [at(1_000, "a harbour"), [3, 4]]])
+    const query: MemoryQuery = { text: "harbour", embedding, explain: true, limit: 150 }
+    const found = index.search(Viewer.system(), { ...query, limit: 10 }, 0).hits
+      .find(({ record }) => record.body === "a harbour")
+    assert.closeTo(found?.explanation?.["cosine"] ?? 0, 0.6, 1e-6)
+  })
+
+  it("explains a score by what each leg gave it: the parts add up", () => {
+    const index = indexOf([[at(1, "a harbour"), [3, 4]], [at(2, "tea"), [1, 0]], [at(3, "tea at the harbour"), [4, 3]]])
+    const { hits } = index.search(Viewer.system(), { text: "harbour", embedding, explain: true }, 0)
+    assert.lengthOf(hits, 3)
+    for (const { explanation, score } of hits) {
+      assert.closeTo(explanation!["lexical"]! + explanation!["vector"]!, score, 1e-9)
+    }
+  })
+
+  it("shows the newest of those that score the same, however many they are and whenever they came", () => {
+    const times = Array.from({ length: 400 }, (_, n) => (n * 7) % 400)
+    const index = indexOf(times.map((n) => [at(n, `note number${n}`), [1, 0]] as const))
+    for (const mode of ["vector", "hybrid"] as const) {
+      const { hits } = index.search(Viewer.system(), { text: "harbour", embedding, mode, limit: 5 }, 0)
+      assert.deepStrictEqual(hits.map(({ record }) => record.createdAt), [399, 398, 397, 396, 395])
+    }
+  })
+})
