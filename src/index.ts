@@ -8,8 +8,6 @@ export * as MemoryId from "./domain/MemoryId.ts"
 export * as MemoryScope from "./domain/MemoryScope.ts"
 /** For whom a call is made. */
 export * as Viewer from "./domain/Viewer.ts"
-/** The scopes that a viewer sees, as data. */
-/** The rules of shared memory: which scopes a model may write, and how far others trust it. */
 /** What sort of thing is remembered, and how long it matters. */
 export * as MemoryKind from "./domain/MemoryKind.ts"
 /** What a record of a kind carries in `data`. */
@@ -22,7 +20,6 @@ export * as Wikilink from "./domain/Wikilink.ts"
 export * as MemoryMutation from "./domain/MemoryMutation.ts"
 /** Which records are meant, and how they are asked for. */
 export * as MemoryFilter from "./domain/MemoryFilter.ts"
-/** What happened to a store. */
 /** The one error of this library. */
 export * as MemoryError from "./domain/MemoryError.ts"
 /** How it felt. */

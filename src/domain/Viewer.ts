@@ -189,7 +189,7 @@ export const subjectOf = (viewer: Viewer): MemoryScope => {
 /** Returns the viewer with reach `exact`, which sees no narrower scopes. The library becomes a viewer of Global alone. */
 export const exactly = (viewer: Any): Viewer => make({ ...idsOf(viewer), tenant: viewer.tenant })
 
-/** Returns the viewer with the id added or replaced. Reach `everyone` becomes `within`: every record that has this id. */
+/** Returns the viewer with these ids added or replaced. Reach `everyone` becomes `within`: every record that has these ids. */
 export const narrowed = (viewer: Viewer, ids: Ids): Viewer =>
   make({
     ...idsOf(viewer),
@@ -254,7 +254,7 @@ export type Visibility =
   /** Every scope that has all of these ids; at least one id. Neither the global scope nor internal ones. */
   | { readonly _tag: "Within"; readonly ids: Ids }
 
-/** The tenant, the scopes of it and the time that a call may see. */
+/** What a call may see: one tenant, some of its scopes, and the rows that have not expired at a time. */
 export interface Sight {
   /** After NFC. */
   readonly tenant: string
@@ -284,7 +284,7 @@ export const sightOf = (viewer: Any, now: number): Sight => ({
   now: isSystem(viewer) ? -Infinity : now
 })
 
-/** Makes the check of a scope; made once, it serves many rows. */
+/** Makes the predicate of the scopes that are seen; made once, it serves many rows. */
 export const includes = (visibility: Visibility): (scope: MemoryScope) => boolean => {
   switch (visibility._tag) {
     case "All":

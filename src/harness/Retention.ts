@@ -83,8 +83,8 @@ export const beyond = (
   )
 
 /**
- * Keeps every tenant within its caps: enforces them when the layer is built, and then hourly while the store is in use.
- * A failure is logged, and the next hour tries again.
+ * Keeps every tenant within its caps, in the background: begins when the layer is built, and goes on hourly while the store is in
+ * use. A failure is logged, and the next hour tries again.
  */
 export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard(
   Effect.gen(function*() {
@@ -98,7 +98,7 @@ export const layer: Layer.Layer<never, never, MemoryStore> = Layer.scopedDiscard
       const isQuiet = yield* all.pipe(
         Effect.map((retired) => retired === 0),
         Effect.catchAll((error) =>
-          Effect.as(Effect.logWarning(`${store.name}: no kind was kept within its cap`, error), false)
+          Effect.as(Effect.logWarning(`${store.name}: some tenant may hold more of a kind than its cap`, error), false)
         )
       )
       // its own calls alone must not start another round, unless they changed something

@@ -114,12 +114,6 @@ export interface Position {
 }
 
 /** The methods of a holder of records that ranking needs. Every `Engine` has them; `MemoryIndex` answers them at once. */
-/** Returns the position of a record. */
-export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): Position => ({
-  recency: recencyOf(record),
-  id: record.id
-})
-
 export interface Retrieval {
   /** Up to `limit` records that pass, after a position. Bound: the rows between them that pushdown could not exclude. */
   readonly page: (
@@ -154,6 +148,12 @@ export interface Retrieval {
 }
 
 type Cursor = typeof FilterCursor.Type
+
+/** Returns the position of a record. */
+export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): Position => ({
+  recency: recencyOf(record),
+  id: record.id
+})
 
 /**
  * Makes a cursor: where a page ended. It holds the recency and id of the last record it showed, sealed with the viewer and the filter. It tells

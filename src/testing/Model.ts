@@ -83,11 +83,17 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       const rows: Rows = new Map(of(viewer)) // lists are replaced, never changed: a refusal drops the copy
       const applied: Array<Applied> = []
       const ids = minted.slice()
+      let isUnusable = false
       for (const mutation of mutations) {
+        const taken = mutation._tag === "Put" && mutation.draft.id !== undefined &&
+          hides(rows, viewer, mutation.draft.id)
+        if (taken) rows.delete(mutation.draft.id!) // told at the end: any other refusal is that of an id that is free
+        isUnusable ||= taken
         const result = step(rows, viewer, mutation, provenance, now, ids)
         if ("refused" in result) return result
         applied.push(result)
       }
+      if (isUnusable) return { refused: "invalid_id" }
       world = new Map(world).set(viewer.tenant, rows)
       return applied
     },
@@ -188,7 +194,6 @@ export const make = ({ history, kinds, trash }: Options): Model => {
         )
         if (!sees(viewer, record.scope)) return { refused: "invalid_scope" }
         if (record.summary === "" || isExpired(record, now)) return { refused: "invalid_draft" }
-        if (row && !visible) return { refused: "invalid_id" }
         const double = named === undefined && kinds.get(draft.kind)?.dedupe === true
           ? speaker(rows, said(record), now)
           : undefined
@@ -240,6 +245,11 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       }
     }
   }
+}
+
+const hides = (rows: Rows, viewer: Viewer.Any, id: MemoryId): boolean => {
+  const row = rows.get(id)?.[0]
+  return row !== undefined && !sees(viewer, row.record.scope)
 }
 
 /** Returns the key of a record's uses. It includes the scope, so that a record of another scope under the id starts at 0. */

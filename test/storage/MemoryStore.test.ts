@@ -8,13 +8,15 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
+import type { MemoryId } from "../../src/domain/MemoryId.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import type { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Changes from "../../src/storage/Changes.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { refuses } from "../../src/testing/Law.ts"
 import { listen } from "../../src/testing/Listener.ts"
-import { ada, draft, fact, found, id, listed, put, system } from "../../src/testing/Sample.ts"
+import { ada, bob, draft, fact, found, id, listed, put, system } from "../../src/testing/Sample.ts"
 
 /** Primitives over one Map of one tenant, to be broken. */
 const rows = () => {
@@ -306,3 +308,37 @@ it.effect("a backend that takes ten milliseconds a commit takes as long for 100 
     yield* TestClock.adjust("20 millis")
     assert.lengthOf(yield* Fiber.join(many), 100)
   }))
+
+it.effect("a batch that puts under an id out of sight is refused as with a free id wherever that is refused, else with invalid_id", () =>
+  Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
+    const bobs = yield* put(store, draft("secret", { id: id("taken"), scope: { userId: "bob" } }), bob)
+    yield* store.update(bob, bobs.id, { body: "secret still" })
+    const other = id("other")
+    const batches = (probe: MemoryId): ReadonlyArray<ReadonlyArray<MemoryMutation>> => [
+      [{ _tag: "Update", id: other, patch: { body: "x" } }],
+      [{ _tag: "Restore", id: probe, revision: 2 }],
+      [{ _tag: "Update", id: probe, patch: { body: "x" } }, { _tag: "Restore", id: probe, revision: 3 }],
+      [{ _tag: "Update", id: probe, patch: { body: "x" }, ifRevision: 2 }],
+      [{ _tag: "Forget", id: probe, ifRevision: 3 }],
+      [{ _tag: "Put", draft: draft("x", { id: probe }), ifRevision: 7 }],
+      [{ _tag: "Put", draft: draft("x", { scope: { userId: "bob" } }) }],
+      [{ _tag: "Put", draft: draft("x", { expiresAt: -1 }) }]
+    ]
+    const answers = (probe: MemoryId) =>
+      Effect.forEach(batches(probe), (rest) =>
+        Effect.map(
+          Effect.flip(store.apply(ada, [{ _tag: "Put", draft: draft("mine", { id: probe }) }, ...rest])),
+          ({ detail, message, reason }) => ({ detail, message, reason })
+        ))
+    const expected = yield* answers(id("free"))
+    assert.deepStrictEqual(yield* answers(bobs.id), expected)
+    assert.notInclude(expected.map(({ reason }) => reason), "invalid_id")
+    yield* refuses("invalid_id", store.apply(ada, [{ _tag: "Put", draft: draft("mine", { id: bobs.id }) }]))
+    const purging: ReadonlyArray<MemoryMutation> = [
+      { _tag: "Put", draft: draft("mine", { id: bobs.id }) },
+      { _tag: "Forget", id: bobs.id, purge: true }
+    ]
+    yield* refuses("invalid_id", store.apply(ada, purging))
+    assert.deepStrictEqual((yield* store.history(bob, bobs.id)).map(({ body }) => body), ["secret still", "secret"])
+  }).pipe(Effect.provide(MemoryStore.layerInMemory)))

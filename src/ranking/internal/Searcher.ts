@@ -47,7 +47,7 @@ import {
 import * as Scorer from "../Scorer.ts"
 import { byVector, wordsOf } from "./Searcher/VectorLeg.ts"
 
-/** How texts become terms, and how long kinds matter. */
+/** What a search has to know of a store: its analyzer and its kinds. */
 export interface Options {
   readonly analyzer: Analyzer.Service
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
@@ -166,7 +166,7 @@ export const atOnce = <A>(plan: Plan<A>): A => {
   return step.value
 }
 
-/** Best first; ties newest first, then by id. */
+/** Searches. Best first; ties newest first, then by id. */
 export function* search(
   retrieval: Retrieval,
   options: Options,
@@ -184,7 +184,7 @@ export function* search(
   }
 }
 
-/** Why a record is not among the hits; `undefined`: it is. Cost: the search, and a record and a vector more. */
+/** Tells why a record is not among the hits; `undefined`: it is. Cost: the search, and a record and a vector more. */
 export function* whyNot(
   retrieval: Retrieval,
   options: Options,
@@ -209,7 +209,7 @@ export function* whyNot(
     : "beyond_limit"
 }
 
-/** Newest first, then by id. `undefined`: `after` is no cursor of this viewer and filter. */
+/** Returns a page, newest first, then by id. `undefined`: `after` is no cursor of this viewer and filter. */
 export function* list(
   retrieval: Pick<Retrieval, "page">,
   viewer: Viewer.Any,
@@ -238,7 +238,7 @@ export const page = (
 
 const none = { record: undefined, forgotten: false }
 
-/** Number of the first hits that the budget pays for, at four characters a token: the first that it does not ends it. */
+/** Returns how many of the first hits fit into the budget, at four characters a token. Ends at the first that does not. */
 export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
   let left = budget ?? Infinity
   const end = hits.findIndex(({ record }) => (left -= Math.ceil((record.summary.length + record.body.length) / 4)) < 0)
@@ -251,7 +251,7 @@ export interface Round {
   readonly found: ReadonlyArray<Found>
   /** Number of all that is found, at any depth. */
   readonly count: number
-  /** Whether there may be more that this hit, the last that is wanted, does not surely beat. `undefined`: there are fewer. */
+  /** Whether a deeper round may change what is shown. `last` is the last hit that is wanted; `undefined`: there are fewer. */
   readonly isCut: (last: Found | undefined) => boolean
   readonly explanationOf: (found: Found, record: MemoryRecord) => Readonly<Record<string, number>>
   readonly awaiting?: number
@@ -306,7 +306,7 @@ interface Ranked {
   readonly exact: boolean
 }
 
-/** Looks deeper until what is wanted is found, which is at once unless near-duplicates take all the room. */
+/** Retrieves, orders and folds, eight times deeper as long as that may change what is shown: mostly once. */
 function* rank(search: Search): Plan<Ranked> {
   const { embedding, isFolded, limit, query } = search
   // some more than is wanted, where some may be folded
@@ -341,8 +341,8 @@ interface Picked {
 }
 
 /**
- * Takes the first `limit` that say something else than those before. Reads the bodies of as many as are wanted, and of some
- * more for those that fold. `gone` counts records that are not in sight any more.
+ * Takes the first `limit` records that do not repeat an earlier one. Reads the bodies of as many as are wanted, and of some more
+ * for those that fold. `gone` counts records that were forgotten, hidden, expired or changed since they matched.
  */
 function* pick(search: Search, all: ReadonlyArray<Found>): Plan<Picked> {
   const { isFolded, limit } = search

@@ -11,7 +11,7 @@ import type { Fact, Position } from "../Retrieval.ts"
 
 /** A typed array that grows as it is written to. A number that was never set is 0. */
 export class GrowableArray<A extends Int32Array | Float64Array> {
-  /** Replaced when the column grows: read it anew after `set`. */
+  /** The array. Replaced when it grows: read it anew after `set`. */
   data: A
   readonly #make: (length: number) => A
 
@@ -98,8 +98,8 @@ export class ScopeIndex {
   }
 
   /**
-   * Returns the scopes in sight; `undefined` stands for all of them. Cost: of exact scopes a look-up each, whatever the number
-   * of scopes; of those within some ids, the scopes that have the rarest of these.
+   * Returns the numbers of the scopes in sight; `undefined` stands for all of them. Cost: for `Scopes` a look-up for each key, for
+   * `Within` the scopes that have the rarest of its ids, for `Everyone` all scopes, if there are internal ones.
    */
   seenBy(visibility: Viewer.Visibility): ReadonlyArray<number> | undefined {
     switch (visibility._tag) {
@@ -128,8 +128,6 @@ const internal = MemoryScope.key(MemoryScope.Internal)
 
 const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
   MemoryScope.fields.flatMap((field) => ids[field] === undefined ? [] : [MemoryScope.key({ [field]: ids[field] })])
-
-/** The best few of many: by exact scores, and by bounds of scores that are not computed yet. */
 
 /** The `limit`-th best score so far, which the next one must exceed to matter. */
 class Bar {

@@ -262,7 +262,10 @@ const federationOf = (
   })
 }
 
-/** Returns the capabilities that all stores have that take writes; history, where every store has it. */
+/**
+ * Returns the capabilities of the federation, those of the stores that it begins with: durable and shared if each writable store
+ * is, a history if each store has one, vectors if any store has them, messages as the primary has.
+ */
 const capabilities = (
   members: StoreRegistry.Members,
   primary: MemoryStore.Service | undefined

@@ -25,7 +25,7 @@ import { byTime, dueAfter } from "./Compaction.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** How often a batch is decided anew where another process was first. */
+/** How often a batch is tried, the first time among them, before it fails with `unavailable`: other processes were first. */
 const attempts = 50
 
 /** The rows, and what this process knows of them. */

@@ -1,12 +1,13 @@
 /**
- * What a batch of mutations comes to. Pure: it says what has to be read, and decides about what was found: the rows to
- * write, or the first refusal. An engine may let it decide as often as it likes.
+ * Plans and applies batches of mutations. `plan` is pure: it names what has to be read, and of what was read it decides the rows
+ * to write, or the first refusal; an engine may call it any number of times. `apply` runs a plan on an engine. The source of
+ * ids is here, too.
  *
  * Law: a mutation sees what those before it in the batch did; what the viewer does not see is absent.
  *
  * One fact cannot be hidden, since an id names one record of a tenant: a put under the id of an invisible record fails with
- * `invalid_id` where a free id would have created a record. Every other refusal comes first, so a viewer that probes for ids
- * has to write a record for each free one. Ids that must stay unknown are minted, or signed (`MemoryStore.sign`).
+ * `invalid_id` where a free id would have created a record. Every other refusal of the batch comes first, so a viewer that
+ * probes for ids has to write a record for each free one. Ids that must stay unknown are minted, or signed (`MemoryStore.sign`).
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -96,6 +97,8 @@ const decided = (
     const purged = new Set<MemoryId>()
     const applied: Array<Applied> = []
     const writes: Array<Write> = []
+    /** The first id of a put that a record out of sight has. The batch goes on as if it were free, and is refused at its end. */
+    let unusable: MemoryId | undefined
 
     const visible = (row: Stored | undefined): row is Stored =>
       row !== undefined && Viewer.sees(viewer, row.record.scope)
@@ -194,9 +197,15 @@ const decided = (
           }
           if (visible(row)) yield* writable(row) // a forgotten row, too, keeps its id for its file
           yield* standsAt(id, there(row) ? row : undefined, mutation.ifRevision)
-          const fresh = Revision.created(id, draft, into(draft.scope), (row?.record.revision ?? 0) + 1)
+          const isHidden = row !== undefined && !visible(row)
+          if (isHidden) {
+            unusable ??= id
+            rows.delete(id)
+            purged.add(id)
+          }
+          const revision = isHidden ? 1 : (row?.record.revision ?? 0) + 1
+          const fresh = Revision.created(id, draft, into(draft.scope), revision)
           const record = yield* legal(there(row) ? Revision.replaced(row.record, fresh, draft, now) : fresh)
-          if (row && !visible(row)) return yield* fail("invalid_id", id, "this id cannot be used")
           applied.push({ id, outcome: there(row) ? "updated" : "created", before, record })
           write(id, stored(record))
           break
@@ -251,6 +260,7 @@ const decided = (
         }
       }
     }
+    if (unusable !== undefined) return yield* fail("invalid_id", unusable, "this id cannot be used")
     return { writes, answer: { _tag: "Applied" as const, applied } }
   })
 
@@ -261,7 +271,7 @@ const tombstone = (row: Stored, now: number): Stored => ({
   forgotten: true
 })
 
-/** What a batch is held against before anything looks at it. */
+/** The schema of a batch. */
 export const Mutations = Schema.Struct({
   mutations: Schema.Array(MemoryMutation),
   origin: Schema.optional(Origin),

@@ -273,7 +273,7 @@ const inProcess = (get: Get): Pick<Service, "touch" | "uses"> => {
 export interface Activity {
   /**
    * Waits until the number of calls differs from `known`, and returns it; returns at once if it differs already.
-   * Compactions do not count as calls.
+   * `compact`, `sign`, `changes` and `tenantsWith` do not count as calls.
    */
   readonly since: (known: number) => Effect.Effect<number>
   /** Earliest time at which a row that the last compaction left is to be erased, in epoch milliseconds; `Infinity` if none is. */
@@ -305,7 +305,8 @@ export const makeActivity = (nextExpiry: () => number): Activity & { readonly ca
   }
 }
 
-/** Combines the activities of several stores into one. `all` is run again at each look, so stores may come and go. */
+/** Combines the activities of several stores into one. `all` is run at the beginning and after each call of one of them, so
+ * that a store that comes counts from then on. */
 export const together = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>
     Effect.gen(function*() {
@@ -334,4 +335,5 @@ export const sleepUntil = (time: number): Effect.Effect<void> =>
       now >= time
         ? Effect.void
         : Effect.zipRight(Effect.sleep(Math.min(time - now, longest)), Effect.suspend(() => sleepUntil(time))))
+/** Longest timer of the platform, in milliseconds. */
 const longest = 2 ** 31 - 1
