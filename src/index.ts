@@ -128,7 +128,6 @@ export * as BeliefMemory from "./kinds/BeliefMemory.ts"
 export * as Extraction from "./pipeline/Extraction.ts"
 /** Facts against neighbours to mutations. */
 export * as Reconciliation from "./pipeline/Reconciliation.ts"
-/** A question by its words and by its meaning. */
 /** Conversation to memories, and the way back. */
 export * as MemoryPipeline from "./pipeline/MemoryPipeline.ts"
 

@@ -191,7 +191,11 @@ const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** The vectors of one model, of the records of one index: which records have one, and which wait for it. */
+/**
+ * The vectors of one model, of the records of one index: which records have one, and which wait for it.
+ *
+ * @internal
+ */
 export class ModelVectors {
   readonly #model: string
   readonly #embeddings: Embeddings

@@ -246,7 +246,7 @@ export { vectorsInMemory }
 export { make as changeFeed } from "./Changes.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
-export { revisionsKept } from "./Version.ts"
+export { type Lifetime, revisionsKept } from "./Version.ts"
 
 /**
  * Makes a store of an engine, or of primitives. `name` is what spans and metrics are called. Erases what is due before it

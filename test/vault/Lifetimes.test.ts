@@ -1,13 +1,17 @@
-/** What compaction goes by in a vault: read off the index of the history, and not off its lines. */
+/** Compaction of a vault finds what it may erase in the index of the history, without reading the history. */
 import { NodeContext, NodeFileSystem } from "@effect/platform-node"
+import { SystemError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, system } from "../../src/testing/Sample.ts"
-import { opened, place } from "./Place.ts"
+import { files, opened, place } from "./Place.ts"
 
 /** Node's file system, and the number of times that the history was opened. */
 const counting = () => {
@@ -34,8 +38,8 @@ const counting = () => {
   return { reads, platform }
 }
 
-/** A vault in which so many records were forgotten, and a tenth of them expire in an hour. */
-const forgotten = (count: number) =>
+/** Makes a vault in which `count` records were forgotten, each tenth of which expires after an hour. */
+const withTombstones = (count: number) =>
   Effect.tap(place, (root) =>
     Effect.scoped(Effect.gen(function*() {
       const { store } = yield* opened(root)
@@ -46,18 +50,19 @@ const forgotten = (count: number) =>
       yield* store.forget(ada, put.map(({ record }) => record.id))
     })))
 
-const reopening = (count: number) =>
+/** Returns how often an opening opens the file of the history. */
+const readsOfOpening = (count: number) =>
   Effect.gen(function*() {
-    const root = yield* forgotten(count)
+    const root = yield* withTombstones(count)
     const { platform, reads } = counting()
     yield* Effect.scoped(opened(root, {}, platform))
     return reads.history
   })
 
 describe("the tombstones of a vault", () => {
-  it.scoped("an opening with a snapshot reads as much of the history with 150 tombstones as with 50", () =>
+  it.scoped("an opening reads the history as often with 150 tombstones as with 50", () =>
     Effect.gen(function*() {
-      assert.strictEqual(yield* reopening(150), yield* reopening(50))
+      assert.strictEqual(yield* readsOfOpening(150), yield* readsOfOpening(50))
     }))
 
   for (const closed of [true, false]) {
@@ -88,3 +93,36 @@ describe("the tombstones of a vault", () => {
       }))
   }
 })
+
+it.scoped("a record that expires is erased though its file went and nobody could write that down", () =>
+  Effect.gen(function*() {
+    const root = yield* place
+    let isFull = false
+    const platform = Layer.merge(
+      NodeContext.layer,
+      Layer.effect(
+        FileSystem.FileSystem,
+        Effect.map(FileSystem.FileSystem, (disk): FileSystem.FileSystem => ({
+          ...disk,
+          open: (path, options) =>
+            isFull && path.endsWith("/history") && options?.flag !== undefined && options.flag !== "r"
+              ? new SystemError({ reason: "Unknown", module: "FileSystem", method: "open", pathOrDescriptor: path })
+              : disk.open(path, options)
+        }))
+      ).pipe(Layer.provide(NodeFileSystem.layer))
+    )
+    const { store, vault } = yield* opened(root, {}, platform)
+    const [{ record }] = (yield* store.put(ada, [draft("a secret that expires", { expiresAt: 86_400_000 })])) as [
+      MemoryStore.Put
+    ] // one in, one out
+    const [file] = Object.keys(files(root))
+    isFull = true
+    fs.rmSync(path.join(root, file!))
+    yield* vault.refresh
+    isFull = false
+    yield* vault.refresh
+    yield* TestClock.adjust("2 days")
+    yield* store.compact
+    assert.deepStrictEqual(yield* store.get(system, [record.id]), [Option.none()])
+    assert.notInclude(fs.readFileSync(path.join(root, ".effect-memory/history"), "utf8"), "a secret that expires")
+  }))

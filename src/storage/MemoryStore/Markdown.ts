@@ -134,7 +134,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
         ...vault.mirror.catalog(tenant).rows(),
         ...tombstones
       ]))),
-  lifetimes: (tenant) => Effect.sync(() => vault.revisions.lifetimes(tenant)),
+  lifetimes: vault.revisions.lifetimes,
   tombstones: (tenant) => Stream.fromIterableEffect(vault.revisions.forgotten(tenant)),
   revisions: vault.revisions.all,
   commit: vault.commit,

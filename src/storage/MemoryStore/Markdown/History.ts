@@ -54,8 +54,11 @@ export interface History {
   readonly index: Io<Option.Option<HistoryLine.HistoryIndex>>
   /** Bytes read so far. */
   readonly size: () => number
-  /** Takes up an index before the first `news`, unless the file no longer begins with what was read. */
-  readonly restore: (index: HistoryLine.HistoryIndex) => Io<void>
+  /**
+   * Takes up an index before the first `news`, unless the file no longer begins with what was read. Returns whether it had to read
+   * of the file what the index of an earlier release lacks.
+   */
+  readonly restore: (index: HistoryLine.HistoryIndex) => Io<boolean>
   /**
    * Reads what was appended since the last call, and all of a file that was replaced. Without the lock a batch that is half
    * there is left for the next call.
@@ -145,14 +148,13 @@ export const make = (disk: Disk): History => {
     Effect.gen(function*() {
       const start = end
       const paced = EventLoop.pacer()
-      const lines: Array<
-        { readonly meta: HistoryLine.Meta | undefined; readonly offset: number; readonly line: Uint8Array }
-      > = []
+      const lines: Array<HistoryLine.Line> = []
       let at = 0
       for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
         const line = bytes.subarray(at, next)
         yield* paced(line.length >> 6) // a megabyte in ten milliseconds
-        lines.push({ meta: HistoryLine.metaOf(line), offset: start + at, line })
+        const meta = HistoryLine.metaOf(line)
+        lines.push({ meta, offset: start + at, line, times: HistoryLine.timesIn(meta, line) })
         at = next + 1
       }
       torn = bytes.length - at
@@ -177,7 +179,7 @@ export const make = (disk: Disk): History => {
         }
         open = []
       }
-      for (const { line, meta, offset } of lines) {
+      for (const { line, meta, offset, times } of lines) {
         const length = line.length + 1
         const ours = failed.get(offset)?.checksum
         if (ours !== undefined && HistoryLine.checksumOf(line) !== ours) failed.delete(offset)
@@ -194,7 +196,7 @@ export const make = (disk: Disk): History => {
           dead += length
           continue
         }
-        const part = HistoryLine.placeOf(meta, offset, length, () => HistoryLine.keptIn(line))
+        const part = HistoryLine.placeOf(meta, offset, length, times)
         if (part.batch !== open[0]?.batch || part.part <= (open.at(-1)?.part ?? -1)) close()
         open.push(part)
         if (part.part === part.parts - 1) close()
@@ -271,9 +273,11 @@ export const make = (disk: Disk): History => {
   const timesOf = (all: ReadonlyArray<HistoryLine.Place>) =>
     Effect.gen(function*() {
       const timed = new Map<HistoryLine.Place, HistoryLine.Place>()
-      for (const place of all) {
-        if (!place.forgotten || place.times !== undefined) continue
-        timed.set(place, { ...place, times: HistoryLine.timesOf(yield* read(place)) })
+      for (const [n, place] of all.entries()) {
+        const isNewest = all[n - 1]?.id !== place.id || all[n - 1]?.tenant !== place.tenant
+        if (!isNewest || !place.forgotten || place.times !== undefined) continue
+        const kept = yield* read(place)
+        if (Option.isSome(kept)) timed.set(place, { ...place, times: HistoryLine.timesOf(kept.value.record) })
       }
       return timed
     })
@@ -304,13 +308,14 @@ export const make = (disk: Disk): History => {
     restore: (index) =>
       one(Effect.gen(function*() {
         const stat = yield* disk.stat(file)
-        if (Option.isNone(stat) || stat.value.size < index.end) return
-        if ((yield* HistoryLine.hashOf(disk, file, index.end)) !== index.hash) return
+        if (Option.isNone(stat) || stat.value.size < index.end) return false
+        if ((yield* HistoryLine.hashOf(disk, file, index.end)) !== index.hash) return false
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
         landed = batch
         const timed = yield* timesOf(index.places)
         yield* EventLoop.forEach(index.places, 4_096, (place) => places.addEarlier(timed.get(place) ?? place))
+        return timed.size > 0
       })),
     unlanded: () => pending,
     awaited,

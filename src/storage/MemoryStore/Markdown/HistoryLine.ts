@@ -13,7 +13,7 @@ import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import { MemoryRecord, recencyOf } from "../../../domain/MemoryRecord.ts"
+import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Disk } from "./Disk.ts"
 import type { Extra } from "./Document.ts"
@@ -134,12 +134,8 @@ export const read = (line: Uint8Array, { id, revision, tenant }: Place): Option.
   const meta = metaOf(line)
   return meta === undefined || meta.id !== id || meta.revision !== revision || meta.tenant !== tenant
     ? Option.none()
-    : keptIn(line)
+    : Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
 }
-
-/** The text of a line that is whole. */
-export const keptIn = (line: Uint8Array): Option.Option<Kept> =>
-  Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
 
 const tab = 9
 const checksumLength = 64
@@ -158,6 +154,14 @@ export const metaOf = (line: Uint8Array): Meta | undefined => {
   return JSON.parse(decoder.decode(body.subarray(0, body.indexOf(tab)))) as Meta // its checksum holds, so it has the types that we wrote
 }
 
+/** A line as it was read, before it is known whether it counts. */
+export interface Line {
+  readonly meta: Meta | undefined
+  readonly offset: number
+  readonly line: Uint8Array
+  readonly times: Times | undefined
+}
+
 /** A line of a batch, as it was read. */
 export interface Parsed extends Place {
   readonly isErased: boolean
@@ -165,13 +169,8 @@ export interface Parsed extends Place {
   readonly isBlank: boolean
 }
 
-/** The revision of a line that stands at `offset`; `kept` is its text, which is asked for only of a tombstone. */
-export const placeOf = (
-  meta: Meta,
-  offset: number,
-  length: number,
-  kept: () => Option.Option<Pick<Kept, "record">>
-): Parsed => ({
+/** The revision of a line that stands at `offset`. */
+export const placeOf = (meta: Meta, offset: number, length: number, times: Times | undefined): Parsed => ({
   tenant: meta.tenant ?? "",
   id: meta.id ?? ("" as MemoryId), // absent in a blank line alone, which nobody looks into
   batch: meta.batch ?? 0,
@@ -180,7 +179,7 @@ export const placeOf = (
   isKept: meta.offset === undefined,
   revision: meta.revision ?? 0,
   forgotten: meta.state === "forgotten",
-  ...(meta.state === "forgotten" && { times: timesOf(kept()) }),
+  ...(times && { times }),
   isErased: meta.state === "erased",
   isBlank: meta.state === "blank",
   path: meta.path ?? null,
@@ -191,12 +190,19 @@ export const placeOf = (
   length
 })
 
+type Ended = Pick<MemoryRecord, "createdAt" | "updatedAt" | "expiresAt">
+
 /** Returns the times of a tombstone. */
-export const timesOf = (kept: Option.Option<Pick<Kept, "record">>): Times | undefined => {
-  if (Option.isNone(kept)) return undefined
-  const { record } = kept.value
-  return record.expiresAt === undefined ? [recencyOf(record)] : [recencyOf(record), record.expiresAt]
+export const timesOf = ({ createdAt, expiresAt, updatedAt }: Ended): Times => {
+  const recency = updatedAt ?? createdAt
+  return expiresAt === undefined ? [recency] : [recency, expiresAt]
 }
+
+/** Returns the times of a tombstone's line that is whole; `undefined` for any other line. */
+export const timesIn = (meta: Meta | undefined, line: Uint8Array): Times | undefined =>
+  meta?.state === "forgotten"
+    ? timesOf((JSON.parse(textOf(line)) as { readonly record: Ended }).record) // its checksum holds, so it is what we wrote
+    : undefined
 
 /**
  * Prints the lines of a batch, with their places. `from`: the byte at which they begin; `undefined` where a compaction writes
@@ -223,9 +229,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
       after
     }
     const line = print(meta, record === null ? "" : encode({ record, extra, frame }))
-    placed.push(
-      placeOf(meta, offset, line.length, () => Option.map(Option.fromNullable(record), (record) => ({ record })))
-    )
+    placed.push(placeOf(meta, offset, line.length, record && forgotten ? timesOf(record) : undefined))
     offset += line.length
     lines.push(line)
   }

@@ -29,8 +29,11 @@ export interface Revisions {
   readonly all: (tenant: string, id: MemoryId, limit: number) => Io<ReadonlyArray<Stored>>
   /** Every record of the tenant that has no file, as it was when it was forgotten. */
   readonly forgotten: (tenant: string) => Io<ReadonlyArray<Stored>>
-  /** The records of the tenant that expire, and the tombstones that were written. Reads nothing. */
-  readonly lifetimes: (tenant: string) => ReadonlyArray<Version.Lifetime>
+  /**
+   * The records of the tenant that expire, and the tombstones that were written. Reads only what has neither a file nor a whole
+   * tombstone.
+   */
+  readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Version.Lifetime>>
 }
 
 export const make = (history: History, mirror: Mirror): Revisions => {
@@ -81,18 +84,25 @@ export const make = (history: History, mirror: Mirror): Revisions => {
         const rows = yield* Effect.forEach(ids, (id) => gone(tenant, id))
         return rows.flatMap(Option.toArray)
       })),
-    lifetimes: (tenant) => {
-      const all: Array<Version.Lifetime> = []
-      for (const row of mirror.catalog(tenant).rows()) {
-        if (row.record.expiresAt !== undefined) all.push(Version.lifetimeOf(row))
-      }
-      for (const { forgotten, id, revision, times } of history.all(tenant)) {
-        if (times === undefined || mirror.entry(tenant, id) !== undefined) continue
-        const [recency, expiresAt] = times
-        all.push({ id, revision, forgotten, recency, expiresAt })
-      }
-      return all
-    }
+    lifetimes: (tenant) =>
+      current(Effect.gen(function*() {
+        const all: Array<Version.Lifetime> = []
+        for (const row of mirror.catalog(tenant).rows()) {
+          if (row.record.expiresAt !== undefined) all.push(Version.lifetimeOf(row))
+        }
+        for (const { forgotten, id, revision, times } of history.all(tenant)) {
+          if (mirror.entry(tenant, id) !== undefined) continue
+          if (times !== undefined) {
+            const [recency, expiresAt] = times
+            all.push({ id, revision, forgotten, recency, expiresAt })
+            continue
+          }
+          // it may only be out of reach: it is erased when it expires, and not as what was forgotten
+          const row = Option.getOrUndefined(yield* gone(tenant, id))
+          if (row?.record.expiresAt !== undefined) all.push({ ...Version.lifetimeOf(row), forgotten: false })
+        }
+        return all
+      }))
   }
 }
 

@@ -299,7 +299,7 @@ export const load = (
   Effect.gen(function*() {
     const saving = yield* Effect.makeSemaphore(1)
     const { entries, history: index, indexes, isPlaced, isSigned } = yield* readSnapshot(disk, context)
-    if (index) yield* history.restore(index)
+    let isOfEarlierRelease = index !== undefined && (yield* history.restore(index))
     yield* EventLoop.forEach(entries, 4_096, mirror.restore)
     for (const [tenant, encoded] of indexes) mirror.catalog(tenant).restore(encoded)
     const { changed } = mirror
@@ -318,7 +318,7 @@ export const load = (
       const news = Array.from(changed.values())
       const grown = Math.abs(history.size() - read)
       const isStale = built + (isRemoved ? records : news.length) > Math.max(least, records * share) ||
-        grown >= appended
+        grown >= appended || isOfEarlierRelease
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return
       const index = Option.getOrUndefined(yield* history.index)
       const entries = mirror.entries().filter(isKept)
@@ -334,6 +334,7 @@ export const load = (
       const withIndex = catalogs.flatMap(([, catalog]) => catalog.isBuilt() ? [catalog] : [])
       yield* writeSnapshot(disk, context, snapshot)
       isRemoved = false
+      isOfEarlierRelease = false
       for (const [path, file] of taken) if (changed.get(path) === file) changed.delete(path)
       read = index?.end ?? read
       for (const catalog of withIndex) indexed.add(catalog)

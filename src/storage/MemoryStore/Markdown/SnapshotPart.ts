@@ -237,17 +237,18 @@ export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uin
     )
   })
 
-/** A place of the history as JSON without names. `forgotten` is `true` in a snapshot of an earlier release. */
+/** A place of the history as JSON without names. An earlier release kept no `times`. */
 export type Tuple = readonly [
   tenant: string,
   id: HistoryLine.Place["id"],
   revision: number,
-  forgotten: boolean | HistoryLine.Times,
+  forgotten: boolean,
   path: string | null,
   after: string | null,
   before: string | null,
   gone: ReadonlyArray<string> | 0,
-  at: At
+  at: At,
+  times?: HistoryLine.Times
 ]
 /** Position of a line in the file and in its batch. */
 type At = readonly [offset: number, length: number, batch: number, part: number, parts: number, isKept: boolean]
@@ -260,11 +261,13 @@ const atOf = (
 
 export const toTuple = (place: HistoryLine.Place): Tuple => {
   const { after, before, forgotten, gone, id, path, revision, tenant, times } = place
-  return [tenant, id, revision, times ?? forgotten, path, after, before, gone.length > 0 ? gone : 0, atOf(place)]
+  const names = gone.length > 0 ? gone : 0
+  const tuple = [tenant, id, revision, forgotten, path, after, before, names, atOf(place)] as const
+  return times ? [...tuple, times] : tuple
 }
 
 export const fromTuple = (
-  [tenant, id, revision, forgotten, path, after, before, gone, at]: Tuple
+  [tenant, id, revision, forgotten, path, after, before, gone, at, times]: Tuple
 ): HistoryLine.Place => {
   const [offset, length, batch, part, parts, isKept] = at
   const names = gone === 0 ? noNames : gone
@@ -272,8 +275,8 @@ export const fromTuple = (
     tenant,
     id,
     revision,
-    forgotten: forgotten !== false,
-    ...(typeof forgotten !== "boolean" && { times: forgotten }),
+    forgotten,
+    ...(times && { times }),
     path,
     after,
     before,
