@@ -82,6 +82,25 @@ describe("an upgrade", () => {
   )
 
   law(
+    "leaves a snapshot, after one opening, that says of each tombstone when it ends",
+    (root) =>
+      Effect.gen(function*() {
+        const disk = yield* Disk.make(path.join(root, "vault"))
+        const header = JSON.parse(fs.readFileSync(path.join(root, "vault/.effect-memory/vault.json"), "utf8"))
+        const tombstones = Effect.gen(function*() {
+          const { history } = yield* Snapshot.readSnapshot(disk, { ...header, kinds: yield* MemoryKind.Kinds })
+          const newest = new Map(history?.places.toReversed().map((place) => [`${place.tenant}/${place.id}`, place]))
+          return history && Array.from(newest.values()).filter(({ forgotten }) => forgotten)
+        })
+        const before = yield* tombstones // the first generation kept no history
+        yield* Effect.scoped(opened(path.join(root, "vault")))
+        const after = (yield* tombstones) ?? []
+        assert.isTrue(before === undefined || before.length > 0)
+        assert.strictEqual(after.filter(({ times }) => times !== undefined).length, before?.length ?? 0)
+      }).pipe(Effect.provide(NodeContext.layer))
+  )
+
+  law(
     "drains each message of an outbox once, and each parked one when it is released",
     (root, { outboxes }) =>
       Effect.forEach(outboxes, ({ folder, lines, parked, planned, scope, waiting }) =>
