@@ -156,9 +156,9 @@ export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "upda
 })
 
 /**
- * Makes a cursor: where a page ended. It holds the recency and id of the last record it showed, sealed with the viewer and the filter. It tells
- * nothing but what was shown, holds while records come and go, and is no secret: a seal that is forged reaches only what
- * the viewer sees anyway.
+ * Makes a cursor: where a page ended. It holds the recency and id of the last record it showed, sealed with the viewer and the
+ * filter. It tells nothing but what was shown, holds while records come and go, and is no secret: a seal that is forged reaches
+ * only what the viewer sees anyway.
  */
 export const makeCursor = (
   viewer: Viewer.Any,

@@ -11,7 +11,10 @@ import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { Service } from "./MemoryStore.ts"
 
-/** `invalid_id`, `path_escape` or `invalid_scope` where an id or a scope is at fault, else `invalid_draft` with every issue. */
+/**
+ * Checks a value against a Schema. Fails with `invalid_id`, `path_escape` or `invalid_scope` where an id or a scope is at fault,
+ * else with `invalid_draft` and every issue.
+ */
 export const check = <A, I>(
   op: string,
   schema: Schema.Schema<A, I>,
@@ -19,11 +22,11 @@ export const check = <A, I>(
 ): Effect.Effect<A, MemoryError.MemoryError> =>
   Either.mapLeft(validate(schema, input), (issues) => refuse(op, input, issues))
 
-/** `invalid_draft`, saying all that is wrong. */
+/** Makes an `invalid_draft` that says all that is wrong. */
 export const invalid = (op: string, ...issues: readonly [string, ...Array<string>]): MemoryError.MemoryError =>
   MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
 
-/** What the Schema of a kind says to `data`, or nothing. */
+/** Returns what the Schema of a kind has against `data`; none where it fits. */
 export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: JsonObject): ReadonlyArray<string> =>
   Either.match(Schema.decodeUnknownEither(schema, { errors: "all", onExcessProperty: "preserve" })(data), {
     onLeft: (error) => SchemaIssues.lines(error, "data"),
@@ -61,7 +64,7 @@ const refuse = (
   return MemoryError.make("invalid_draft", { op, message, detail: { issues: [first, ...rest] } })
 }
 
-/** Not below what is the author's own to name. */
+/** Whether a path has the key, but for keys below what its author names. */
 const names = (path: ReadonlyArray<PropertyKey>, key: string): boolean =>
   path.includes(key) && !["data", "metadata", "where", "links"].some((own) => path.includes(own))
 

@@ -35,7 +35,7 @@ export interface Circumstances {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 }
 
-/** Of the first or any later revision, whatever was there before. */
+/** Makes a record of a draft, as a revision that owes nothing to an earlier one. */
 export const created = (
   id: MemoryId,
   draft: Draft,
@@ -59,11 +59,11 @@ export const created = (
     revision
   })
 
-/** Whole, but for when it came and since when it holds. */
+/** Replaces a record, but for the time at which it came and, unless the draft says it, the time since which it holds. */
 export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, now: number): MemoryRecord =>
   record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
 
-/** The trust is the worse of the record's and the writer's. */
+/** Applies a patch as the next revision. Its trust is the worse of the record's and the writer's. */
 export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenance, now: number): MemoryRecord => {
   const { confidence, expiresAt, invalidAt, supersededBy, ...rest } = patch
   const body = rest.body ?? old.body
@@ -88,7 +88,7 @@ export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenan
   })
 }
 
-/** The same, one revision later. */
+/** Returns the same record, as another revision. */
 export const again = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
 
 /**
@@ -103,7 +103,7 @@ export const isSameContent = (one: MemoryRecord, other: MemoryRecord): boolean =
 
 const contentOf = (record: MemoryRecord): string => canonicalJson({ ...record, revision: 0 })
 
-/** As it was when it was forgotten: the tombstone's record, whose `updatedAt` is the tombstone's time. */
+/** Returns the record of a tombstone: as it was when it was forgotten, its `updatedAt` the time of that. */
 export const forgotten = (old: MemoryRecord, now: number): MemoryRecord =>
   record({ ...old, revision: old.revision + 1, updatedAt: now })
 
@@ -134,7 +134,7 @@ export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
 export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
   a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** Of a checked draft or patch, and for reading only: whoever is given it holds what the store holds. */
+/** Makes a record of fields that were checked. It is for reading only: whoever is given it holds what the store holds. */
 const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {
   const made = new MemoryRecord(compact(fields), { disableValidation: true })
   for (const part of [made.scope, made.tags, made.links, ...made.links, made.source]) Object.freeze(part)

@@ -86,7 +86,7 @@ export const layer = <const S extends Entries>(
     ContextOf<S>
   > // `make` fails with what it says, or an entry does, and needs what the entries need
 
-/** Importance .75 and more: seed 4's secondary persistence. */
+/** Whether a record's importance is .75 or more: a rule for `mirror`, so that only what is important is copied. */
 export const important = (record: MemoryRecord): boolean => record.importance >= 0.75
 
 /** What the writes of a federation depend on. */

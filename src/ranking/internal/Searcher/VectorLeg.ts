@@ -1,4 +1,4 @@
-/** The part of a search that looks for vectors near the question, and holds what either leg has found against the other. */
+/** The part of a search that retrieves by vector and by words, completes what either lacks of a score, and fuses both. */
 import * as Option from "effect/Option"
 import { type Embedding } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
@@ -9,7 +9,8 @@ import type { Fact, Matches, Near } from "../../Retrieval.ts"
 import { cosineSimilarity, toFloat32 } from "../../VectorIndex.ts"
 import type { Found, Plan, Round, Search } from "../Searcher.ts"
 import { RecordFact } from "../Slots.ts"
-/** What either leg found, on its way to a score. */
+
+/** A candidate, with what is known of its scores so far. */
 interface Contender {
   readonly fact: Fact
   cosine: number
@@ -19,7 +20,7 @@ interface Contender {
   lent: number | undefined
 }
 
-/** Asks for the best `depth` of either leg; what one of them has found is held against the other. */
+/** Retrieves the best `depth` by vector and by words, and completes the other score of each. */
 export function* byVector(search: Search, embedding: Embedding, depth: number): Plan<Round> {
   const { minScore, query, retrieval, subject, weights } = search
   const vector = toFloat32(embedding.vector)
@@ -80,7 +81,7 @@ export function* byVector(search: Search, embedding: Embedding, depth: number): 
   return {
     found,
     count: query.minScore === undefined ? only + (matches?.count ?? 0) : found.length,
-    // what is further off than one below `minScore` is below it too; of equally near ones it is not the newest that were found
+    // a deeper round finds nothing above `minScore` where this one dropped some; but of equally near ones it may find newer ones
     isCut: (last) =>
       !isDeep &&
       (last === undefined

@@ -32,7 +32,7 @@ export interface Options extends Pick<Catalog.Options, "kinds" | "analyzer"> {
 export interface Merged {
   /** The catalog of a tenant, current. Cost: what changed since the last call; where that is not known, all rows. */
   readonly catalog: (tenant: string) => Io<Catalog.Catalog>
-  /** The branch has written these rows, or has nothing to say of them any more. */
+  /** Marks rows to be read again: the branch has written them, or given them up. */
   readonly touch: (tenant: string, ids: Iterable<MemoryId>) => void
   /** The tombstones below. */
   readonly tombstones: (tenant: string) => Stream.Stream<Stored, MemoryError>
@@ -179,16 +179,16 @@ export interface Row {
   readonly revisions: ReadonlyArray<Stored>
 }
 
-/** The row after one more write; `undefined`: the branch has nothing to say of it. */
+/** Returns the row after a write; `undefined`: the branch has nothing to say of it any more. */
 export const write = (row: Row, next: Stored | undefined): Row | undefined => {
   if (next) return { ...row, revisions: [next, ...row.revisions].slice(0, revisionsKept) }
   return row.base && { base: row.base, cut: true, revisions: [] }
 }
 
-/** Where the record stands in the branch; 0 = it does not. */
+/** Returns the revision of the record in the branch; 0: it is absent. */
 export const revisionOf = (row: Row): number => row.revisions[0]?.record.revision ?? 0
 
-/** What commit applies: nothing for what came and went, or what belongs to instruction files, which see to it themselves. */
+/** Returns what a commit applies: nothing for a record that came and went, or that belongs to an instruction file. */
 export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<MemoryMutation> => {
   const { base, cut } = row
   const stood = base && !base.forgotten ? base.record : undefined
@@ -209,7 +209,7 @@ export const mutations = (id: MemoryId, row: Row, now: number): ReadonlyArray<Me
   ]
 }
 
-/** One for all: the origin that they share, else `pipeline`; the worst trust that the branch gave. */
+/** Returns the provenance of a commit: the origin that its records share, else `pipeline`; the worst of their trust. */
 export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   const written = Array.from(rows).flatMap((row) => {
     const live = isInstructions(row) ? undefined : liveAt(row, now)
@@ -230,7 +230,7 @@ export const isInstructions = ({ base, revisions: [last] }: Row): boolean =>
 const liveAt = ({ revisions: [last] }: Row, now: number): MemoryRecord | undefined =>
   last && !last.forgotten && !isExpired(last.record, now) ? last.record : undefined
 
-/** Whether a patch can say the difference. */
+/** Whether an update can make one of the other. */
 const isPatch = (from: MemoryRecord, to: MemoryRecord): boolean =>
   MemoryScope.key(from.scope) === MemoryScope.key(to.scope) && from.kind === to.kind && from.validAt === to.validAt &&
   from.createdAt === to.createdAt && (from.summaryDerived === true || to.summaryDerived === undefined) &&
