@@ -75,7 +75,7 @@ export const composed: ReadonlySet<string> = new Set([
   "federated",
   "shelf"
 ])
-export const coursesOfComposed = times(6, 40)
+export const coursesOfComposed = times(5, 40)
 
 /**
  * A branch over a store that has the first `writes` batches of whoever uses it: their records, tombstones and revisions. Both

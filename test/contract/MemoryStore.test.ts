@@ -9,7 +9,7 @@ import { times } from "../vault/Program.ts"
 
 /** The vault's has a file of its own: real files take their time, and a second core. */
 for (const [name, layer] of Object.entries({ ...stores, ...others })) {
-  const options = { courses: composed.has(name) ? coursesOfComposed : times(14, 40) }
+  const options = { courses: composed.has(name) ? coursesOfComposed : times(12, 40) }
   if (name !== "markdown") MemoryStoreContract.suite(name, layer, options)
 }
 
