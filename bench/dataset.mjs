@@ -2,7 +2,7 @@
  * A test collection from a folder:
  *
  * ```text
- * docs.jsonl      { id, text, title?, speaker?, caption?, conv?, session? }    in order, oldest first
+ * docs.jsonl      { id, text, title?, speaker?, caption?, conv?, session?, date? }    in order, oldest first
  * queries.jsonl   { id, text, conv?, category? }
  * qrels.tsv       query id, document id, grade                                 above 0 is relevant
  * ```
@@ -14,8 +14,8 @@ import { join } from "node:path"
 export class Refusal extends Error {}
 
 /**
- * Documents with what an evaluation needs: `text`, `conv` (`undefined`: of none), `session`, and `sequence`, the place in
- * the session. Queries with their `grades` by document; those without a relevant document are left out, as is `excluded`.
+ * Documents with what an evaluation needs: `text`, `conv` (`undefined`: of none), `session`, `sequence`, the place in
+ * the session, `speaker`, and `at`, when it was said, in epoch milliseconds. Queries with their `grades` by document; those without a relevant document are left out, as is `excluded`.
  */
 export const load = (folder, { exclude } = {}) => {
   const docs = unique(jsonLines(join(folder, "docs.jsonl")))
@@ -29,7 +29,16 @@ export const load = (folder, { exclude } = {}) => {
     const key = JSON.stringify([conv, session])
     const sequence = session === undefined ? undefined : lengths.get(key) ?? 0
     lengths.set(key, (sequence ?? 0) + 1)
-    return { id: String(doc.id), text: textOf(doc).toWellFormed(), conv, session, sequence }
+    const { date, id, place, speaker } = doc
+    return {
+      id: String(id),
+      text: textOf(doc).toWellFormed(),
+      conv,
+      session,
+      sequence,
+      speaker,
+      at: timeOf(date, place)
+    }
   })
 
   const queries = all.flatMap((query) => {
@@ -49,11 +58,21 @@ export const load = (folder, { exclude } = {}) => {
   return { documents, queries }
 }
 
-/** `speaker: text caption` where somebody speaks, else title and text. */
+/** Text and caption where somebody speaks, else title and text. */
 const textOf = ({ caption, speaker, text, title }) =>
-  speaker === undefined
-    ? [title, text].filter(Boolean).join("\n")
-    : [`${speaker}: ${text}`, caption].filter(Boolean).join(" ")
+  speaker === undefined ? [title, text].filter(Boolean).join("\n") : [text, caption].filter(Boolean).join(" ")
+
+/** `1:56 pm on 8 May, 2023`, `29.12.2023, 22:42:04`, or what `Date` reads; as of UTC. */
+const timeOf = (date, place) => {
+  if (date === undefined) return undefined
+  const [, hour, minute, half, day] = /^(\d+):(\d+) (am|pm) on (.+)$/.exec(date) ?? []
+  const [, d, m, y, time] = /^(\d+)\.(\d+)\.(\d+), ([\d:]+)$/.exec(date) ?? []
+  const at = half !== undefined
+    ? Date.parse(`${day} UTC`) + ((Number(hour) % 12 + (half === "pm" ? 12 : 0)) * 60 + Number(minute)) * 60_000
+    : Date.parse(time === undefined ? date : `${y}-${m}-${d}T${time}Z`)
+  if (!Number.isFinite(at)) throw new Refusal(`${place}: no date`)
+  return at
+}
 
 const optional = (value) => value === undefined || value === null ? undefined : String(value)
 

@@ -1,11 +1,13 @@
 /** Retrieval quality: a test collection put into a store, every question asked, the answers measured. `--help` says how. */
+import { readFileSync, writeFileSync } from "node:fs"
 import { parseArgs } from "node:util"
 import { load, Refusal } from "./dataset.mjs"
-import { mean, names } from "./metrics.mjs"
+import { interval, mean, names } from "./metrics.mjs"
 
 const help = `npm run eval -- DIR [options]
 
-Puts every document of DIR into a new store, asks every query, prints recall, nDCG and MRR.
+Puts every document of DIR into a new store, turns of a conversation as messages with speaker and time, asks every
+query, prints recall, nDCG and MRR, the 95 % interval of each by conversation, and how long a query takes.
 Without options: as the product does it.
 
   DIR                     docs.jsonl, queries.jsonl, qrels.tsv (bench/dataset.mjs)
@@ -19,6 +21,8 @@ Without options: as the product does it.
                             wide        wide stopword list, no stems
                             stem-wide   wide stopword list, stems
   --exclude-category N    leaves these queries out
+  --save FILE             writes the measures of every query, for --compare
+  --compare FILE          prints by how much each measure is better than those saved, with the paired 95 % interval
   --json                  the last line is one JSON object
   --help
 
@@ -39,7 +43,7 @@ const read = (args) => {
   const { positionals, values } = parse({
     args,
     allowPositionals: true,
-    options: { ...options, "exclude-category": string, json: boolean, help: boolean }
+    options: { ...options, "exclude-category": string, save: string, compare: string, json: boolean, help: boolean }
   })
   if (values.help) return { help: true }
   for (const [name, allowed] of Object.entries(choices)) {
@@ -75,6 +79,36 @@ const summary = (measured) => {
   }
 }
 
+const row = (name, cells) => [name.padEnd(8), ...cells.map((cell) => cell.padStart(9))].join(" ")
+const range = (ends) => ends.map((end) => end.toFixed(3).replace(/^0/, "")).join("–")
+
+const saved = (path) => {
+  try {
+    return new Map(JSON.parse(readFileSync(path, "utf8")).map((one) => [one.id, one]))
+  } catch (error) {
+    throw new Refusal(`cannot read ${path}: ${error.message}`)
+  }
+}
+
+/** By how much each measure is better than before, over the queries of both. */
+const comparison = (measured, before) => {
+  const both = measured.filter(({ id }) => before.has(id))
+  const groups = both.map(({ conv }) => conv)
+  const signed = (value) => `${value < 0 ? "−" : "+"}${Math.abs(value).toFixed(4)}`
+  return names.map((name) => {
+    const gains = both.map((one) => one[name] - before.get(one.id)[name])
+    const [from, to] = interval(gains, groups)
+    const gain = gains.reduce((sum, one) => sum + one, 0) / (gains.length || 1)
+    return `${name.padEnd(10)} ${signed(gain)}  [${signed(from)} ${signed(to)}]  over ${gains.length} queries of both`
+  }).join("\n")
+}
+
+const latency = (measured) => {
+  const all = measured.map(({ ms }) => ms).sort((a, b) => a - b)
+  const at = (share) => all[Math.min(all.length - 1, Math.floor(share * all.length))].toFixed(2)
+  return `a query takes ${at(0.5)} ms (median), ${at(0.95)} ms (95th of 100)`
+}
+
 const table = ({ categories, ...all }) => {
   const width = Math.max(8, ...Object.keys(categories).map((category) => category.length))
   const row = (name, cells) => [name.padEnd(width), ...cells.map((cell) => cell.padStart(9))].join(" ")
@@ -101,14 +135,19 @@ const main = async () => {
   const data = load(command.folder, command)
   // the library is loaded only after command and data are validated, so that a refusal is immediate
   const { evaluate } = await import("./evaluation.mjs")
-  const { failure, measured, perSecond } = await evaluate(data, command, progress)
+  const before = command.compare === undefined ? undefined : saved(command.compare)
+  const { failure, measured } = await evaluate(data, command, progress)
   if (failure !== undefined) {
     console.error(failure)
     return void (process.exitCode = 1)
   }
   const result = summary(measured)
   console.log(table(result))
-  console.log(`${Math.round(perSecond)} queries per second`)
+  const groups = measured.map(({ conv }) => conv)
+  console.log(row("95 %", names.map((name) => range(interval(measured.map((one) => one[name]), groups)))))
+  if (before !== undefined) console.log(comparison(measured, before))
+  console.log(latency(measured))
+  if (command.save !== undefined) writeFileSync(command.save, JSON.stringify(measured))
   if (command.json) console.log(JSON.stringify(result))
 }
 

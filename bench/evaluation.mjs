@@ -5,7 +5,7 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
 import * as Memory from "../dist/index.js"
 import { Refusal } from "./dataset.mjs"
 import { measure } from "./metrics.mjs"
@@ -28,10 +28,9 @@ const layerOf = ({ analyzer, embedder, store }) => {
   const layer = analyzer === undefined
     ? base
     : Layer.provide(base, supported(Memory.Analyzer?.layer, "--analyzer")(analyzers[analyzer]))
-  if (embedder === "none") return layer
-  const words = supported(Memory.Embedder?.layerWordVectors, "--embedder words")
-  return supported(Memory.MemoryPipeline?.layer, "--embedder words").pipe(
-    Layer.provide([Memory.Completion?.layerNone, words]),
+  const vectors = embedder === "none" ? Memory.Embedder.layerNone : Memory.Embedder.layerWordVectors
+  return Memory.MemoryPipeline.layer.pipe(
+    Layer.provide([Memory.Completion.layerNone, vectors]),
     Layer.provideMerge(layer)
   )
 }
@@ -58,26 +57,35 @@ const scopes = (documents) => {
   }
 }
 
-const draft = (scope) => ({ sequence, session, text }) => ({
-  scope,
-  kind: session === undefined ? "reference" : "episodic",
-  body: text.slice(0, 65_536).toWellFormed(),
-  ...(session !== undefined && { source: { session, sequence } })
-})
+const draft = (scope) => ({ text }) => ({ scope, kind: "reference", body: cut(text) })
+const message = ({ at, speaker, text }) =>
+  new Memory.Message.Message({ role: "user", content: cut(text), name: speaker, at })
+const cut = (text) => text.slice(0, 65_536).toWellFormed()
 
 const batch = 250
 
-/** Stores the documents and returns their ids by record id. */
+/** Stores the documents, turns as messages of a conversation, and returns their ids by record id. */
 const store = Effect.fnUntraced(function*(documents, { all, viewer }, tick) {
   const memory = yield* Memory.MemoryStore.MemoryStore
+  const pipeline = yield* Memory.MemoryPipeline.MemoryPipeline
   const ids = new Map()
   for (const [conv, scope] of all) {
     const mine = documents.filter((doc) => doc.conv === conv && doc.text.trim() !== "")
-    for (let at = 0; at < mine.length; at += batch) {
-      const some = mine.slice(at, at + batch)
-      const put = yield* memory.put(viewer(conv), some.map(draft(scope)))
-      put.forEach(({ record }, i) => ids.set(record.id, some[i].id))
-      tick("put", ids.size, documents.length)
+    for (const session of new Set(mine.map((doc) => doc.session))) {
+      const docs = mine.filter((doc) => doc.session === session)
+      for (let at = 0; at < docs.length; at += batch) {
+        const some = docs.slice(at, at + batch)
+        if (session === undefined) {
+          const put = yield* memory.put(viewer(conv), some.map(draft(scope)))
+          put.forEach(({ record }, i) => ids.set(record.id, some[i].id))
+        } else {
+          const sequence = some.map((doc) => doc.sequence)
+          const options = { scope, infer: false, session, sequence }
+          const { applied } = yield* pipeline.remember(viewer(conv), some.map(message), options)
+          applied.forEach(({ id }, i) => ids.set(id, some[i].id))
+        }
+        tick("put", ids.size, documents.length)
+      }
     }
   }
   return ids
@@ -87,25 +95,41 @@ const run = Effect.fnUntraced(function*({ documents, queries }, { embedder, mode
   const memory = yield* Memory.MemoryStore.MemoryStore
   const seen = scopes(documents)
   const ids = yield* store(documents, seen, tick)
-  const pipeline = embedder === "none"
-    ? undefined
-    : Option.getOrUndefined(yield* Effect.serviceOption(Memory.MemoryPipeline.MemoryPipeline))
-  if (pipeline) yield* pipeline.embedMissing
-  const search = pipeline ? pipeline.recall : memory.search
+  const pipeline = yield* Memory.MemoryPipeline.MemoryPipeline
+  if (embedder !== "none") yield* pipeline.embedMissing
+  const search = embedder === "none" ? memory.search : pipeline.recall
 
   const measured = []
-  let took = 0
-  for (const { category, conv, grades, text } of queries) {
+  for (const { category, conv, grades, id, text } of queries) {
     const viewer = seen.viewer(conv)
     const start = performance.now()
     const { failures, hits } = yield* search(viewer, { text, mode, limit: 20 })
-    took += performance.now() - start
+    const ms = performance.now() - start
     if (failures.length > 0) yield* failures[0].error
-    measured.push({ category, ...measure(hits.map(({ record }) => ids.get(record.id)), grades) })
+    measured.push({ id, conv, category, ms, ...measure(hits.map(({ record }) => ids.get(record.id)), grades) })
     tick("ask", measured.length, queries.length)
   }
-  return { measured, perSecond: queries.length / (took / 1_000) }
+  return { measured }
 })
+
+/** Stores the documents as `evaluate` does, and returns their records with the ids of the documents. */
+export const recordsOf = ({ documents }) => {
+  const seen = scopes(documents)
+  const all = Effect.gen(function*() {
+    const memory = yield* Memory.MemoryStore.MemoryStore
+    const ids = yield* store(documents, seen, () => {})
+    const records = []
+    for (const [conv] of seen.all) {
+      const viewer = seen.viewer(conv)
+      const found = yield* Stream.runCollect(memory.stream(viewer, { limit: 1_000 }))
+      records.push({ conv, viewer, records: Array.from(found) })
+    }
+    return { ids, analyzer: yield* Memory.Analyzer.Analyzer, conversations: records }
+  })
+  return Effect.runPromise(
+    all.pipe(Effect.provide(layerOf({ embedder: "none", store: "memory" })), Effect.provide(NodeContext.layer))
+  )
+}
 
 /** Returns the measures of every query, or the `failure` as text. Throws a `Refusal` if the data or the command is wrong. */
 export const evaluate = async (data, command, tick) => {

@@ -7,4 +7,8 @@ export interface Metrics {
 }
 export declare const names: ReadonlyArray<keyof Metrics>
 export declare const measure: (ranking: ReadonlyArray<string>, grades: ReadonlyMap<string, number>) => Metrics
+export declare const interval: (
+  values: ReadonlyArray<number>,
+  groups: ReadonlyArray<string | undefined>
+) => readonly [from: number, to: number]
 export declare const mean: (all: ReadonlyArray<Metrics>) => Metrics

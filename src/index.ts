@@ -26,14 +26,12 @@ export * as MemoryError from "./domain/MemoryError.ts"
 export * as Emotion from "./domain/Emotion.ts"
 /** One turn of a conversation, as the harness hands it over. */
 export * as Message from "./domain/Message.ts"
-/** Schema errors as messages that never quote the input. */
-export * as SchemaIssues from "./domain/SchemaIssues.ts"
+/** What comes in, held against its Schema and its version, in messages that never quote it. */
+export * as Check from "./domain/Check.ts"
 /** The sanitiser of text that a model reads. */
 export * as PromptText from "./domain/PromptText.ts"
 /** JSON in what a model wrote. */
 export * as JsonText from "./domain/JsonText.ts"
-/** The version check of stored formats. */
-export * as FormatVersion from "./domain/FormatVersion.ts"
 /** Fingerprints. */
 export * as Digest from "./domain/Digest.ts"
 
@@ -54,8 +52,6 @@ export * as Fusion from "./ranking/Fusion.ts"
 export * as NearDuplicate from "./ranking/NearDuplicate.ts"
 /** Relevance made worth. */
 export * as Scorer from "./ranking/Scorer.ts"
-/** What is worth having in mind now. */
-export * as Priority from "./ranking/Priority.ts"
 /** Vectors by model and by the hash of their text. */
 export * as Embeddings from "./ranking/Embeddings.ts"
 /** One tenant's records, searchable: mutable and incremental. */
@@ -76,8 +72,6 @@ export * as MemoryTool from "./host/MemoryTool.ts"
 export * as HarnessPlugin from "./host/HarnessPlugin.ts"
 
 // Where memories live
-/** What comes in, held against its Schema. */
-export * as Check from "./storage/Check.ts"
 /** Where records live. */
 export * as MemoryStore from "./storage/MemoryStore.ts"
 /** What a store is made of, for a database of your own. */

@@ -80,8 +80,10 @@ export const Weights = Schema.partial(Schema.Struct({
   recency: Weight,
   importance: Weight,
   confidence: Weight,
-  /** What the turns around a turn, and its session, lend its lexical score. Default 1; of records without a session nothing. */
+  /** What the turns around a turn, and its session, say for it. Default 1; of records without a session nothing. */
   conversation: Weight,
+  /** All that ranks a match but its words: conversation, speaker, times, form. Default 1; 0: BM25 alone. */
+  ranker: Weight,
   /** What a link lends in `GraphMemory.search`, default 1; a store's own search follows none. */
   graph: Weight,
   emotion: Weight

@@ -5,7 +5,7 @@
 import * as Schema from "effect/Schema"
 import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
-import { Draft, isExpired, MemoryRecord, Patch } from "./MemoryRecord.ts"
+import { Draft, isExpired, MemoryRecord, type Origin, Patch, type Trust } from "./MemoryRecord.ts"
 
 /** Refused with `conflict` unless the record stands at this revision; 0: unless there is none. */
 const ifRevision = Schema.optional(Schema.NonNegativeInt)
@@ -26,6 +26,14 @@ export const Restore = Schema.TaggedStruct("Restore", { id: MemoryId, revision: 
 
 export const MemoryMutation = Schema.Union(Put, Update, Forget, Restore)
 export type MemoryMutation = typeof MemoryMutation.Type
+
+/** Where the words of a batch come from: said by the path that writes, once per batch; never by a draft, a tool or a file. */
+export interface Provenance {
+  /** Default `user`. */
+  readonly origin?: Origin | undefined
+  /** Default 1. */
+  readonly trust?: Trust | undefined
+}
 
 export const Outcome = Schema.Literal("created", "updated", "duplicate", "forgotten", "absent")
 
@@ -62,6 +70,6 @@ export const Forgotten = Schema.TaggedStruct("Forgotten", { id: MemoryId, by })
 /** Skipped and kept where it is; `corrupt`, with the location. Seen by `System` only. */
 export const Issue = Schema.TaggedStruct("Issue", { error: MemoryError })
 
-/** What happened to a store: its own writes, edits from outside, and what it could not read. */
+/** A change that a store tells of: a write of its own, an edit from outside, or a place that it could not read. */
 export const StoreChange = Schema.Union(Written, Forgotten, Issue)
 export type StoreChange = typeof StoreChange.Type

@@ -81,6 +81,8 @@ const citation = {
   /** A message id, path, url, or the id in the system it was imported from. */
   reference: Schema.optional(Text),
   session: Schema.optional(Text),
+  /** Who said it: a name or an id, as others call the speaker. A question that names it finds what it said. */
+  actor: Schema.optional(Text),
   /** Place in the session, from 0. */
   sequence: Schema.optional(Schema.NonNegativeInt)
 }

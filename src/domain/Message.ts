@@ -9,6 +9,8 @@ export class Message extends Schema.Class<Message>("@memory/Message")({
   content: Schema.String,
   /** Who spoke, where a role holds several. */
   actorId: Schema.optional(ScopeId),
+  /** What others call the speaker, at most 1,024 characters; kept in `source.actor`. Default: `actorId`. */
+  name: Schema.optional(Schema.String),
   /** The harness's own id; kept in `source.reference`. */
   id: Schema.optional(Schema.String),
   /** Epoch ms. */

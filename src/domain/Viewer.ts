@@ -254,7 +254,7 @@ export type Visibility =
   /** Every scope that has all of these ids; at least one id. Neither the global scope nor internal ones. */
   | { readonly _tag: "Within"; readonly ids: Ids }
 
-/** What a call may see: one tenant, some of its scopes, and the rows that have not expired at a time. */
+/** The rows that a call may see: those of one tenant, in some of its scopes, that have not expired at a time. */
 export interface Sight {
   /** After NFC. */
   readonly tenant: string

@@ -11,13 +11,13 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
+import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Origin, Patch } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
-import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
@@ -295,7 +295,7 @@ export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | Cur
 const sessionOf = ({ runId, sessionId }: Viewer.Viewer): string => sessionId ?? runId ?? "default"
 
 const unspecified = (cause: unknown) => {
-  const issues = SchemaIssues.linesOf(cause, "not a MemorySpec")
+  const issues = Check.linesOf(cause, "not a MemorySpec")
   return MemoryError.make("invalid_draft", { op: "layer", message: issues.join("; "), detail: { issues }, cause })
 }
 

@@ -13,12 +13,11 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
+import * as Check from "../domain/Check.ts"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
-import * as FormatVersion from "../domain/FormatVersion.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { ScopeId } from "../domain/MemoryScope.ts"
 import { type Json, JsonObject } from "../domain/Payload.ts"
-import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import { hashSpec } from "./MemorySpec.ts"
 
 export const Checkpoint = Schema.Struct({
@@ -205,8 +204,7 @@ const isObject = (json: Json | undefined): json is JsonObject =>
 const legal = (op: string, runId: string) =>
   Schema.decode(ScopeId)(runId).pipe(
     Effect.mapBoth({
-      onFailure: (error) =>
-        MemoryError.make("invalid_id", { op, message: SchemaIssues.lines(error, "runId").join("; ") }),
+      onFailure: (error) => MemoryError.make("invalid_id", { op, message: Check.lines(error, "runId").join("; ") }),
       onSuccess: (id) => id.normalize("NFC")
     })
   )
@@ -215,11 +213,11 @@ const legal = (op: string, runId: string) =>
 const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
   Effect.try({
     try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),
-    catch: (cause) => invalid(op, SchemaIssues.linesOf(cause, "spec: expected JSON", "spec").join("; "))
+    catch: (cause) => invalid(op, Check.linesOf(cause, "spec: expected JSON", "spec").join("; "))
   })
 
 const refuseNewer = (op: string, runId: string, text: string) =>
-  FormatVersion.refuseNewerJson(text, { op, what: `the checkpoint of ${JSON.stringify(runId)}` })
+  Check.refuseNewerJson(text, { op, what: `the checkpoint of ${JSON.stringify(runId)}` })
 
 const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryError.MemoryError> =>
   Schema.decode(Schema.parseJson(Checkpoint))(text).pipe(

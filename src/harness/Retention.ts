@@ -28,8 +28,8 @@ export interface Options {
 /**
  * Forgets what is beyond the caps and returns it; with `dryRun`, returns what it would forget. All of it goes in one batch,
  * and can be restored until the store's trash is over. Where a record changes meanwhile, all is decided anew. Publishes
- * `memory_retired` for each record where there is `MemoryEvents`. Cost: reads all records of
- * the kinds of which some scope of the tenant holds more than the cap; a federation those of every kind that has one.
+ * `memory_retired` for each record where there is `MemoryEvents`. Cost: reads all records of the kinds of which some scope of the
+ * tenant holds more than the cap; a federation those of every kind that has one.
  */
 export const enforce = (
   system: Viewer.System,

@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import * as FormatVersion from "../domain/FormatVersion.ts"
+import * as Check from "../domain/Check.ts"
 import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 
@@ -243,7 +243,7 @@ const decodeEntry = Schema.decode(asLine)
 const linesOf = (text: string): ReadonlyArray<string> => finished(text).split("\n").slice(0, -1)
 
 const refuseNewer = (op: string, line: string, n: number) =>
-  FormatVersion.refuseNewerJson(line, { op, what: `the cassette's line ${n + 1}` })
+  Check.refuseNewerJson(line, { op, what: `the cassette's line ${n + 1}` })
 
 const finished = (text: string): string => text.slice(0, text.lastIndexOf("\n") + 1)
 

@@ -1,4 +1,12 @@
-/** What is worth having in mind now, of any kind: recency, importance and relevance, weighted per call (`Priority`). */
+/**
+ * What is worth having in mind now, of any kind: the weighted mean of three components, each 0..1 (after Park et al., 2023).
+ *
+ * ```text
+ * recency     .4   max(.1, ½^(age / half-life))   since it was last used or changed, half-life 24 hours
+ * importance  .3   the record's
+ * relevance   .3   the share of the question's terms that it has; 1 where nothing is asked, .5 where that has no term
+ * ```
+ */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -7,22 +15,85 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { check, invalid } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { Limit, type MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import { byRecency, type MemoryRecord, Unit } from "../domain/MemoryRecord.ts"
+import { byRecency, type MemoryRecord, recencyOf, Unit } from "../domain/MemoryRecord.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
-import * as Priority from "../ranking/Priority.ts"
-import { check, invalid } from "../storage/Check.ts"
+import { read } from "../ranking/Bm25.ts"
+import { fade } from "../ranking/Scorer.ts"
+import type { Tokenizer } from "../ranking/Tokenizer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 
-export type { Priority } from "../ranking/Priority.ts"
+/** Each 0..1. */
+export interface Priority {
+  readonly recency: number
+  readonly importance: number
+  readonly relevance: number
+}
+
+export const defaultPriority: Priority = { recency: 0.4, importance: 0.3, relevance: 0.3 }
+
+/** 24 hours, in ms. */
+export const defaultHalfLife = 86_400_000
+
+/** The defaults, but for what is said, as shares of 1. `undefined`: there is nothing left to weigh. */
+export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined => {
+  const {
+    recency = defaultPriority.recency,
+    importance = defaultPriority.importance,
+    relevance = defaultPriority.relevance
+  } = weights
+  const largest = Math.max(recency, importance, relevance)
+  if (largest === 0) return undefined
+  const total = recency / largest + importance / largest + relevance / largest // the sum itself may be no number
+  const share = (weight: number) => weight / largest / total
+  return { recency: share(recency), importance: share(importance), relevance: share(relevance) }
+}
+
+/** 0..1; no less where one component is more. */
+export const priorityOf = (components: Priority, shares: Priority): number =>
+  Math.min(
+    1,
+    shares.recency * components.recency + shares.importance * components.importance +
+      shares.relevance * components.relevance
+  )
+
+export const recencyAt = (
+  record: MemoryRecord,
+  { accessedAt = 0, halfLife, now }: {
+    /** Epoch ms. */
+    readonly accessedAt?: number | undefined
+    readonly halfLife: number
+    readonly now: number
+  }
+): number => fade(now - Math.max(accessedAt, recencyOf(record)), halfLife)
+
+/** Of summary, body and tags. Cost: the first time its text, then the question's terms. */
+export const coverageBy = (terms: ReadonlySet<string>, tokenizer: Tokenizer): (record: MemoryRecord) => number => {
+  if (terms.size === 0) return () => 0.5
+  const known = termsBy(tokenizer)
+  return (record) => {
+    const has = known.get(record) ?? new Set([...read(record, tokenizer).texts].flat())
+    known.set(record, has)
+    return Array.from(terms).filter((term) => has.has(term)).length / terms.size
+  }
+}
+
+const tables = new WeakMap<Tokenizer, WeakMap<MemoryRecord, ReadonlySet<string>>>()
+
+const termsBy = (tokenizer: Tokenizer): WeakMap<MemoryRecord, ReadonlySet<string>> => {
+  const known = tables.get(tokenizer) ?? new WeakMap<MemoryRecord, ReadonlySet<string>>()
+  tables.set(tokenizer, known)
+  return known
+}
 
 /** What is asked, and what counts. */
 export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
   /** Each 0..; default .4, .3, .3. As shares of their sum, which may not be 0. */
-  readonly weights?: Partial<Priority.Priority> | undefined
+  readonly weights?: Partial<Priority> | undefined
   /** Above 0. Default 24 hours. */
   readonly halfLife?: Duration.DurationInput | undefined
 }
@@ -34,7 +105,7 @@ export interface Prioritised {
   readonly record: MemoryRecord
   /** 0..1 */
   readonly score: number
-  readonly components: Priority.Priority
+  readonly components: Priority
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -81,9 +152,9 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     records: Io<ReadonlyArray<MemoryRecord>>
   ) =>
     Effect.gen(function*() {
-      const shares = Priority.shares(question.weights)
+      const shares = sharesOf(question.weights)
       if (shares === undefined) return yield* invalid(op, "weights: one of them must be above 0")
-      const halfLife = Duration.decodeUnknown(question.halfLife ?? Priority.halfLife).pipe(
+      const halfLife = Duration.decodeUnknown(question.halfLife ?? defaultHalfLife).pipe(
         Option.map(Duration.toMillis),
         Option.filter((millis) => millis > 0)
       )
@@ -92,16 +163,16 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const uses = yield* store.uses(viewer, found.map(({ id }) => id))
       const near = yield* cosines(viewer, filter, question)
       const covers = question.text !== undefined
-        ? Priority.coverage(new Set(analyzer.query(question.text)), analyzer.index)
+        ? coverageBy(new Set(analyzer.query(question.text)), analyzer.index)
         : () => question.embedding === undefined ? 1 : 0
       const now = yield* Clock.currentTimeMillis
       return found.map((record, i): Prioritised => {
         const components = {
-          recency: Priority.recency(record, { accessedAt: uses[i]?.accessedAt, halfLife: halfLife.value, now }),
+          recency: recencyAt(record, { accessedAt: uses[i]?.accessedAt, halfLife: halfLife.value, now }),
           importance: record.importance,
           relevance: Math.max(covers(record), near.get(record.id) ?? 0)
         }
-        return { record, score: Priority.score(components, shares), components }
+        return { record, score: priorityOf(components, shares), components }
       })
     })
 

@@ -15,6 +15,8 @@ import * as Layer from "effect/Layer"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import * as Check from "../domain/Check.ts"
+import { invalid } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { Limit, type SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
@@ -22,10 +24,8 @@ import { Unit } from "../domain/MemoryRecord.ts"
 import { type Message, stripMetaTags } from "../domain/Message.ts"
 import type * as Payload from "../domain/Payload.ts"
 import * as PromptText from "../domain/PromptText.ts"
-import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { saysTheSame } from "../ranking/NearDuplicate.ts"
-import { invalid } from "../storage/Check.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
 import * as Adapter from "./EpisodicMemory/Adapter.ts"
 import * as Source from "./EpisodicMemory/Source.ts"
@@ -254,7 +254,7 @@ const span = <A, E>(name: string, self: Effect.Effect<A, E>) => Effect.withSpan(
 const decoded = (limits: typeof RecallLimits.Encoded) =>
   Effect.mapError(
     Schema.decode(RecallLimits, { errors: "all" })(limits),
-    (error) => invalid("beforeTurn", ...SchemaIssues.lines(error))
+    (error) => invalid("beforeTurn", ...Check.lines(error))
   )
 
 /** Recalls along four legs, each of which may fail by itself. */

@@ -4,13 +4,13 @@ import * as Option from "effect/Option"
 import type * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { deriveSummary, type Draft, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
 import type { JsonObject } from "../domain/Payload.ts"
-import * as SchemaIssues from "../domain/SchemaIssues.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { type IfRevision, MemoryStore } from "../storage/MemoryStore.ts"
 
@@ -201,7 +201,7 @@ const defined = <A>(data: A): A => {
 }
 
 const undecodable = (op: string, error: ParseResult.ParseError) => {
-  const issues = SchemaIssues.lines(error, "data")
+  const issues = Check.lines(error, "data")
   return MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
 }
 

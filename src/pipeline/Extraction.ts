@@ -82,8 +82,8 @@ export const textOf = ({ content }: Message): string => PromptText.withoutMemory
 
 const turn = (message: Message): ReadonlyArray<string> => {
   const text = PromptText.visible(textOf(message)).trim()
-  const { actorId, role } = message
-  const speaker = actorId === undefined ? role : `${role} (${PromptText.oneLine(actorId)})`
+  const { actorId, name = actorId, role } = message
+  const speaker = name === undefined ? role : `${role} (${PromptText.oneLine(name)})`
   return text === "" ? [] : [`${speaker}: ${text.replaceAll("\n", "\n  ")}`]
 }
 

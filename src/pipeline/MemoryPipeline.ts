@@ -29,7 +29,7 @@ import * as EventLoop from "../host/EventLoop.ts"
 import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import type { Fact } from "./Extraction.ts"
-import * as RememberRun from "./RememberRun.ts"
+import * as RememberRun from "./MemoryPipeline/RememberRun.ts"
 
 /**
  * Options of `remember` and `plan`. `origin` is `pipeline` by default. `trust` is that of the worst turn that is read, 3 for a

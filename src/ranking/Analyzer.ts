@@ -13,14 +13,19 @@ export interface Options {
   readonly stem?: boolean | undefined
   /** What is not remembered. Default `short`. */
   readonly stopwords?: Tokenizer.Options["stopwords"]
+  /** Whether `8.104.9`, `user_id` and `src/index.ts` are terms beside their parts, and `R` one where nothing else is asked. Default true. */
+  readonly compounds?: boolean | undefined
   /** What is not asked for, unless the question has nothing else: "who am I" finds who is who. Default `wide`. */
   readonly query?: Tokenizer.Options["stopwords"]
 }
 
 /** The defaults are those of an ablation: docs/retrieval.md. */
-export const make = ({ query = "wide", stem = true, stopwords = "short" }: Options = {}): Service => {
-  const index = Tokenizer.make({ stem, stopwords })
-  return { index, query: Tokenizer.orElse(Tokenizer.make({ stem, stopwords: query }), index) }
+export const make = (
+  { compounds = true, query = "wide", stem = true, stopwords = "short" }: Options = {}
+): Service => {
+  const index = Tokenizer.make({ stem, stopwords, compounds, characters: compounds })
+  const asked = (stopwords: Tokenizer.Options["stopwords"]) => Tokenizer.make({ stem, stopwords, compounds })
+  return { index, query: Tokenizer.orElse(asked(query), Tokenizer.orElse(asked(stopwords), index)) }
 }
 
 /** `tokenise` for both: scores are those of `bm25` as it stands. */

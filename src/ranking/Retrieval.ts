@@ -13,6 +13,7 @@ import { MemoryId, ULID_RE } from "../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
 import { fields } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import type { Asking, Clues } from "./internal/Ranker.ts"
 
 /** A filter over what is in sight. The holder of the records applies all of it, by `passes` where it has no better way. */
 export interface Asked {
@@ -54,8 +55,11 @@ export interface Fact {
 export interface Question {
   /** Terms in the order of the question, each once. Absent: everything in sight matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
-  /** Weight of what neighbouring turns and sessions lend; 0 switches it off. */
-  readonly conversation: number
+  /**
+   * How contenders are ranked. Contenders are the best matches, `contenders` or as many as `depth` if that is more; the turns
+   * around the first of them; and turns of the speakers that are named. Absent: every match, by BM25.
+   */
+  readonly ranked?: Asking | undefined
   /**
    * Final score of a match by its relevance, 0..1. `frequencies` counts the terms of the question in the record, in their
    * order; counting costs a look-up per term. Absent: the relevance, and no fact but recency and id is needed for most
@@ -75,10 +79,10 @@ export interface Question {
 
 export interface Candidate {
   readonly fact: Fact
-  /** BM25 including what was lent; 0 for an id of `also` that does not match. */
+  /** Its rank, without one its BM25; 0 for an id of `also` that neither matches nor has anything to do with what matches. */
   readonly lexical: number
-  /** What its conversation lent, before the weight. Absent for a record of no session, and where nothing lends. */
-  readonly lent: number | undefined
+  /** What the rank is made of, where that is asked for. */
+  readonly clues?: Readonly<Clues> | undefined
   readonly score: number
 }
 
@@ -89,12 +93,17 @@ export interface Matches {
   readonly documentFrequencies: ReadonlyArray<number>
   /** The best lexical score among those that pass, whatever they score in the end: relevance 1. 0: nothing matches. */
   readonly best: number
+  /** The best BM25 among those that pass, where there are `clues`. */
+  readonly bestWords?: number | undefined
   /**
    * The best `depth` by final score; ties newest first, then by id. Without `score` the order is that of the lexical scores,
    * which tells apart what is one number after the division. Then the rest of `also`, in its order.
    */
   readonly candidates: ReadonlyArray<Candidate>
-  /** Number of matches that pass and score at least `minScore`. Where not `exact`, at least so many. */
+  /**
+   * Number of matches and further contenders that pass and score at least `minScore`; with `ranked` and a `minScore` contenders
+   * alone are counted. Where not `exact`, at least so many.
+   */
   readonly count: number
   readonly exact: boolean
 }

@@ -201,7 +201,7 @@ export class ModelVectors {
   readonly #embeddings: Embeddings
   #vectors: VectorIndex<MemoryId> | undefined
   readonly #waiting = new Map<MemoryId, MemoryRecord>()
-  /** Of those that wait: not looked up yet. */
+  /** The waiting records that were not looked up yet. */
   readonly #fresh = new Set<MemoryId>()
   #version = 0
   #dimensions: number | undefined

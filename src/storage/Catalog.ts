@@ -14,9 +14,8 @@ import { pacer } from "../host/EventLoop.ts"
 import { hashOf } from "../ranking/Embeddings.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import type { Asked, Position } from "../ranking/Retrieval.ts"
-import type { Change, Changed, Engine, Mark, Write } from "./Engine.ts"
+import type { Change, Changed, Engine, Mark, Stored, Write } from "./internal/EngineContract.ts"
 import * as Links from "./Links.ts"
-import type { Stored } from "./MemoryStore.ts"
 import { byAge, isLive } from "./Version.ts"
 
 export interface Catalog {
@@ -232,7 +231,10 @@ export interface Source {
 /** Makes the methods of an engine that its catalogs answer. */
 export const queries = (
   { catalogOf, tenants, tombstones }: Source
-): Pick<Engine, "page" | "match" | "changed" | "named" | "referring" | "overCap" | "tenants" | "tenantsWith"> => ({
+): Pick<
+  Engine,
+  "page" | "match" | "changed" | "named" | "referring" | "overCap" | "tenants" | "tenantsWith"
+> => ({
   page: (sight, asked, after, limit) =>
     asked.filter.forgotten === true
       ? Effect.map(

@@ -9,7 +9,7 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import { Forgotten, Issue, type StoreChange, Written } from "../domain/MemoryMutation.ts"
 import { isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
-import type * as Engine from "./Engine.ts"
+import type * as Engine from "./internal/EngineContract.ts"
 
 /** A row before and after, as a store knows it; `undefined`: it was, or is, not there. */
 export interface Change {

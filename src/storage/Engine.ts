@@ -1,226 +1,385 @@
 /**
- * The contract of whatever holds the records, from which a store is made.
- *
- * The library decides, the engine fetches. Every decision is a pure function that the engine calls with the rows it has read,
- * as often as it needs: a conflict is retried inside the engine. An engine therefore knows neither viewers nor kinds nor the
- * analyzer. Bodies are read last, and only of what is shown.
- *
- * Laws, held by the contract suite on every engine:
- * - Rows out of sight cost nothing and influence nothing.
- * - Each method reads no more than the bound in its comment; an engine that counts its reads proves it.
- * - The library adds no waiting between tenants. An engine may have a single writer: the vault, SQLite.
+ * The contract of whatever holds the records, which `internal/EngineContract.ts` says, and an engine over `Primitives`: rows
+ * that can be read, scanned and committed, and nothing else. What an engine would look up is looked up in a catalog of the
+ * tenant: the backend's own, one made of a scan and kept current by our commits, or, where others write as well, one that is
+ * scanned for each call.
  */
-import type * as Effect from "effect/Effect"
-import type * as Either from "effect/Either"
-import type * as Option from "effect/Option"
-import type * as Stream from "effect/Stream"
-import type { MemoryError } from "../domain/MemoryError.ts"
+import * as Chunk from "effect/Chunk"
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import type { MemoryRecord } from "../domain/MemoryRecord.ts"
-import type { MemoryScope } from "../domain/MemoryScope.ts"
-import type { Sight } from "../domain/Viewer.ts"
-import type { Asked, Retrieval } from "../ranking/Retrieval.ts"
-import type { Capabilities, Stored, Uses } from "./MemoryStore.ts"
-import type { Unembedded } from "./Vectors.ts"
+import * as MemoryKind from "../domain/MemoryKind.ts"
+import type { StoreChange } from "../domain/MemoryMutation.ts"
+import * as MemoryScope from "../domain/MemoryScope.ts"
+import type * as Viewer from "../domain/Viewer.ts"
+import type { MemoryTool } from "../host/MemoryTool.ts"
+import * as Analyzer from "../ranking/Analyzer.ts"
+import { hashOf } from "../ranking/Embeddings.ts"
+import * as Catalog from "./Catalog.ts"
+import * as Changes from "./Changes.ts"
+import { byTime, dueAfter, lifetimesOf } from "./internal/Compaction.ts"
+import type {
+  Capabilities,
+  Decide,
+  Due,
+  Engine,
+  Found,
+  Ingest,
+  Needs,
+  Stored,
+  Usage,
+  Write
+} from "./internal/EngineContract.ts"
+import * as Vectors from "./Vectors.ts"
+import type { Sidecar } from "./Vectors.ts"
+import { defaultTrash, erasableAt, type Lifetime, revisionsKept } from "./Version.ts"
 
-/** A row together with everything it can be found by. The library makes it, so all engines agree on terms and names. */
-export interface Entry {
-  readonly stored: Stored
-  /** Twice the occurrences of a term, plus 1 where the term is a whole tag. */
-  readonly terms: ReadonlyMap<string, number>
-  /** Number of terms. */
-  readonly length: number
-  /** `MemoryRecord.textHash`: the key of its vectors. */
-  readonly hash: string
-  /** Names the record answers to, and names or ids that its text and links refer to. */
-  readonly names: ReadonlyArray<string>
-  readonly refersTo: ReadonlyArray<string>
-}
+export type * from "./internal/EngineContract.ts"
 
-/** What a batch depends on, known before anything is read. All of it is locked, absent rows included. */
-export interface Needs {
-  readonly ids: ReadonlyArray<MemoryId>
-  readonly dedupeKeys: ReadonlyArray<string>
-  /** Ids whose kept revisions are read too: `Restore`. */
-  readonly revisions: ReadonlyArray<MemoryId>
-}
-export interface Found {
-  /** Time of the transaction, epoch milliseconds: read once the rows are locked, so that times follow the order of commits. */
-  readonly now: number
-  readonly rows: ReadonlyMap<MemoryId, Stored>
-  /**
-   * Per dedupe key the records that are live at `now`, oldest first, then by id: one more than `Needs.ids` has entries, since
-   * the batch may remove some itself.
-   */
-  readonly holders: ReadonlyMap<string, ReadonlyArray<MemoryRecord>>
-  readonly revisions: ReadonlyMap<MemoryId, ReadonlyArray<Stored>>
-}
-export interface Write {
-  readonly id: MemoryId
-  /** `undefined` erases the row, its revisions, postings and uses, and vectors that no other row of the tenant has. */
-  readonly next: Entry | undefined
-  /**
-   * The decision relies on no other live row having the dedupe key of `next`. An engine that locks `Needs.dedupeKeys` may
-   * ignore it; one that only notices conflicts when it commits has to notice this one, too. Default false.
-   */
-  readonly isUnique?: boolean | undefined
-}
-export interface Decision<out A> {
-  /** Applied in order. Empty: nothing is committed (minted ids that are taken, or a batch that is only planned). */
-  readonly writes: ReadonlyArray<Write>
-  /** Nobody hears of the writes: compaction erases what viewers were told of before. Default false. */
-  readonly isQuiet?: boolean | undefined
-  readonly answer: A
-}
-
-/** Decides what to write, from what was found. Pure; a `Left` is a refusal, and writes nothing. */
-export type Decide<A> = (found: Found) => Either.Either<Decision<A>, MemoryError>
-
-/** A change with enough of the row before and after to say who may hear of it. */
-export interface Change {
-  readonly id: MemoryId
-  readonly before: { readonly scope: MemoryScope; readonly expiresAt?: number | undefined } | undefined
-  readonly after: MemoryRecord | undefined
-  readonly by: "here" | "there"
-}
-/** A change, or a place that could not be read. */
-export type Event = Change | { readonly issue: MemoryError }
-
-/** A row that compaction may erase. */
-export interface Due {
-  /** Time from which it may: of an expired record `expiresAt`, of a tombstone the end of its retention. Epoch milliseconds. */
-  readonly at: number
-  readonly tenant: string
-  readonly id: MemoryId
+/** One row of a batch, decided by `make`: write `next` if the record stands at `revision` (0 = is not there). */
+export interface RowWrite {
   readonly revision: number
+  readonly id: MemoryId
+  /** `undefined`: erase it, with its revisions. */
+  readonly next: Stored | undefined
+  /** Of a minted id: no other live row has the dedupe key of `next`. Default false. */
+  readonly unique?: boolean | undefined
+}
+/** What a backend cannot be spared. Ids are unique per tenant. */
+export interface Primitives {
+  /** Default: writable, and nothing else. */
+  readonly capabilities?: Partial<Capabilities> | undefined
+  readonly read: (
+    tenant: string,
+    ids: ReadonlyArray<MemoryId>
+  ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError.MemoryError>
+  readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
+  /** Every row, any order: what `list`, `search` and the index are derived from. */
+  readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>
+  /** Every tombstone, any order. Default: those of `scan`. */
+  readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
+  /**
+   * The rows of a tenant that expire, and its tombstones, any order; of a tombstone only what `revisions` has as its newest.
+   * Compaction asks for them, the first time when the store is made. Default: those of `scan`.
+   */
+  readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined
+  /**
+   * How long a forgotten record can be restored, at least: compaction erases tombstones that are older. Zero: the next
+   * compaction erases them. Infinite: none does. What has expired is erased without it. Default 30 days.
+   */
+  readonly trash?: Duration.DurationInput | undefined
+  /**
+   * All or nothing. `make` calls it from one fiber of a tenant at a time, with revisions just read; a `shared` store without
+   * `exclusive`, which is not alone, answers `conflict` where a revision has moved on or what is `unique` is not, and `make` reads again.
+   */
+  readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
+  /** Runs a read and its commit with every other process shut out; inside, `read` and `catalog` are current. */
+  readonly exclusive?:
+    | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
+    | undefined
+  /** What the backend keeps in memory anyway, current in itself. Default: made of `scan`, kept current by our commits. */
+  readonly catalog?: ((tenant: string) => Effect.Effect<Catalog.Catalog, MemoryError.MemoryError>) | undefined
+  /** Newest first, tombstones included. Default: the current one only, and no `history` among the capabilities. */
+  readonly revisions?:
+    | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
+    | undefined
+  /** Runs before each call, so that a backend that stopped polling can catch up. Default: nothing. */
+  readonly ready?: Effect.Effect<void> | undefined
+  /**
+   * Streams edits from outside this store that the viewer may see, and to `System` also places that could not be read. The
+   * store adds its own writes. `changeFeed` makes such streams; it buffers for each viewer only the changes that it sees.
+   */
+  readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>) | undefined
+  /** Default: no vectors. `vectorsInMemory()` keeps them in this process. */
+  readonly sidecar?: Sidecar | undefined
+  /**
+   * Key of `sign`: at least 256 random bits, kept where the rows are. `make` refuses a durable or shared store without one.
+   * Default: drawn from `SecureRandom` when the store is made, so it ends with the process.
+   */
+  readonly secret?: string | undefined
+  /** Default: in this process. */
+  readonly usage?: Usage | undefined
+  readonly ingest?: Ingest | undefined
+  readonly tools?: ((viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>) | undefined
 }
 
-/** A moment in the life of a tenant's rows. Of two moments of one `of` the later one has the higher `version`. */
-export interface Mark {
-  readonly of: object
-  readonly version: number
-}
-export interface Changed {
-  /** Now: what is written from here on is told to whoever asks with it. */
-  readonly mark: Mark
-  /** Rows that were written or erased since, each once or more; `undefined`: any may have been. */
-  readonly ids: ReadonlyArray<MemoryId> | undefined
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+/** How often a batch is tried, the first time among them, before it fails with `unavailable`: other processes were first. */
+const attempts = 50
+
+/** The rows, and what this process knows of them. */
+interface Source {
+  readonly name: string
+  readonly primitives: Primitives
+  readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
+  readonly analyzer: Analyzer.Service
+  /** Others write as well, and nobody tells us what. */
+  readonly isShared: boolean
+  /** Of tombstones, in milliseconds. */
+  readonly trash: number
+  readonly locks: TenantLocks
+  readonly changes: Changes.Changes
+  readonly catalogs: Map<string, Catalog.Catalog>
+  /** Tenants with vectors of texts that were erased. */
+  readonly unswept: Set<string>
 }
 
 /**
- * What a store tells to that which stands on it: rows as they are, tombstones and closed records included, whoever may see
- * them, and where there is work for retention and the outbox. A layer that changes what a store answers maps it.
+ * Makes an engine of rows that can be read, scanned and committed, with the kinds and the analyzer in force. `name` is what its
+ * errors call it.
  */
-export interface Reader extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith"> {}
+export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Engine> =>
+  Effect.gen(function*() {
+    return make(name, primitives, { kinds: yield* MemoryKind.Kinds, analyzer: yield* Analyzer.Analyzer })
+  })
 
-export interface Engine extends Pick<Retrieval, "page" | "match"> {
-  readonly capabilities: Pick<Capabilities, "writable" | "durable" | "shared" | "history">
-  /**
-   * Fingerprint of the analyzer that made the postings that are kept; `undefined` where there are none, as in an empty store.
-   * A store that has another analyzer is not made, and its error names `reindex`.
-   */
-  readonly analyzer: Effect.Effect<string | undefined, MemoryError>
-  readonly reindex: (
-    analyzer: string,
-    entryOf: (stored: Stored) => Entry
-  ) => Effect.Effect<void, MemoryError>
-
-  /** Rows by id, tombstones included. Bound: the rows. */
-  readonly read: (
-    tenant: string,
-    ids: ReadonlyArray<MemoryId>
-  ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError>
-  /** Revisions of a row, newest first. Bound: `limit`. */
-  readonly revisions: (
-    tenant: string,
-    id: MemoryId,
-    limit: number
-  ) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>
-  /** Reads, decides and commits in one transaction. A `Left` writes nothing. Bound: what is needed and what is written. */
-  readonly transact: <A>(
-    tenant: string,
-    needs: Needs,
-    decide: Decide<A>
-  ) => Effect.Effect<A, MemoryError>
-
-  /** Default: nobody can tell what was written, and whoever keeps a copy reads everything again. Bound: the ids. */
-  readonly changed?:
-    | ((tenant: string, since: Mark | undefined) => Effect.Effect<Changed, MemoryError>)
-    | undefined
-
-  /** Records that refer to any of these ids or names. Bound: those records. */
-  readonly referring: (
-    sight: Sight,
-    asked: Asked,
-    keys: ReadonlyArray<string>
-  ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-  /** Records that answer to any of these names. Bound: those records. */
-  readonly named: (
-    sight: Sight,
-    asked: Asked,
-    names: ReadonlyArray<string>
-  ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
-
-  /**
-   * Rows that expire and tombstones that are not kept for ever, of any tenant, in the order of `at`, tenant and id, after one
-   * of them: those due now come first, and the next one says when compaction is worth another look. Bound: `limit`.
-   */
-  readonly due: (after: Due | undefined, limit: number) => Effect.Effect<ReadonlyArray<Due>, MemoryError>
-  /** Scopes that hold more rows of a kind than its cap, expired and closed ones counted, tombstones not. Bound: those groups. */
-  readonly overCap: (
-    tenant: string,
-    caps: ReadonlyMap<string, number>
-  ) => Effect.Effect<ReadonlyArray<readonly [scope: string, kind: string]>, MemoryError>
-  readonly tenants: Stream.Stream<string, MemoryError>
-  /** Tenants that have a row of exactly this scope, tombstones aside; how the outbox finds its work. Bound: those tenants. */
-  readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
-
-  /**
-   * Changes from subscription on, each as `heard` makes it; those of other processes too, where `shared`. A change that
-   * `heard` answers with `undefined` takes no room in any buffer, so that nobody falls behind for what others write.
-   */
-  readonly changes: <A>(
-    tenant: string,
-    heard: (event: Event, now: number) => A | undefined
-  ) => Stream.Stream<A, MemoryError>
-  /** Default: a table in this process. */
-  readonly uses?: EngineUses | undefined
-  readonly vectors?: EngineVectors | undefined
-  /** Key of `MemoryStore.sign`, kept where the rows are. Needed where they are durable or shared; default: drawn by the store. */
-  readonly secret?: string | undefined
-  /** Runs before each call, so that an engine that stopped polling can catch up. Default: nothing. */
-  readonly ready?: Effect.Effect<void> | undefined
+const make = (name: string, primitives: Primitives, options: Pick<Source, "kinds" | "analyzer">): Engine => {
+  const { capabilities, sidecar } = primitives
+  const source: Source = {
+    ...options,
+    name,
+    primitives,
+    isShared: capabilities?.shared ?? false,
+    trash: Duration.toMillis(primitives.trash ?? defaultTrash),
+    locks: makeTenantLocks(),
+    changes: Changes.make(),
+    catalogs: new Map(),
+    unswept: new Set()
+  }
+  const catalogOf = (tenant: string) => catalogBeside(source, tenant)
+  return {
+    capabilities: {
+      writable: capabilities?.writable ?? true,
+      durable: capabilities?.durable ?? false,
+      shared: source.isShared,
+      history: primitives.revisions !== undefined
+    },
+    read: primitives.read,
+    revisions: (tenant, id, limit) => revisions(source, tenant, id, limit),
+    transact: (tenant, needs, decide) => transact(source, tenant, needs, decide),
+    ...Catalog.queries({
+      catalogOf,
+      tenants: Stream.fromIterableEffect(primitives.tenants),
+      tombstones: (tenant, ids) => tombstones(source, tenant, ids)
+    }),
+    ...(source.isShared && primitives.catalog === undefined && { changed: undefined }), // a catalog for each call
+    analyzer: Effect.succeed(undefined), // the words of each row are read in this process, by the analyzer in force
+    reindex: () => Effect.void,
+    due: (after, limit) => due(source, after, limit),
+    changes: source.changes.stream,
+    vectors: sidecar && Vectors.ofSidecar(
+      sidecar,
+      catalogOf,
+      prune(source)
+    ),
+    secret: primitives.secret,
+    ready: primitives.ready
+  }
 }
 
-export interface EngineUses {
-  readonly touch: (tenant: string, ids: ReadonlyArray<MemoryId>, now: number) => Effect.Effect<void, MemoryError>
-  readonly read: (
-    tenant: string,
-    ids: ReadonlyArray<MemoryId>
-  ) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
+const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<Catalog.Catalog> =>
+  Effect.suspend(() => {
+    const catalog = Catalog.make({ kinds, analyzer, embeddings: primitives.sidecar?.embeddings(tenant) })
+    return Effect.as(
+      Stream.runForEach(primitives.scan(tenant), (row) => Effect.sync(() => catalog.set(row.record.id, row))),
+      catalog
+    )
+  })
+
+/** Returns the catalog of a tenant, for whoever holds its lock: a scan beside a commit would miss it. */
+const catalogOf = (source: Source, tenant: string): Io<Catalog.Catalog> => {
+  const { catalogs, isShared, primitives } = source
+  if (primitives.catalog) return primitives.catalog(tenant)
+  if (isShared) return scanned(source, tenant)
+  const known = catalogs.get(tenant)
+  return known
+    ? Effect.succeed(known)
+    : Effect.tap(scanned(source, tenant), (catalog) =>
+      Effect.sync(() => {
+        if (catalog.size() > 0) catalogs.set(tenant, catalog) // else whoever asks could fill it with tenants
+      }))
 }
 
-/** Vectors by tenant, model and hash of the text: what one tenant embedded tells nothing to another. */
-export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
-  /** Dimensions of the tenant's vectors of this model. */
-  readonly dimensions: (tenant: string, model: string) => Effect.Effect<number | undefined, MemoryError>
-  /** Texts without a vector, each once, internal rows excluded. Bound: `limit`. */
-  readonly pending: (
-    tenant: string,
-    model: string,
-    limit: number
-  ) => Effect.Effect<ReadonlyArray<Unembedded>, MemoryError>
-  /** A hash that has a vector keeps it. `conflict` where others came first with other dimensions. */
-  readonly attach: (
-    tenant: string,
-    model: string,
-    vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
-  ) => Effect.Effect<void, MemoryError>
-  /**
-   * Erases vectors of texts that no row has, where they may be most of a tenant's: texts that were edited away. Compaction
-   * asks for it. Default: nothing is left behind.
-   */
-  readonly prune?: Effect.Effect<void, MemoryError> | undefined
+/** Returns the catalog of a tenant, for a reader. */
+const catalogBeside = (source: Source, tenant: string): Io<Catalog.Catalog> =>
+  Effect.suspend(() =>
+    source.catalogs.has(tenant) || source.primitives.catalog || source.isShared
+      ? catalogOf(source, tenant)
+      : source.locks.withLock(tenant)(Effect.suspend(() => catalogOf(source, tenant)))
+  )
+
+const revisions = ({ primitives }: Source, tenant: string, id: MemoryId, limit: number): Io<ReadonlyArray<Stored>> =>
+  primitives.revisions
+    ? primitives.revisions(tenant, id, limit)
+    : Effect.map(primitives.read(tenant, [id]), (rows) => rows.flatMap(Option.toArray))
+
+const tombstones = (
+  source: Source,
+  tenant: string,
+  ids: ReadonlyArray<MemoryId> | undefined
+): Io<ReadonlyArray<Stored>> => {
+  const { primitives } = source
+  if (ids !== undefined) {
+    return Effect.map(
+      primitives.read(tenant, Array.from(new Set(ids))),
+      (rows) => rows.flatMap(Option.toArray)
+    )
+  }
+  if (primitives.tombstones === undefined && primitives.catalog === undefined) {
+    return Effect.map(catalogBeside(source, tenant), (catalog) => catalog.tombstones())
+  }
+  const all = primitives.tombstones ??
+    ((tenant) => Stream.filter(primitives.scan(tenant), ({ forgotten }) => forgotten))
+  return Effect.map(Stream.runCollect(all(tenant)), Chunk.toReadonlyArray)
 }
 
-export { fromRows } from "./internal/RowsEngine.ts"
+const exclusive = <A>({ locks, primitives }: Source, tenant: string, self: Io<A>): Io<A> =>
+  locks.withLock(tenant)(primitives.exclusive ? primitives.exclusive(self) : self)
+
+const transact = <A>(source: Source, tenant: string, needs: Needs, decide: Decide<A>): Io<A> =>
+  Effect.gen(function*() {
+    const once = exclusive(source, tenant, attempt(source, tenant, needs, decide))
+    for (let left = attempts; left > 0; left--) {
+      const answer = yield* once
+      if (Option.isSome(answer)) return answer.value
+    }
+    return yield* MemoryError.make("unavailable", {
+      op: "commit",
+      message: `${source.name}: other writers were first, ${attempts} times`
+    })
+  })
+
+/** `None` where another process was first. */
+const attempt = <A>(
+  source: Source,
+  tenant: string,
+  needs: Needs,
+  decide: Decide<A>
+): Io<Option.Option<A>> =>
+  Effect.gen(function*() {
+    const found = yield* gather(source, tenant, needs)
+    const { answer, isQuiet = false, writes } = yield* decide(found)
+    if (writes.length === 0) return Option.some(answer)
+    return yield* commit(source, tenant, found, writes, isQuiet).pipe(
+      Effect.as(Option.some(answer)),
+      MemoryError.catchReason("conflict", () => Effect.succeedNone)
+    )
+  })
+
+const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: past }: Needs): Io<Found> =>
+  Effect.gen(function*() {
+    const catalog = dedupeKeys.length > 0 ? yield* catalogOf(source, tenant) : undefined
+    const read = yield* source.primitives.read(tenant, ids)
+    const rows = new Map(read.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : []))
+    const kept = yield* Effect.forEach(
+      past.filter((id) => rows.has(id)),
+      (id) => Effect.map(revisions(source, tenant, id, revisionsKept), (all) => [id, all] as const)
+    )
+    const now = yield* Clock.currentTimeMillis
+    const holders = dedupeKeys.map((key) => [key, catalog?.holders(key, now, ids.length + 1) ?? []] as const)
+    return { now, rows, holders: new Map(holders), revisions: new Map(kept) }
+  })
+
+const commit = (source: Source, tenant: string, { rows }: Found, writes: ReadonlyArray<Write>, isQuiet: boolean) =>
+  Effect.gen(function*() {
+    yield* source.primitives.commit(tenant, stepsOf(rows, writes))
+    const catalog = source.catalogs.get(tenant)
+    for (const { id, next } of writes) catalog?.set(id, next?.stored)
+    const litters = writes.some(({ id, next }) => {
+      const scope = rows.get(id)?.record.scope
+      return next === undefined && !(scope && MemoryScope.isInternal(scope)) // the library's own rows are not embedded
+    })
+    if (litters) source.unswept.add(tenant)
+    yield* sweep(source, tenant)
+    if (!isQuiet) yield* source.changes.publish(tenant, Catalog.changesOf(rows, writes))
+  }).pipe(Effect.uninterruptible)
+
+/** Returns the writes as a backend takes them: each with the revision that it replaces. */
+const stepsOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<Write>): ReadonlyArray<RowWrite> => {
+  const current = new Map<MemoryId, number>()
+  return writes.map(({ id, isUnique, next }) => {
+    const revision = current.get(id) ?? rows.get(id)?.record.revision ?? 0
+    current.set(id, next?.stored.record.revision ?? 0)
+    return { id, revision, next: next?.stored, unique: isUnique }
+  })
+}
+
+/**
+ * Erases the vectors of texts that no record of the tenant holds. Cost: all records of the tenant, since another one may
+ * have an erased text. For whoever holds the lock.
+ */
+const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { primitives: { sidecar }, unswept } = source
+    if (sidecar === undefined || !unswept.has(tenant)) return Effect.void
+    return catalogOf(source, tenant).pipe(
+      Effect.flatMap((catalog) => sidecar.retain(tenant, new Set(catalog.records().map(hashOf)))),
+      Effect.tap(() => Effect.sync(() => unswept.delete(tenant))),
+      Effect.catchAll((error) => Effect.logWarning("vectors of erased texts could not be removed", error))
+    )
+  })
+
+const prune = (source: Source): Io<void> =>
+  Effect.gen(function*() {
+    for (const tenant of yield* source.primitives.tenants) {
+      const size = source.primitives.sidecar?.embeddings(tenant).size ?? 0
+      if (size > 0 && Catalog.isLittered(size, yield* catalogBeside(source, tenant))) source.unswept.add(tenant)
+    }
+    for (const tenant of Array.from(source.unswept)) {
+      yield* exclusive(source, tenant, sweep(source, tenant))
+    }
+  })
+
+/** Finds what compaction may erase. Cost: the lifetimes of every tenant; without them every row, and a revision of each tombstone. */
+const due = (source: Source, after: Due | undefined, limit: number): Io<ReadonlyArray<Due>> =>
+  Effect.gen(function*() {
+    const found: Array<Due> = []
+    for (const tenant of yield* source.primitives.tenants) {
+      const lifetimes = yield* source.primitives.lifetimes?.(tenant) ?? scannedLifetimes(source, tenant)
+      for (const lifetime of lifetimes) {
+        const at = erasableAt(lifetime, source.trash)
+        const { id, revision } = lifetime
+        if (at !== Infinity) found.push({ at, tenant, id, revision })
+      }
+    }
+    return dueAfter(found.sort(byTime), after, limit)
+  })
+
+const scannedLifetimes = (source: Source, tenant: string): Io<ReadonlyArray<Lifetime>> => {
+  const { primitives, trash } = source
+  const newest = (id: MemoryId) => Effect.map(revisions(source, tenant, id, 1), ([row]) => row)
+  return lifetimesOf(primitives.scan(tenant), trash, primitives.revisions && newest)
+}
+
+/** Locks by tenant: whoever writes into one tenant waits for its other writers, and for nobody else. */
+export interface TenantLocks {
+  /** Runs an effect while no other one of the tenant runs, in the order of arrival. */
+  readonly withLock: (tenant: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
+}
+
+/** Makes locks. A tenant that nobody writes into has none. */
+export const makeTenantLocks = (): TenantLocks => {
+  const locks = new Map<string, { readonly semaphore: Effect.Semaphore; users: number }>()
+  return {
+    withLock: (tenant) => (self) =>
+      Effect.acquireUseRelease(
+        Effect.sync(() => {
+          const lock = locks.get(tenant) ?? { semaphore: Effect.unsafeMakeSemaphore(1), users: 0 }
+          lock.users += 1
+          locks.set(tenant, lock)
+          return lock
+        }),
+        ({ semaphore }) => semaphore.withPermits(1)(self),
+        (lock) =>
+          Effect.sync(() => {
+            lock.users -= 1
+            if (lock.users === 0) locks.delete(tenant)
+          })
+      )
+  }
+}

@@ -5,7 +5,6 @@
  * spans. `MemoryStoreContract.suite`, not this comment, is the contract.
  */
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Option from "effect/Option"
@@ -14,39 +13,16 @@ import type * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { Absence, MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import type { Applied, MemoryMutation, StoreChange } from "../domain/MemoryMutation.ts"
-import type { Draft, MemoryRecord, Origin, Patch, Trust } from "../domain/MemoryRecord.ts"
-import type { Message } from "../domain/Message.ts"
+import type { Applied, MemoryMutation, Provenance, StoreChange } from "../domain/MemoryMutation.ts"
+import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
-import type { Catalog } from "./Catalog.ts"
-import type { Engine, Reader } from "./Engine.ts"
-import * as makeStore from "./internal/makeStore.ts"
-import * as Store from "./internal/makeStore.ts"
+import type { Capabilities, Engine, Ingest, Primitives, Reader, Usage } from "./Engine.ts"
 import type { Neighbours } from "./Links.ts"
-import { inMemory as vectorsInMemory, type Sidecar, type Vectors } from "./Vectors.ts"
-import type { Lifetime } from "./Version.ts"
+import * as makeStore from "./MemoryStore/internal/makeStore.ts"
+import { inMemory as vectorsInMemory, type Vectors } from "./Vectors.ts"
 
-export interface Capabilities {
-  readonly writable: boolean
-  readonly vector: boolean
-  /** What was acknowledged survives the process. */
-  readonly durable: boolean
-  /** Several processes may write at once. */
-  readonly shared: boolean
-  /** Keeps earlier revisions; without it only the current one can be restored. */
-  readonly history: boolean
-  /** Takes raw messages. */
-  readonly messages: boolean
-}
-
-/** Said by the writing path, once per batch; never by a draft, a tool or a file. */
-export interface Provenance {
-  /** Default `user`. */
-  readonly origin?: Origin | undefined
-  /** Default 1. */
-  readonly trust?: Trust | undefined
-}
+/** Options of `put`. */
 export interface PutOptions extends Provenance, IfRevision {}
 export interface IfRevision {
   /** Else `conflict`. In `put`, of the one draft. */
@@ -58,21 +34,7 @@ export interface Put {
   readonly outcome: "created" | "updated" | "duplicate"
 }
 
-export interface Uses {
-  readonly count: number
-  /** Epoch ms; absent = never. */
-  readonly accessedAt?: number | undefined
-}
-
-/** Raw messages, `sequence` of the first; the same sequence again changes nothing. */
-export type Ingest = (
-  viewer: Viewer.Any,
-  session: string,
-  messages: ReadonlyArray<Message>,
-  sequence: number
-) => Effect.Effect<void, MemoryError>
-
-export interface Service {
+export interface Service extends Usage {
   readonly name: string
   readonly capabilities: Capabilities
   /** All or nothing, in the order given. What `put`, `update` and `forget` are made of. */
@@ -132,9 +94,6 @@ export interface Service {
   ) => Effect.Effect<Option.Option<Absence>, MemoryError>
   /** Who speaks of whom, by links and `[[names]]` in the text; both ends visible, live and true now. */
   readonly links: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Neighbours, MemoryError>
-  /** Used now: no revision, and lost at worst. */
-  readonly touch: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<void, MemoryError>
-  readonly uses: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
   /** Those that hold anything; for the library's own workers. */
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
   /**
@@ -160,85 +119,14 @@ export interface Service {
 
 export class MemoryStore extends Context.Tag("@memory/MemoryStore")<MemoryStore, Service>() {}
 
-/** One row of a batch, decided by `make`: write `next` if the record stands at `revision` (0 = is not there). */
-export interface Write {
-  readonly revision: number
-  readonly id: MemoryId
-  /** `undefined`: erase it, with its revisions. */
-  readonly next: Stored | undefined
-  /** Of a minted id: no other live row has the dedupe key of `next`. Default false. */
-  readonly unique?: boolean | undefined
-}
-export interface Stored {
-  readonly record: MemoryRecord
-  /** A tombstone: the record is what was forgotten, its `updatedAt` when. */
-  readonly forgotten: boolean
-  /** Of kinds that deduplicate: what it says. Live rows share it where one has an id of its author's own. */
-  readonly dedupeKey?: string | undefined
-}
-
-/** What a backend cannot be spared. Ids are unique per tenant. */
-export interface Primitives {
-  /** Default: writable, and nothing else. */
-  readonly capabilities?: Partial<Capabilities> | undefined
-  readonly read: (
-    tenant: string,
-    ids: ReadonlyArray<MemoryId>
-  ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError>
-  readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError>
-  /** Every row, any order: what `list`, `search` and the index are derived from. */
-  readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError>
-  /** Every tombstone, any order. Default: those of `scan`. */
-  readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError>) | undefined
-  /**
-   * The rows of a tenant that expire, and its tombstones, any order; of a tombstone only what `revisions` has as its newest.
-   * Compaction asks for them, the first time when the store is made. Default: those of `scan`.
-   */
-  readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError>) | undefined
-  /**
-   * How long a forgotten record can be restored, at least: compaction erases tombstones that are older. Zero: the next
-   * compaction erases them. Infinite: none does. What has expired is erased without it. Default 30 days.
-   */
-  readonly trash?: Duration.DurationInput | undefined
-  /**
-   * All or nothing. `make` calls it from one fiber of a tenant at a time, with revisions just read; a `shared` store without
-   * `exclusive`, which is not alone, answers `conflict` where a revision has moved on or what is `unique` is not, and `make` reads again.
-   */
-  readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Effect.Effect<void, MemoryError>
-  /** Runs a read and its commit with every other process shut out; inside, `read` and `catalog` are current. */
-  readonly exclusive?: (<A>(self: Effect.Effect<A, MemoryError>) => Effect.Effect<A, MemoryError>) | undefined
-  /** What the backend keeps in memory anyway, current in itself. Default: made of `scan`, kept current by our commits. */
-  readonly catalog?: ((tenant: string) => Effect.Effect<Catalog, MemoryError>) | undefined
-  /** Newest first, tombstones included. Default: the current one only, and no `history` among the capabilities. */
-  readonly revisions?:
-    | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError>)
-    | undefined
-  /** Runs before each call, so that a backend that stopped polling can catch up. Default: nothing. */
-  readonly ready?: Effect.Effect<void> | undefined
-  /**
-   * Streams edits from outside this store that the viewer may see, and to `System` also places that could not be read. The
-   * store adds its own writes. `changeFeed` makes such streams; it buffers for each viewer only the changes that it sees.
-   */
-  readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError>) | undefined
-  /** Default: no vectors. `vectorsInMemory()` keeps them in this process. */
-  readonly sidecar?: Sidecar | undefined
-  /**
-   * Key of `sign`: at least 256 random bits, kept where the rows are. `make` refuses a durable or shared store without one.
-   * Default: drawn from `SecureRandom` when the store is made, so it ends with the process.
-   */
-  readonly secret?: string | undefined
-  /** Default: in this process. */
-  readonly usage?: Pick<Service, "touch" | "uses"> | undefined
-  readonly ingest?: Ingest | undefined
-  readonly tools?: ((viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>) | undefined
-}
-
 /** Parts of a store that its engine does not have. */
 export interface Extras extends Pick<Primitives, "usage" | "ingest" | "tools" | "outside"> {
   /** Instead of what the engine says. */
   readonly capabilities?: Partial<Capabilities> | undefined
 }
 
+export type { Provenance }
+export type { Capabilities, Ingest, Primitives, RowWrite as Write, Stored, Uses } from "./Engine.ts"
 export type { Linked, Neighbours } from "./Links.ts"
 export type { Sidecar, Unembedded, Vectors } from "./Vectors.ts"
 export { vectorsInMemory }
@@ -253,9 +141,9 @@ export { type Lifetime, revisionsKept } from "./Version.ts"
  * returns; see `maintain` for the hours after. `unsupported` where the engine's index was made by another analyzer.
  */
 export const make = (name: string, source: Primitives | Engine): Effect.Effect<Service, MemoryError> =>
-  "transact" in source ? Store.make(name, source) : Store.fromRows(name, source)
+  "transact" in source ? makeStore.make(name, source) : makeStore.fromRows(name, source)
 
-export { reindex } from "./internal/makeStore.ts"
+export { reindex } from "./MemoryStore/internal/makeStore.ts"
 
 /**
  * Compacts the store until the scope closes, at most once an hour: whenever it was used since the last compaction, or a
@@ -285,7 +173,7 @@ export const maintain = (
 export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.Layer<MemoryStore> =>
   Layer.scoped(
     MemoryStore,
-    Store.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // there is nothing that could fail
+    makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // there is nothing that could fail
   )
 
 /** Gone with the layer. Two provisions of this one value are one store. */

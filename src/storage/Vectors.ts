@@ -2,20 +2,16 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import { invalid } from "../domain/Check.ts"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import { embeddingText, isExpired } from "../domain/MemoryRecord.ts"
 import { isInternal } from "../domain/MemoryScope.ts"
 import { type Embeddings, hashOf, TenantEmbeddings } from "../ranking/Embeddings.ts"
 import type { Catalog } from "./Catalog.ts"
 import { indexOf } from "./Catalog.ts"
-import { invalid } from "./Check.ts"
-import type { EngineVectors } from "./Engine.ts"
+import type { EngineVectors, Unembedded } from "./internal/EngineContract.ts"
 
-/** A text that has no vector of this model yet. `hash` is `MemoryRecord.textHash`. */
-export interface Unembedded {
-  readonly hash: string
-  readonly text: string
-}
+export type { Unembedded }
 
 /**
  * The vectors of a store, by tenant, model and hash of the text. The vectors of one tenant neither serve another tenant nor

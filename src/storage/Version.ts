@@ -6,6 +6,7 @@ import type * as Duration from "effect/Duration"
 import { canonicalJson } from "../domain/Digest.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
+import type { Provenance } from "../domain/MemoryMutation.ts"
 import {
   dedupeKey,
   deriveSummary,
@@ -21,9 +22,8 @@ import * as Payload from "../domain/Payload.ts"
 import type * as Analyzer from "../ranking/Analyzer.ts"
 import { buildDoc } from "../ranking/Bm25.ts"
 import { hashOf } from "../ranking/Embeddings.ts"
-import type { Entry } from "./Engine.ts"
+import type { Entry, Stored } from "./internal/EngineContract.ts"
 import * as Links from "./Links.ts"
-import type { Provenance, Stored } from "./MemoryStore.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
 export const revisionsKept = 20

@@ -85,10 +85,11 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       const ids = minted.slice()
       let isUnusable = false
       for (const mutation of mutations) {
-        const taken = mutation._tag === "Put" && mutation.draft.id !== undefined &&
-          hides(rows, viewer, mutation.draft.id)
-        if (taken) rows.delete(mutation.draft.id!) // told at the end: any other refusal is that of an id that is free
-        isUnusable ||= taken
+        const claimed = mutation._tag === "Put" ? mutation.draft.id : undefined
+        if (claimed !== undefined && hides(rows, viewer, claimed)) {
+          rows.delete(claimed) // told at the end: any other refusal is that of an id that is free
+          isUnusable = true
+        }
         const result = step(rows, viewer, mutation, provenance, now, ids)
         if ("refused" in result) return result
         applied.push(result)

@@ -1,6 +1,6 @@
 /** `npm run eval` over a collection whose figures are worked out by hand. */
 import { assert, describe, it } from "@effect/vitest"
-import { cpSync, writeFileSync } from "node:fs"
+import { cpSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { elsewhere, root, run } from "./programs.ts"
 
@@ -21,12 +21,12 @@ const metrics = (recall: number, ndcg: number, mrr: number, queries: number) => 
 })
 
 const half = 2 / (2 + 1 / Math.log2(3)) // grade 2 found first, grade 1 not at all
-const second = 1 / Math.log2(3)
+const second = 1 / Math.log2(3) // once by its words, and once as the turn after the one with the words
 const expected = {
-  ...metrics(4.5 / 7, (1 + half + 1 + second + 1) / 7, 4.5 / 7, 7),
+  ...metrics(5.5 / 7, (1 + half + 1 + 2 * second + 1) / 7, 5 / 7, 7),
   categories: {
     "1": metrics(1.5 / 2, (1 + half) / 2, 1, 2),
-    "2": metrics(2 / 4, (1 + second) / 4, 1.5 / 4, 4)
+    "2": metrics(3 / 4, (1 + 2 * second) / 4, 2 / 4, 4)
   }
 }
 
@@ -44,14 +44,29 @@ describe("npm run eval", () => {
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(result(output), expected)
     assert.match(output, /^category +recall@5 +recall@10 +recall@20 +ndcg@10 +mrr +queries$/m)
-    assert.match(output, /^2 +0\.5000 .* 4$/m)
-    assert.match(output, /^\d+ queries per second$/m)
+    assert.match(output, /^2 +0\.7500 .* 4$/m)
+    assert.match(output, /^95 % +(?:\d?\.\d{3}–\d?\.\d{3} *){5}$/m)
+    assert.match(output, /^a query takes [\d.]+ ms \(median\), [\d.]+ ms \(95th of 100\)$/m)
     assert.notInclude(output, "\u001b[") // no person looks on
   })
 
   it("a category that is not excluded counts", async () => {
     const { output } = await evaluate(collection, "--json")
-    assert.deepInclude(result(output), { queries: 8, "recall@5": Number((5.5 / 8).toFixed(9)) })
+    assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })
+  })
+
+  it("says by how much it is better than what was saved, query by query, with an interval", async () => {
+    const file = join(elsewhere(), "before.json")
+    await evaluate(collection, "--exclude-category", "5", "--save", file)
+    const same = await evaluate(collection, "--exclude-category", "5", "--compare", file)
+    assert.match(same.output, /^recall@10 +\+0\.0000 +\[\+0\.0000 \+0\.0000\] +over 7 queries of both$/m)
+    const before = readFileSync(file, "utf8").replace(/"recall@10":[\d.]+/, "\"recall@10\":0.3")
+    writeFileSync(file, before)
+    const better = await evaluate(collection, "--exclude-category", "5", "--compare", file)
+    assert.match(better.output, /^recall@10 +\+0\.1000 +\[\+0\.0000 \+0\.\d{4}\] +over 7 queries of both$/m)
+    const { code, output } = await evaluate(collection, "--compare", join(elsewhere(), "nowhere"))
+    assert.strictEqual(code, 2)
+    assert.include(output, "cannot read")
   })
 
   it("a vault answers the same", async () => {

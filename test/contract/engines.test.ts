@@ -195,8 +195,8 @@ const mutants: Readonly<Record<string, Breaks>> = {
   "matches below the least score are found": (engine) => ({
     match: (sight, asked, question) => engine.match(sight, asked, { ...question, minScore: 0 })
   }),
-  "conversations lend nothing": (engine) => ({
-    match: (sight, asked, question) => engine.match(sight, asked, { ...question, conversation: 0 })
+  "a match is ranked by its words alone": (engine) => ({
+    match: (sight, asked, question) => engine.match(sight, asked, { ...question, ranked: undefined })
   }),
   "weights count for nothing": (engine) => ({
     match: (sight, asked, question) => engine.match(sight, asked, { ...question, score: undefined })

@@ -64,7 +64,14 @@ export const killers: Readonly<Record<string, string>> = {
   "a turn is lent what has expired":
     "what has expired, and what a viewer does not see, neither lends a turn its score nor is counted",
   "turns lend each other nothing":
-    "a turn beside one with the words comes before one that stands alone; who has none of them is not found",
+    "a turn beside one with the words comes before one that stands alone; what is beside none of them is not found",
+  "who said it counts for nothing":
+    "a question that names a speaker finds first what that speaker said: by first name, in any case, with or without accents, or a letter away",
+  "a question is asked by nobody":
+    "a question in the first person finds first what the viewer said, then what others said in the same words",
+  "times in a question count for nothing": "a question that names a time finds first what was true then",
+  "a compound is its parts":
+    "a name that is written as one word is found as a whole before its parts, and a lone character where nothing else is asked",
   "near-duplicates of another kind are left out":
     "one text of two kinds, or of other data, is two hits; a double is left out, counted, and still listed",
   "near-duplicates are left out uncounted":

@@ -24,8 +24,8 @@ import { isExpired, MemoryRecord, textHash } from "../../src/domain/MemoryRecord
 import * as MemoryScope from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { saysTheSame } from "../../src/ranking/NearDuplicate.ts"
-import * as Transaction from "../../src/storage/internal/Transaction.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Transaction from "../../src/storage/MemoryStore/internal/Transaction.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
 import { killers } from "./killers.ts"
 
@@ -392,6 +392,37 @@ const mutants: Readonly<Record<string, Store>> = {
   "a turn is lent what has expired": ofTurns(system),
   "turns lend each other nothing": broken((store) => ({
     search: (viewer, query) => store.search(viewer, { ...query, weights: { ...query.weights, conversation: 0 } })
+  })),
+  "who said it counts for nothing": broken((store) => ({
+    put: (viewer, drafts, options) =>
+      store.put(
+        viewer,
+        drafts.map(({ source, ...draft }) => ({
+          ...draft,
+          ...(source && { source: { ...source, actor: undefined } })
+        })),
+        options
+      )
+  })),
+  "a question is asked by nobody": broken((store) => ({
+    search: (viewer, query) =>
+      store.search(
+        viewer,
+        query.text === undefined ? query : { ...query, text: query.text.replace(/\b(?:my|I)\b/g, "the") }
+      )
+  })),
+  "times in a question count for nothing": broken((store) => ({
+    search: (viewer, query) =>
+      store.search(
+        viewer,
+        query.text === undefined
+          ? query
+          : { ...query, text: query.text.replace(/\d+|May|June|yesterday|last month/g, "") }
+      )
+  })),
+  "a compound is its parts": broken((store) => ({
+    search: (viewer, query) =>
+      store.search(viewer, query.text === undefined ? query : { ...query, text: query.text.replace(/[._+]/g, " ") })
   })),
   "near-duplicates of another kind are left out": folding(({ body }) => body),
   "near-duplicates are left out uncounted": broken((store) => ({

@@ -7,7 +7,7 @@ import { createRequire } from "node:module"
 import { Summary, Tag } from "../../src/domain/MemoryRecord.ts"
 import { ScopeId } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
-import { tokenise } from "../../src/ranking/Tokenizer.ts"
+import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import { MemoryStore } from "../../src/storage/MemoryStore.ts"
 import { refuses } from "../../src/testing/Law.ts"
 import { ada, draft, fact, found, listed, put, the } from "../../src/testing/Sample.ts"
@@ -79,6 +79,8 @@ export const sampled = (n: number): ReadonlyArray<string> => strings.filter((_, 
 
 /** A second search, with a threshold, is made for every n-th string; for each of them in the soak. */
 const every = times(40, 1)
+/** The analyzer of the stores. */
+const analyzer = Analyzer.make()
 
 /** The layer is built anew, and must be empty, for every test. */
 export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void =>
@@ -148,9 +150,9 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
         yield* store.put(ada, texts.map((body) => draft(body, { summary: "naughty" })))
         for (const [n, text] of texts.entries()) {
           const bodies = yield* found(store, ada, { text, limit: 1_000, explain: true })
-          const words = new Set(tokenise(text))
+          const words = new Set(analyzer.query(text))
           if (words.size === 0) assert.isEmpty(bodies, text)
-          else assert.isTrue(bodies.some((body) => tokenise(body).some((word) => words.has(word))), text)
+          else assert.isTrue(bodies.some((body) => analyzer.index(body).some((word) => words.has(word))), text)
           if (n % every === 0) yield* store.search(ada, { text, minScore: 0.5, explain: true, limit: 1 })
         }
       }))

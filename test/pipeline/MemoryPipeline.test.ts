@@ -666,7 +666,7 @@ describe("without infer", () => {
         metadata: { turn: "user", actorId: "bob" },
         validAt: 4_000,
         expiresAt: 9_000 + 3_600_000,
-        source: { reference: "m-1", session: "s", sequence: 8, origin: "pipeline", trust: 1 }
+        source: { reference: "m-1", session: "s", actor: "bob", sequence: 8, origin: "pipeline", trust: 1 }
       })
     }).pipe(within({ ...none, embedder: embedder.layer }))
   })

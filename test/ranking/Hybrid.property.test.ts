@@ -5,7 +5,6 @@ import type { MemoryId } from "../../src/domain/MemoryId.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import { byRecency, type MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
 import type * as Viewer from "../../src/domain/Viewer.ts"
-import * as Bm25 from "../../src/ranking/Bm25.ts"
 import { Embeddings } from "../../src/ranking/Embeddings.ts"
 import * as Fusion from "../../src/ranking/Fusion.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
@@ -68,8 +67,7 @@ const found = (
   const isMatched = text !== undefined && mode !== "vector" && lexical > 0
   const words = new Map(
     isMatched
-      ? World.lent(Bm25.bm25(text, visible.map((record) => Bm25.buildDoc(record, record))), visible, query)
-        .filter(({ id }) => passing.includes(id)).map(({ id, score }) => [id, score])
+      ? World.ranked(visible, query, World.passes(viewer, query, now), now).map(({ id, score }) => [id, score])
       : []
   )
   const best = Math.max(0, ...words.values())

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import type { MemoryFilter } from "../../src/domain/MemoryFilter.ts"
+import type { MemoryFilter, MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import type { MemoryId } from "../../src/domain/MemoryId.ts"
 import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
@@ -43,23 +43,27 @@ const reopen = constantFrom(
     return restored
   })
 )
-const search = tuple(World.viewer, World.query, World.time).map(([viewer, query, now]) =>
-  act("search", [viewer, query, now], (index, records) => {
-    const { failures, hits, leftOut } = index.search(viewer, query, now)
-    const expected = World.found(records.values(), viewer, query, now)
-    assert.deepStrictEqual(hits.map(({ record, score }) => [record.id, score]), expected.hits.map((hit) => [...hit]))
-    assert.deepStrictEqual(leftOut, { limit: expected.limit, budget: expected.budget, folded: expected.folded })
-    assert.deepStrictEqual(failures, [])
-  })
-)
+const searchFor = (asked: FastCheck.Arbitrary<MemoryQuery>) =>
+  tuple(World.viewer, asked, World.time).map(([viewer, query, now]) =>
+    act("search", [viewer, query, now], (index, records) => {
+      const { failures, hits, leftOut } = index.search(viewer, query, now)
+      const expected = World.found(records.values(), viewer, query, now)
+      assert.deepStrictEqual(hits.map(({ record, score }) => [record.id, score]), expected.hits.map((hit) => [...hit]))
+      assert.deepStrictEqual(leftOut, { limit: expected.limit, budget: expected.budget, folded: expected.folded })
+      assert.deepStrictEqual(failures, [])
+    })
+  )
+const search = searchFor(World.query)
+// of more records than are contenders the formulas of the ranker do not say which are
+const byWords = World.query.map((query) => ({ ...query, weights: { ...query.weights, ranker: 0 } }))
 const list = tuple(World.viewer, World.filter, World.time).map(([viewer, filter, now]) =>
   act("list", [viewer, filter, now], (index, records) => {
     const ids = pages(index, viewer, filter, now).map(({ id }) => id)
     assert.deepStrictEqual(ids, World.listed(records.values(), viewer, filter, now).map(({ id }) => id))
   })
 )
-const whyNot = (names: number) =>
-  tuple(integer({ min: 0, max: names }), World.viewer, World.query, World.time).map(([n, viewer, query, now]) =>
+const whyNot = (names: number, asked = World.query) =>
+  tuple(integer({ min: 0, max: names }), World.viewer, asked, World.time).map(([n, viewer, query, now]) =>
     act("whyNot", [n, viewer, query, now], (index, records) => {
       const id = World.id(String(n))
       const absence = index.whyNot(viewer, id, query, now)
@@ -105,9 +109,9 @@ describe("MemoryIndex, whatever is done in whatever order", () => {
     const any = oneof(
       { weight: 80, arbitrary: add(150) },
       { weight: 15, arbitrary: remove(150) },
-      { weight: 3, arbitrary: search },
+      { weight: 3, arbitrary: searchFor(byWords) },
       { weight: 1, arbitrary: list },
-      { weight: 1, arbitrary: whyNot(150) }
+      { weight: 1, arbitrary: whyNot(150, byWords) }
     )
     FastCheck.assert(FastCheck.property(array(any, { minLength: 4_000, maxLength: 4_000 }), run), {
       seed: 2,

@@ -186,7 +186,7 @@ describe("MemoryIndex", () => {
     assert.isUndefined(index.whyNot(ada, id("b"), {}, 0))
   })
 
-  it("an explanation adds up: terms and tags to bm25, shares to the score", () => {
+  it("an explanation adds up: terms and tags to bm25, the shares of the ranker to relevance, all shares to the score", () => {
     const index = indexOf(
       record("green tea", { tags: ["tea"], importance: 1, createdAt: 0 }),
       record("black tea", { tags: ["tea time"], importance: 0.2, createdAt: 9e9 }),
@@ -199,6 +199,7 @@ describe("MemoryIndex", () => {
       const sum = (keys: (key: string) => boolean) =>
         Object.entries(explanation).reduce((sum, [key, part]) => keys(key) ? sum + part : sum, 0)
       assert.closeTo(sum((key) => /^(term|tag):/.test(key)), explanation["bm25"]!, 1e-12)
+      assert.closeTo(sum((key) => key.startsWith("rank:")), explanation["relevance"]!, 1e-12)
       assert.closeTo(sum((key) => ["lexical", "recency", "importance"].includes(key)), score, 1e-12)
     }
     const green = hits.find((hit) => hit.record.summary === "green tea")?.explanation
@@ -210,7 +211,8 @@ describe("MemoryIndex", () => {
       "importance",
       "term:green",
       "term:tea",
-      "tag:tea"
+      "tag:tea",
+      "rank:words"
     ])
     assert.deepEqual([green!["relevance"], green!["tag:tea"]], [1, 1])
     assert.isUndefined(index.search(ada, { text: "tea" }, 0).hits[0]?.explanation)
@@ -353,7 +355,7 @@ describe("InvertedIndex", () => {
     assert.deepStrictEqual(Array.from(kept), [3, 13, 23, 33, 43, 53, 63, 73, 83, 93])
     assert.deepStrictEqual([copy.slots, copy.live], [10, 10])
     const scores = (of: InvertedIndex, term: string) => {
-      of.match(of.view(Viewer.sightOf(system, 0)), [term])
+      of.match(of.view(Viewer.sightOf(system, 0)), [term], false)
       const found = Array.from(of.matches.data.subarray(0, of.matched), (slot) => of.scores.data[slot]!)
       of.clear()
       return found

@@ -8,6 +8,7 @@ import { type MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { sightOf } from "../../src/domain/Viewer.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
+import * as Ranker from "../../src/ranking/internal/Ranker.ts"
 import * as Searcher from "../../src/ranking/internal/Searcher.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
 import type { Asked, Question, Retrieval } from "../../src/ranking/Retrieval.ts"
@@ -17,7 +18,6 @@ const ada = Viewer.make({ userId: "ada" })
 const asked = (filter: MemoryFilter = {}): Asked => ({ filter, at: 0, passes: MemoryFilters.matches(filter, 0) })
 const question = (fields: Partial<Question>): Question => ({
   terms: ["tea"],
-  conversation: 1,
   minScore: 0,
   depth: 10,
   also: [],
@@ -77,14 +77,18 @@ describe("MemoryIndex.match", () => {
     assert.isFalse(counts.has("other"))
   })
 
-  it("cuts after conversations have lent and weights were applied, not before", () => {
+  it("cuts after what matches was ranked and weights were applied, not before", () => {
     const lone = Array.from({ length: 5 }, (_, n) => record(`lone ${n}`, { body: "tea tea" }))
     const turns = [0, 1, 2].map((n) =>
       record(`turn ${n}`, { body: "tea and a lot besides, as people talk", source: turn(n) })
     )
     const index = indexOf(...lone, ...turns)
-    assert.deepStrictEqual(names(index, {}, { depth: 1 }), ["turn 1"])
-    assert.notDeepEqual(names(index, {}, { depth: 1, conversation: 0 }), ["turn 1"])
+    const ranked = Ranker.ranked("tea", ada, 0, { conversation: 1, ranker: 1 }, false)
+    const byNeighbours = { ...ranked, rank: ({ neighbours }: Ranker.Clues) => neighbours }
+    assert.deepStrictEqual(names(index, {}, { depth: 1, ranked: { isTimely: false, read: () => byNeighbours } }), [
+      "turn 1"
+    ])
+    assert.notDeepEqual(names(index, {}, { depth: 1 }), ["turn 1"])
     const score: Question["score"] = (fact) => fact.record!.summary === "turn 2" ? 1 : 0
     assert.deepStrictEqual(names(index, {}, { depth: 1, score }), ["turn 2"])
   })

@@ -13,7 +13,7 @@ import * as Searcher from "../../src/ranking/internal/Searcher.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
 import type { Fact, Retrieval } from "../../src/ranking/Retrieval.ts"
 import { uniform } from "./vectors.ts"
-import { id, record } from "./world.ts"
+import { id, record, scopes as someScopes } from "./world.ts"
 
 const analyzer = Analyzer.make()
 const kinds = MemoryKind.Kinds.defaultValue()
@@ -41,17 +41,8 @@ const words =
 const word = ({ next }: Random) => words[Math.floor(next() ** 2 * words.length)]!
 const textOf = (random: Random, most: number) => random.many(1 + random.below(most), () => word(random)).join(" ")
 
-const scopes: ReadonlyArray<MemoryScope> = [
-  "global",
-  { userId: "ada" },
-  { userId: "ada" },
-  { userId: "bob" },
-  { userId: "zoë".normalize("NFD") },
-  { agentId: "pilot" },
-  { userId: "ada", agentId: "pilot" },
-  { userId: "ada", sessionId: "s" },
-  { userId: "ada", agentId: "pilot", runId: "r", sessionId: "s", actorId: "eve" }
-]
+/** Ada's scope is drawn twice as often as another. */
+const scopes: ReadonlyArray<MemoryScope> = [{ userId: "ada" }, ...someScopes]
 const viewers: ReadonlyArray<Viewer.Any> = [
   Viewer.system(),
   Viewer.everyone(),

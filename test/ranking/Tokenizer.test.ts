@@ -1,6 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { make, tokenise } from "../../src/ranking/Tokenizer.ts"
+import * as Analyzer from "../../src/ranking/Analyzer.ts"
+import * as Bm25 from "../../src/ranking/Bm25.ts"
+import { fingerprint, isCounted, make, tokenise } from "../../src/ranking/Tokenizer.ts"
 import { times } from "../vault/Program.ts"
 import { naughty } from "./world.ts"
 
@@ -116,5 +118,77 @@ describe("make", () => {
     const first = stemmed(word(0) + " " + word(1))
     for (let n = 0; n < 120_000; n += 100) stemmed(Array.from({ length: 100 }, (_, i) => word(n + i)).join(" "))
     assert.deepStrictEqual(stemmed(word(0) + " " + word(1)), first)
+  })
+})
+
+describe("compounds", () => {
+  const compounds = make({ stopwords: "none", compounds: true, characters: true })
+
+  it.each([
+    ["8.104.9", ["8", "104", "9", "8.104.9"]],
+    ["See v2.0.0-rc.1.", ["see", "v2", "0", "0", "rc", "1", "v2.0.0-rc.1"]],
+    ["10.0.0.7:8080", ["10", "0", "0", "7", "8080", "10.0.0.7:8080", "10.0.0.7"]],
+    ["src/index.ts,", ["src", "index", "ts", "src/index.ts", "index.ts"]],
+    ["user_id", ["user", "id", "user_id"]],
+    ["(.env)", ["env", ".env"]],
+    ["@effect/platform", ["effect", "platform", "@effect/platform"]],
+    ["#123", ["123", "#123"]],
+    ["gpt-4", ["gpt", "4", "gpt-4"]],
+    ["C++", ["c", "c++"]],
+    ["C# or R", ["c", "c#", "or", "r"]],
+    ["getUserName", ["getusername", "get", "user", "name"]],
+    ["HTTPServer", ["httpserver", "http", "server"]],
+    ["well-known", ["well", "known"]],
+    ["Don't wait...", ["don", "wait"]],
+    ["the end. Next", ["the", "end", "next"]],
+    ["a.b\u2026 ++ -- ../..", ["a", "b", "a.b"]]
+  ])("%s has the terms %j", (text, terms) => {
+    assert.deepStrictEqual(compounds(text), terms)
+  })
+
+  it("the seed's tokenizer knows none", () => {
+    assert.deepStrictEqual(tokenise("8.104.9 in src/index.ts and getUserName by R"), [
+      "104",
+      "src",
+      "index",
+      "ts",
+      "getusername"
+    ])
+  })
+
+  it("wholes and single characters do not count in the length of a text, parts do, on either way to a term", () => {
+    const { index } = Analyzer.make()
+    const { length, terms } = Bm25.buildDoc(0, { summary: "", body: "Run 8.104.9 of src/index.ts with R" }, index)
+    assert.sameMembers(Array.from(terms.keys()), [
+      ...["run", "8", "104", "9", "8.104.9", "src", "index", "ts", "src/index.ts", "index.ts", "r"]
+    ])
+    assert.strictEqual(length, 5)
+    assert.deepStrictEqual(["r", "8.104.9", "東", "tea"].map(isCounted), [false, false, true, true])
+  })
+
+  it("a question leaves single characters out unless it has nothing else", () => {
+    const { query } = Analyzer.make()
+    assert.deepStrictEqual(query("R"), ["r"])
+    assert.deepStrictEqual(query("plots in R"), ["plot"])
+    assert.deepStrictEqual(query("who am I"), ["who", "am"])
+  })
+
+  it("an analyzer with compounds is told from one without", () => {
+    const [with_, without] = [true, false].map((compounds) => Analyzer.make({ compounds }).index)
+    assert.notStrictEqual(fingerprint(with_!), fingerprint(without!))
+  })
+
+  it("a long run of joints or parts is no work, and any text is legal", () => {
+    for (
+      const text of [
+        ...naughty,
+        "a.".repeat(40_000),
+        "+".repeat(80_000),
+        "aB".repeat(40_000),
+        "/a_b-c:d@".repeat(9_000)
+      ]
+    ) {
+      assert.isTrue(compounds(text).every((term) => term !== ""))
+    }
   })
 })

@@ -9,6 +9,8 @@ import * as MemoryRecord from "../../src/domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Bm25 from "../../src/ranking/Bm25.ts"
+import * as Ranker from "../../src/ranking/internal/Ranker.ts"
+import { namesTime } from "../../src/ranking/internal/TimeExpression.ts"
 import { saysTheSame } from "../../src/ranking/NearDuplicate.ts"
 import * as Scorer from "../../src/ranking/Scorer.ts"
 import { tokenise } from "../../src/ranking/Tokenizer.ts"
@@ -51,7 +53,7 @@ export const words = ["tea", "green", "black", "coffee", "café", "the", "京都
 export const text = array(constantFrom(...words), { maxLength: 12 }).map((words) => words.join(" "))
 export const time = integer({ min: 0, max: 20 })
 export const kind = constantFrom("note", "user", "working")
-export const scope = constantFrom<Array<MemoryScope>>(
+export const scopes: ReadonlyArray<MemoryScope> = [
   "global",
   { userId: "ada" },
   { userId: "bob" },
@@ -60,7 +62,8 @@ export const scope = constantFrom<Array<MemoryScope>>(
   { userId: "ada", agentId: "pilot" },
   { userId: "ada", sessionId: "s" },
   { userId: "ada", agentId: "pilot", runId: "r", sessionId: "s", actorId: "eve" }
-)
+]
+export const scope = constantFrom(...scopes)
 export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer.Any>>(
   Viewer.system(),
   ...[
@@ -115,9 +118,18 @@ export const query: FastCheck.Arbitrary<MemoryFilter.MemoryQuery> = fields({
   ...clauses,
   text: oneof({ weight: 4, arbitrary: text }, { weight: 1, arbitrary: constant(undefined) }),
   minScore: rarely(constantFrom(0, 0.3, 1)),
-  weights: rarely(constantFrom({ recency: 1 }, { lexical: 0, importance: 1 }, { confidence: 0.5, vector: 3 }, {}, {
-    conversation: 0
-  }, { conversation: 2 })),
+  weights: rarely(constantFrom(
+    { recency: 1 },
+    { lexical: 0, importance: 1 },
+    { confidence: 0.5, vector: 3 },
+    {},
+    {
+      conversation: 0
+    },
+    { conversation: 2 },
+    { ranker: 0 },
+    { ranker: 3 }
+  )),
   budget: rarely(integer({ min: 1, max: 40 }))
 })
 
@@ -142,37 +154,70 @@ export const listed = (
 ): ReadonlyArray<MemoryRecord.MemoryRecord> =>
   seen(records, viewer, now).filter(passes(viewer, filter, now)).sort(MemoryRecord.byRecency)
 
-/** With what conversations lend: the formula, looked up the slow way. */
-export const lent = (
-  own: ReadonlyArray<Bm25.Scored<MemoryRecord.MemoryRecord>>,
+type Scored = Bm25.Scored<MemoryRecord.MemoryRecord>
+
+/** What the words of a query find, ranked: the formulas, looked up the slow way. For a world of a few records, none of them named. */
+export const ranked = (
   visible: ReadonlyArray<MemoryRecord.MemoryRecord>,
-  { text = "", weights }: MemoryFilter.MemoryQuery
-): ReadonlyArray<Bm25.Scored<MemoryRecord.MemoryRecord>> => {
-  const weight = weights?.conversation ?? 1
+  { asOf, text = "", weights = {} }: MemoryFilter.MemoryQuery,
+  passes: (record: MemoryRecord.MemoryRecord) => boolean,
+  now: number
+): ReadonlyArray<Scored> => {
+  const own = Bm25.bm25(text, visible.map((record) => Bm25.buildDoc(record, record)))
+  const passing = own.filter(({ id }) => passes(id))
+  const { conversation = 1, ranker = 1 } = weights
+  if (ranker === 0) return passing
+  const { rank } = Ranker.make(text, asOf ?? now, { conversation, ranker })
   const sessionOf = ({ scope, source }: MemoryRecord.MemoryRecord) =>
     source.session === undefined ? undefined : `${key(scope)} ${source.session}`
   const sessions = new Set(visible.flatMap((record) => sessionOf(record) ?? []))
   const terms = Array.from(new Set(tokenise(text)), (term) => {
     const holders = visible.filter((record) => Bm25.buildDoc(0, record).terms.has(term))
-    return new Set(holders.flatMap((record) => sessionOf(record) ?? []))
-  })
-  const at = (session: string, sequence: number) =>
-    Math.max(
-      0,
-      ...own.filter(({ id }) => sessionOf(id) === session && id.source.sequence === sequence).map((one) => one.score)
-    )
-  return own.map(({ id, score }) => {
-    const session = sessionOf(id)
-    if (session === undefined || weight === 0) return { id, score }
-    let sum = terms.filter((holders) => holders.has(session))
-      .reduce((sum, holders) => sum + Bm25.idf(sessions.size, holders.size), 0)
-    const { sequence } = id.source
-    if (sequence !== undefined) {
-      sum += 0.5 * (at(session, sequence - 1) + at(session, sequence + 1))
-      sum += 0.25 * (at(session, sequence - 2) + at(session, sequence + 2))
+    const held = new Set(holders.flatMap((record) => sessionOf(record) ?? []))
+    return {
+      holders,
+      held,
+      weight: holders.length > 0 ? Bm25.idf(visible.length, holders.length) : 0,
+      inSessions: held.size > 0 ? Bm25.idf(sessions.size, held.size) : 0
     }
-    return { id, score: (score + weight * sum) / (1 + weight) }
   })
+  const scores = new Map(own.map(({ id, score }) => [id, score]))
+  /** The other turns so many places away. */
+  const near = (record: MemoryRecord.MemoryRecord, distances: ReadonlyArray<number>) =>
+    visible.filter((other) =>
+      sessionOf(record) !== undefined && sessionOf(other) === sessionOf(record) &&
+      distances.includes((other.source.sequence ?? NaN) - (record.source.sequence ?? NaN))
+    )
+  const best = (all: ReadonlyArray<MemoryRecord.MemoryRecord>) => Math.max(0, ...all.map((one) => scores.get(one) ?? 0))
+  const share = (all: ReadonlyArray<readonly [weight: number, is: boolean]>) => {
+    const whole = all.reduce((sum, [weight]) => sum + weight, 0)
+    return whole === 0 ? 0 : all.reduce((sum, [weight, is]) => is ? sum + weight : sum, 0) / whole
+  }
+  const cluesOf = (record: MemoryRecord.MemoryRecord): Ranker.Clues => {
+    const at = (distance: number) => near(record, [distance])
+    const around = [record, ...near(record, [-2, -1, 1, 2])]
+    const { isFirstPerson, isQuestion } = Ranker.formOf(record.body)
+    return {
+      words: scores.get(record) ?? 0,
+      isTurn: sessionOf(record) !== undefined,
+      neighbours: (best(at(-1)) + best(at(1))) / 2 + (best(at(-2)) + best(at(2))) / 4,
+      session: share(terms.map(({ held, inSessions }) => [inSessions, held.has(sessionOf(record) ?? "")])),
+      reply: best(at(-1).filter(({ body }) => Ranker.formOf(body).isQuestion)),
+      coverage: share(terms.map(({ holders, weight }) => [weight, holders.some((one) => around.includes(one))])),
+      isSpeaker: false,
+      isQuestion,
+      isFirstPerson,
+      namesTime: namesTime(record.body),
+      validAt: record.validAt,
+      length: Bm25.buildDoc(0, record).length
+    }
+  }
+  const words = passing.map(({ id }) => id)
+  const contenders = visible.filter((record) =>
+    passes(record) && (words.includes(record) || near(record, [-2, -1, 1, 2]).some((one) => words.includes(one)))
+  )
+  const most = best(words)
+  return contenders.map((record) => ({ id: record, score: rank(cluesOf(record), most) }))
 }
 
 /** `[id, score]` of the hits, and how many were cut off by limit and budget. */
@@ -183,10 +228,10 @@ export const found = (
   now: number
 ) => {
   const visible = seen(records, viewer, now)
-  const raw = query.text === undefined
-    ? visible.map((record) => ({ id: record, score: 1 }))
-    : lent(Bm25.bm25(query.text, visible.map((record) => Bm25.buildDoc(record, record))), visible, query)
-  const passing = raw.filter(({ id }) => passes(viewer, query, now)(id))
+  const isMeant = passes(viewer, query, now)
+  const passing = query.text === undefined
+    ? visible.filter(isMeant).map((record) => ({ id: record, score: 1 }))
+    : ranked(visible, query, isMeant, now)
   const best = Math.max(...passing.map(({ score }) => score))
   const kinds = MemoryKind.Kinds.defaultValue()
   const weigh = Scorer.score(query)

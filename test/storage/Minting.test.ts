@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
-import * as Transaction from "../../src/storage/internal/Transaction.ts"
+import * as Transaction from "../../src/storage/MemoryStore/internal/Transaction.ts"
 
 describe("Minting", () => {
   it.effect("the ids of every tenant only increase, even if the clock goes back and idle tenants are dropped", () =>

@@ -6,9 +6,8 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
-import type { Engine } from "../../src/storage/Engine.ts"
+import { type Engine, makeTenantLocks } from "../../src/storage/Engine.ts"
 import * as MemoryEngine from "../../src/storage/internal/MemoryEngine.ts"
-import * as RowsEngine from "../../src/storage/internal/RowsEngine.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 
 /** An engine in memory, empty. */
@@ -82,7 +81,7 @@ export const counting = (engine: Engine, calls: Array<Call>): Engine => {
 
 /** Takes 10 ms for each transaction of a tenant, one after the other. */
 export const slow = (engine: Engine): Engine => {
-  const locks = RowsEngine.makeTenantLocks()
+  const locks = makeTenantLocks()
   return {
     ...engine,
     transact: (tenant, needs, decide) =>

@@ -1,42 +1,14 @@
 /** Compaction of a vault finds what it may erase in the index of the history, without reading the history. */
-import { NodeContext, NodeFileSystem } from "@effect/platform-node"
 import { SystemError } from "@effect/platform/Error"
-import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, draft, system } from "../../src/testing/Sample.ts"
-import { files, opened, place } from "./Place.ts"
-
-/** Node's file system, and the number of times that the history was opened. */
-const counting = () => {
-  const reads = { history: 0 }
-  const platform = Layer.merge(
-    NodeContext.layer,
-    Layer.effect(
-      FileSystem.FileSystem,
-      Effect.map(FileSystem.FileSystem, (fs): FileSystem.FileSystem => ({
-        ...fs,
-        open: (path, options) =>
-          Effect.suspend(() => {
-            if (path.endsWith("/history")) reads.history += 1
-            return fs.open(path, options)
-          }),
-        readFile: (path) =>
-          Effect.suspend(() => {
-            if (path.endsWith("/history")) reads.history += 1
-            return fs.readFile(path)
-          })
-      }))
-    ).pipe(Layer.provide(NodeFileSystem.layer))
-  )
-  return { reads, platform }
-}
+import { files, opened, place, platformWith } from "./Place.ts"
 
 /** Makes a vault in which `count` records were forgotten, each tenth of which expires after an hour. */
 const withTombstones = (count: number) =>
@@ -54,9 +26,16 @@ const withTombstones = (count: number) =>
 const readsOfOpening = (count: number) =>
   Effect.gen(function*() {
     const root = yield* withTombstones(count)
-    const { platform, reads } = counting()
+    let reads = 0
+    const noted = (path: string) => {
+      if (path.endsWith("/history")) reads += 1
+    }
+    const platform = platformWith(({ open, readFile }) => ({
+      open: (path, options) => Effect.zipRight(Effect.sync(() => noted(path)), open(path, options)),
+      readFile: (path) => Effect.zipRight(Effect.sync(() => noted(path)), readFile(path))
+    }))
     yield* Effect.scoped(opened(root, {}, platform))
-    return reads.history
+    return reads
   })
 
 describe("the tombstones of a vault", () => {
@@ -98,19 +77,12 @@ it.scoped("a record that expires is erased though its file went and nobody could
   Effect.gen(function*() {
     const root = yield* place
     let isFull = false
-    const platform = Layer.merge(
-      NodeContext.layer,
-      Layer.effect(
-        FileSystem.FileSystem,
-        Effect.map(FileSystem.FileSystem, (disk): FileSystem.FileSystem => ({
-          ...disk,
-          open: (path, options) =>
-            isFull && path.endsWith("/history") && options?.flag !== undefined && options.flag !== "r"
-              ? new SystemError({ reason: "Unknown", module: "FileSystem", method: "open", pathOrDescriptor: path })
-              : disk.open(path, options)
-        }))
-      ).pipe(Layer.provide(NodeFileSystem.layer))
-    )
+    const platform = platformWith(({ open }) => ({
+      open: (path, options) =>
+        isFull && path.endsWith("/history") && options?.flag !== undefined && options.flag !== "r"
+          ? new SystemError({ reason: "Unknown", module: "FileSystem", method: "open", pathOrDescriptor: path })
+          : open(path, options)
+    }))
     const { store, vault } = yield* opened(root, {}, platform)
     const [{ record }] = (yield* store.put(ada, [draft("a secret that expires", { expiresAt: 86_400_000 })])) as [
       MemoryStore.Put

@@ -1,26 +1,13 @@
-import { NodeContext, NodeFileSystem } from "@effect/platform-node"
-import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
 import * as fs from "node:fs"
 import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import type { Service } from "../../src/storage/MemoryStore.ts"
 import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
 import { ada, draft, fact, id, put } from "../../src/testing/Sample.ts"
-import { opened, place } from "./Place.ts"
-
-/** The real one, but for what is said. */
-const platform = (change: (fs: FileSystem.FileSystem) => Partial<FileSystem.FileSystem>) =>
-  Layer.merge(
-    NodeContext.layer,
-    Layer.effect(
-      FileSystem.FileSystem,
-      Effect.map(FileSystem.FileSystem, (fs) => ({ ...fs, ...change(fs) }))
-    ).pipe(Layer.provide(NodeFileSystem.layer))
-  )
+import { opened, place, platformWith } from "./Place.ts"
 
 /** Holds one call back: the next one that `isMeant`. */
 const gate = Effect.gen(function*() {
@@ -51,7 +38,7 @@ const twins = Effect.gen(function*() {
   const reader = yield* opened(
     root,
     {},
-    platform((fs) => ({
+    platformWith((fs) => ({
       stat: (path) => file.hold(path, fs.stat(path)),
       readFile: (path) => file.hold(path, fs.readFile(path)),
       open: (path, options) => read.hold(path, fs.open(path, options)),
@@ -130,7 +117,7 @@ describe("a look that is under way", () => {
       const { store, vault } = yield* opened(
         root,
         {},
-        platform((fs) => ({ readFile: (path) => file.hold(path, fs.readFile(path)) }))
+        platformWith((fs) => ({ readFile: (path) => file.hold(path, fs.readFile(path)) }))
       )
       yield* put(store, draft("first"))
       const other = yield* opened(root)
@@ -168,7 +155,7 @@ describe("a writer", () => {
       const { store } = yield* opened(
         root,
         {},
-        platform((fs) => ({
+        platformWith((fs) => ({
           stat: (path) =>
             path === history && ++taken === 1
               ? Effect.zipRight(fs.remove(`${root}/.effect-memory/lock`), fs.stat(path))

@@ -1,6 +1,6 @@
 /** A vault on a real disk: where it lies, how it is opened, what its files hold. */
-import { NodeContext } from "@effect/platform-node"
-import type * as FileSystem from "@effect/platform/FileSystem"
+import { NodeContext, NodeFileSystem } from "@effect/platform-node"
+import * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
 import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
@@ -47,6 +47,18 @@ export const opened = (
       store: Context.get(context, MemoryStore.MemoryStore),
       vault: Context.get(context, Markdown.Vault)
     }))
+  )
+
+/** Node's platform, with some calls of its file system changed. */
+export const platformWith = (
+  change: (real: FileSystem.FileSystem) => Partial<FileSystem.FileSystem>
+): Layer.Layer<FileSystem.FileSystem | Path.Path> =>
+  Layer.merge(
+    NodeContext.layer,
+    Layer.effect(
+      FileSystem.FileSystem,
+      Effect.map(FileSystem.FileSystem, (real) => ({ ...real, ...change(real) }))
+    ).pipe(Layer.provide(NodeFileSystem.layer))
   )
 
 /** Every file but the hidden and the linked ones, by path. */

@@ -19,8 +19,8 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import * as Check from "../../domain/Check.ts"
 import { canonicalJson } from "../../domain/Digest.ts"
-import * as FormatVersion from "../../domain/FormatVersion.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
 import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
@@ -235,7 +235,7 @@ export const rows = (
     Stream.tap(({ data, source }) =>
       source.origin === "file"
         ? Effect.void
-        : FormatVersion.refuseNewer(data, { op: "outbox", what: "a row of the outbox" })
+        : Check.refuseNewer(data, { op: "outbox", what: "a row of the outbox" })
     ),
     Stream.filterMap((record) => Option.map(Either.getRight(decode(record.data)), (data) => [data, record] as const))
   )

@@ -6,6 +6,8 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as Check from "../../domain/Check.ts"
+import { invalid } from "../../domain/Check.ts"
 import * as Emotion from "../../domain/Emotion.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { matches } from "../../domain/MemoryFilter.ts"
@@ -13,10 +15,8 @@ import * as MemoryId from "../../domain/MemoryId.ts"
 import { deriveSummary, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { fields, Global, type Ids, key, type MemoryScope, normalise } from "../../domain/MemoryScope.ts"
 import * as Payload from "../../domain/Payload.ts"
-import * as SchemaIssues from "../../domain/SchemaIssues.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { tokenise } from "../../ranking/Tokenizer.ts"
-import { invalid } from "../../storage/Check.ts"
 import type { Service } from "../EpisodicMemory.ts"
 import type { DraftOf, Typed } from "../TypedMemory.ts"
 import { filterOf, named, newest, type RecallQuery, type SemanticRecallOptions, type Source, window } from "./Source.ts"
@@ -237,7 +237,7 @@ const speaksOf = (context: string | undefined, { body, summary }: MemoryRecord):
 const parse = <A, I>(op: string, schema: Schema.Schema<A, I>, row: object): Io<A> =>
   Effect.mapError(
     Schema.decodeUnknown(schema, { errors: "all" })(row),
-    (error) => invalid(op, ...SchemaIssues.lines(error))
+    (error) => invalid(op, ...Check.lines(error))
   )
 
 /** Derives the record's id of an adapter's id, per viewer, so that an episode that is saved again is the same record. */

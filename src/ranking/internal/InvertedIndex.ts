@@ -8,9 +8,8 @@
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Sight } from "../../domain/Viewer.ts"
 import { idf, saturation, slopeOf, type Tokens } from "../Bm25.ts"
-import type { Vocabulary } from "../Tokenizer.ts"
-import type { Packed } from "./IndexCodec.ts"
-import { Postings } from "./Postings.ts"
+import { isCounted, type Vocabulary } from "../Tokenizer.ts"
+import { type Packed, Postings } from "./Postings.ts"
 import { float64, type GrowableArray, int32, ScopeIndex } from "./Slots.ts"
 
 /** The documents in sight. Good until the index changes. */
@@ -39,11 +38,15 @@ export class InvertedIndex {
   matched = 0
   /** By slot; 0 but for the matches. */
   readonly scores = float64()
+  /** By slot, a bit for each of the first 31 terms that the document holds; 0 but for the matches. */
+  readonly masks = int32()
+  kept = 0 // by `keep`; they come first
+  #isMasked = false
   // of the last `match`, by term of the question
   readonly documentFrequencies: Array<number> = []
+  readonly weights: Array<number> = []
   /** −1: no document ever had the term. */
   readonly #asked: Array<number> = []
-  readonly #lists: Array<ReadonlyArray<number>> = []
 
   #postings = new Postings()
   /** By term; 0 but while a document is added. */
@@ -74,15 +77,15 @@ export class InvertedIndex {
     scope: MemoryScope,
     { tags, texts }: Tokens,
     until: number,
-    learned?: { readonly vocabulary: Vocabulary; readonly numbers: Int32Array }
+    learned?: { readonly vocabulary: Vocabulary; readonly numbers: Int32Array; readonly counted: number }
   ): number {
     const postings = this.#postings
     const terms: Array<number> = []
     let length = 0
     if (learned !== undefined) {
-      const { numbers, vocabulary } = learned
+      const { counted, numbers, vocabulary } = learned
       const known = this.#termsOf(vocabulary)
-      length += numbers.length
+      length += counted
       for (let i = 0; i < numbers.length; i++) {
         const number = numbers[i]!
         let term = known.data[number]! - 1 // NaN beyond its end
@@ -98,8 +101,8 @@ export class InvertedIndex {
       }
     }
     for (const tokens of texts) {
-      length += tokens.length
       for (const token of tokens) {
+        if (isCounted(token)) length++
         const term = postings.termOf(token)
         if (term >= this.#codes.data.length) this.#codes.set(term, 0)
         const codes = this.#codes.data
@@ -157,6 +160,8 @@ export class InvertedIndex {
     return this.#scope.data[slot]!
   }
 
+  readonly scope = (number: number): MemoryScope => this.#scopes.all[number]!
+
   /** Number of terms. */
   lengthOf(slot: number): number {
     return this.#length.data[slot]!
@@ -186,18 +191,6 @@ export class InvertedIndex {
     }
   }
 
-  /** The documents of each term of the last `match`, some of which may not be seen. */
-  *holders(): Iterable<Iterable<number>> {
-    for (const lists of this.#lists) yield this.#slotsOf(lists)
-  }
-
-  *#slotsOf(lists: ReadonlyArray<number>): Iterable<number> {
-    const { arena } = this.#postings
-    for (const list of lists) {
-      for (let i = this.#postings.at(list), end = i + 2 * this.#postings.count(list); i < end; i += 2) yield arena[i]!
-    }
-  }
-
   /** The occurrences in a document of each term of the last `match`. Cost: the logarithm of the term's documents, each. */
   frequenciesIn(slot: number): ReadonlyArray<number> {
     const { arena } = this.#postings
@@ -218,9 +211,10 @@ export class InvertedIndex {
 
   /**
    * Scores the documents that hold any of the terms. Where the view is not `whole`, some matches may not be seen.
-   * `clear` before the next.
+   * `clear` before the next. `isMasked`: sets the masks, too.
    */
-  match(view: View, terms: ReadonlyArray<string>): void {
+  match(view: View, terms: ReadonlyArray<string>, isMasked: boolean): void {
+    this.#isMasked = isMasked
     const slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
     const isSeen = (scope: number) => (seen ??= new Set(view.scopes)).has(scope)
@@ -234,8 +228,9 @@ export class InvertedIndex {
       }
       this.#asked.push(term)
       this.documentFrequencies.push(df)
-      this.#lists.push(df === 0 ? [] : lists)
-      if (df > 0) { for (const list of lists) this.#scatter(list, idf(view.count, df), slope) }
+      const n = this.weights.push(df > 0 ? idf(view.count, df) : 0) - 1
+      const bit = isMasked && n < 31 ? 1 << n : 0
+      if (df > 0) { for (const list of lists) this.#scatter(list, this.weights[n]!, slope, bit) }
     }
   }
 
@@ -256,35 +251,45 @@ export class InvertedIndex {
   }
 
   /**
-   * Keeps the matches that are seen and pass, adds what they are lent by slot (−1: nothing to add), and returns the best score,
-   * 0 where none is left. A function of its own, since variables that a closure shares are slow in so hot a loop.
+   * Drops the matches that are not seen, puts those that pass first, and returns the best score of these, 0 where there is none.
+   * A function of its own, since variables that a closure shares are slow in so hot a loop.
    */
-  keep(view: View, passes: (slot: number) => boolean, lents: Float64Array | undefined, weight: number): number {
+  keep(view: View, passes: (slot: number) => boolean): number {
     const until = this.until.data
     const scores = this.scores.data
     const matches = this.matches.data
     const { at, whole } = view
-    let count = 0
+    let seen = 0
+    let kept = 0
     let best = 0
     for (let i = 0, end = this.matched; i < end; i++) {
       const slot = matches[i]!
-      if ((whole || until[slot]! > at) && passes(slot)) {
-        const lent = lents === undefined ? -1 : lents[slot]!
-        if (lent >= 0) scores[slot] = (scores[slot]! + weight * lent) / (1 + weight)
+      if (!whole && !(until[slot]! > at)) {
+        scores[slot] = 0
+        this.masks.data[slot] = 0
+        continue
+      }
+      matches[seen] = slot
+      if (passes(slot)) {
         if (scores[slot]! > best) best = scores[slot]!
-        matches[count++] = slot
-      } else scores[slot] = 0
+        matches[seen] = matches[kept]!
+        matches[kept++] = slot
+      }
+      seen++
     }
-    this.matched = count
+    this.matched = seen
+    this.kept = kept
     return best
   }
 
   clear(): void {
     for (let i = 0; i < this.matched; i++) this.scores.data[this.matches.data[i]!] = 0
+    for (let i = 0, end = this.#isMasked ? this.matched : 0; i < end; i++) this.masks.data[this.matches.data[i]!] = 0
     this.matched = 0
+    this.kept = 0
     this.documentFrequencies.length = 0
+    this.weights.length = 0
     this.#asked.length = 0
-    this.#lists.length = 0
   }
 
   /** A copy without tombstones, and the slots that are left: the n-th is slot n of the copy. */
@@ -340,6 +345,7 @@ export class InvertedIndex {
     this.live++
     this.until.set(slot, until)
     this.scores.set(slot, 0)
+    this.masks.set(slot, 0)
     this.matches.set(slot, 0)
     this.#scope.set(slot, scope)
     this.#length.set(slot, length)
@@ -369,12 +375,18 @@ export class InvertedIndex {
   }
 
   /** The hot loop: 4 ns a posting. */
-  #scatter(list: number, weight: number, slope: number): void {
+  #scatter(list: number, weight: number, slope: number, bit: number): void {
     const { arena } = this.#postings
     const scores = this.scores.data
     const matches = this.matches.data
     const lengths = this.#length.data
     let matched = this.matched
+    if (bit !== 0) {
+      const masks = this.masks.data
+      for (let i = this.#postings.at(list), end = i + 2 * this.#postings.count(list); i < end; i += 2) {
+        masks[arena[i]!]! |= bit
+      }
+    }
     for (let i = this.#postings.at(list), end = i + 2 * this.#postings.count(list); i < end; i += 2) {
       const slot = arena[i]!
       const code = arena[i + 1]!

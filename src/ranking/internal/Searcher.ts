@@ -3,7 +3,7 @@
  * explains them, and reads bodies last:
  *
  * ```text
- * lexical   match: BM25 over what is in sight → filter → what conversations lend → weights → minScore → cut
+ * lexical   match: BM25 over what is in sight → filter → contenders ranked → weights → minScore → cut
  * vector    near: what is in sight → filter → cosine above 0 → cut
  * both      the best of either, each with its score in the other → fused by score → weights → minScore
  * then      order, ties newest first → bodies → near-duplicates folded → limit → budget
@@ -45,9 +45,12 @@ import {
   type Retrieval
 } from "../Retrieval.ts"
 import * as Scorer from "../Scorer.ts"
+import { mayNameTime } from "../Tokenizer.ts"
+import * as Ranker from "./Ranker.ts"
+import type { Asking, Clues } from "./Ranker.ts"
 import { byVector, wordsOf } from "./Searcher/VectorLeg.ts"
 
-/** What a search has to know of a store: its analyzer and its kinds. */
+/** The analyzer and the kinds of the store that is searched. */
 export interface Options {
   readonly analyzer: Analyzer.Service
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
@@ -57,7 +60,6 @@ export interface Options {
 export type Plan<A> = Generator<YieldWrap<Effect.Effect<unknown, MemoryError>>, A, never>
 
 export const defaultLimit = 20
-
 /** When a record has to be true to be shown: now, but to the library at any time. */
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
@@ -80,6 +82,7 @@ export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): 
 export class Search {
   readonly retrieval: Retrieval
   readonly options: Options
+  readonly viewer: Viewer.Any
   readonly query: MemoryQuery
   readonly now: number
   readonly sight: Viewer.Sight
@@ -87,8 +90,8 @@ export class Search {
   readonly limit: number
   readonly minScore: number
   /** Those of vectors suit word vectors (docs/retrieval.md). */
-  readonly weights: { readonly lexical: number; readonly vector: number; readonly conversation: number }
-  /** What the vector leg looks for. A weight of 0 leaves a leg out, but not the only one there is. */
+  readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
+  /** The vector to search for; `undefined`: words alone. A vector weight of 0 leaves it out, but in mode `vector`. */
   readonly embedding: Embedding | undefined
   /** Whether near-duplicates of a better hit are left out: where anything was asked for. */
   readonly isFolded: boolean
@@ -103,18 +106,19 @@ export class Search {
     now: number,
     subject?: MemoryRecord
   ) {
-    const { conversation = 1, lexical = 1, vector = 0.4 } = query.weights ?? {}
+    const { conversation = 1, lexical = 1, ranker = 1, vector = 0.4 } = query.weights ?? {}
     const isVectorial = retrieval.vectors !== undefined && query.mode !== "lexical" &&
       (vector > 0 || query.mode === "vector")
     this.retrieval = retrieval
     this.options = options
+    this.viewer = viewer
     this.query = query
     this.now = now
     this.sight = Viewer.sightOf(viewer, now)
     this.asked = askedOf(viewer, query, now)
     this.limit = query.limit ?? defaultLimit
     this.minScore = query.minScore ?? 0
-    this.weights = { lexical, vector, conversation }
+    this.weights = { lexical, vector, conversation, ranker }
     this.embedding = isVectorial ? query.embedding : undefined
     this.isFolded = query.text !== undefined || this.embedding !== undefined
     this.subject = subject
@@ -147,7 +151,7 @@ export interface Found {
   readonly score: number
   readonly relevance: number
   readonly lexical: number
-  readonly lent: number | undefined
+  readonly clues: Readonly<Clues> | undefined
   readonly cosine: number
 }
 
@@ -237,7 +241,6 @@ export const page = (
 ) => retrieval.page(Viewer.sightOf(viewer, now), askedOf(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
-
 /** Returns how many of the first hits fit into the budget, at four characters a token. Ends at the first that does not. */
 export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
   let left = budget ?? Infinity
@@ -245,7 +248,7 @@ export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): n
   return end < 0 ? hits.length : end
 }
 
-/** What was found at some depth. */
+/** The result of one round of retrieval, at some depth. */
 export interface Round {
   /** Best first. */
   readonly found: ReadonlyArray<Found>
@@ -261,23 +264,23 @@ export interface Round {
 }
 
 /** Asks for the best by word, weighed, with nothing left to decide but what says the same. */
-export function* byWord(search: Search, depth: number): Plan<Round> {
-  const { minScore, query, retrieval, subject, terms, weights: { conversation, lexical: weight } } = search
+function* byWord(search: Search, depth: number, ranked: Asking | undefined): Plan<Round> {
+  const { minScore, query, retrieval, subject, terms, weights: { lexical: weight } } = search
   const matches = yield* retrieval.match(search.sight, search.asked, {
     terms,
-    conversation,
+    ranked,
     score: search.scorer(weight),
     minScore,
     depth,
     also: subject === undefined ? [] : [subject.id]
   })
   const { best, count, exact } = matches
-  const all = matches.candidates.map(({ fact, lent, lexical, score }): Found => ({
+  const all = matches.candidates.map(({ clues, fact, lexical, score }): Found => ({
     fact,
     score,
     relevance: best > 0 ? lexical / best : 0,
     lexical,
-    lent,
+    clues,
     cosine: 0
   }))
   const found = all.slice(0, Math.min(depth, count))
@@ -285,17 +288,28 @@ export function* byWord(search: Search, depth: number): Plan<Round> {
     found,
     count,
     isCut: (last) => last === undefined && found.length === depth && count > depth,
-    explanationOf: ({ lent, relevance }, record) => ({
-      ...(query.text !== undefined && wordsOf(search, matches, terms, record, lent)),
-      relevance,
-      ...search.factors(record, relevance, weight)
+    explanationOf: (found, record) => ({
+      ...(query.text !== undefined && wordsOf(search, matches, terms, record, found, ranked)),
+      relevance: found.relevance,
+      ...search.factors(record, found.relevance, weight)
     }),
     subject: subject && all.find(({ fact, lexical }) => fact.id === subject.id && lexical > 0),
     exact
   }
 }
 
-interface Ranked {
+/** How the contenders of a question are ranked; `undefined`: no words are asked for, or nothing but words counts. */
+const askingOf = ({ now, query, viewer, weights }: Search): Asking | undefined => {
+  const { asOf = now, explain = false, mode, text } = query
+  if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined
+  let read: Ranker.Ranked | undefined
+  return {
+    isTimely: mayNameTime.test(text),
+    read: () => read ??= Ranker.ranked(text, viewer, asOf, weights, explain)
+  }
+}
+
+interface Result {
   readonly shown: ReadonlyArray<Hit>
   /** Number of hits beyond the limit. */
   readonly more: number
@@ -307,14 +321,15 @@ interface Ranked {
 }
 
 /** Retrieves, orders and folds, eight times deeper as long as that may change what is shown: mostly once. */
-function* rank(search: Search): Plan<Ranked> {
+function* rank(search: Search): Plan<Result> {
   const { embedding, isFolded, limit, query } = search
+  const ranked = askingOf(search)
   // some more than is wanted, where some may be folded
   let depth = embedding !== undefined ? Math.max(100, 5 * limit) : isFolded ? limit + (limit >> 2) + 4 : limit
   for (;; depth *= 8) {
     const round = embedding === undefined
-      ? yield* byWord(search, depth)
-      : yield* byVector(search, embedding, depth)
+      ? yield* byWord(search, depth, ranked)
+      : yield* byVector(search, embedding, depth, ranked)
     const { folded, gone, kept } = yield* pick(search, round.found)
     if (round.isCut(kept[limit - 1]?.found)) continue
     const { awaiting, count, exact, subject } = round

@@ -8,6 +8,7 @@ import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { hashOf } from "../Embeddings.ts"
 import type { Fact, Position } from "../Retrieval.ts"
+import { foldName } from "../Tokenizer.ts"
 
 /** A typed array that grows as it is written to. A number that was never set is 0. */
 export class GrowableArray<A extends Int32Array | Float64Array> {
@@ -184,9 +185,53 @@ export const topK = (
   scores: Float64Array,
   limit: number,
   tie: (a: number, b: number) => number
+): Array<number> => bestOf(slots, count, scores, limit, tie).sort((a, b) => scores[b]! - scores[a]! || tie(a, b))
+
+/** Number of intervals into which the scores of many slots are sorted, so that few are looked at more closely. */
+const intervals = 256
+const histogram = new Int32Array(intervals + 1)
+
+/** The same where there are many: those below the interval of the `limit`-th best score cannot be among the best. */
+const bestOfMany = (
+  slots: Int32Array,
+  count: number,
+  scores: Float64Array,
+  limit: number,
+  tie: (a: number, b: number) => number
 ): Array<number> => {
-  const order = (a: number, b: number) => scores[b]! - scores[a]! || tie(a, b)
-  if (count <= limit) return Array.from(slots.subarray(0, count)).sort(order)
+  let most = 0
+  for (let i = 0; i < count; i++) if (scores[slots[i]!]! > most) most = scores[slots[i]!]!
+  const scale = intervals / most // 0 or less lies in the first interval, and no other number is a score
+  histogram.fill(0)
+  for (let i = 0; i < count; i++) histogram[(scores[slots[i]!]! * scale) | 0]!++
+  let least = intervals
+  for (let above = histogram[least]!; least > 0 && above < limit; above += histogram[least]!) least--
+  const close: Array<number> = []
+  for (let i = 0; i < count; i++) if (((scores[slots[i]!]! * scale) | 0) >= least) close.push(slots[i]!)
+  return bestOfFew(new Int32Array(close), close.length, scores, limit, tie)
+}
+
+/** Returns the same slots, in no order that means anything. */
+export const bestOf = (
+  slots: Int32Array,
+  count: number,
+  scores: Float64Array,
+  limit: number,
+  tie: (a: number, b: number) => number
+): Array<number> =>
+  count <= limit
+    ? Array.from(slots.subarray(0, count))
+    : limit >= 48 && count > 4 * limit
+    ? bestOfMany(slots, count, scores, limit, tie)
+    : bestOfFew(slots, count, scores, limit, tie)
+
+const bestOfFew = (
+  slots: Int32Array,
+  count: number,
+  scores: Float64Array,
+  limit: number,
+  tie: (a: number, b: number) => number
+): Array<number> => {
   const bar = new Bar(limit)
   let reach = -Infinity // no closure sees it: it would be slow in this loop
   const reached: Array<number> = []
@@ -210,7 +255,7 @@ export const topK = (
     equal.sort(tie).length = wanted
     last = equal[wanted - 1]!
   }
-  return best.sort(order).concat(equal.sort(tie).slice(0, wanted))
+  return best.concat(equal.sort(tie).slice(0, wanted))
 }
 
 /**
@@ -222,12 +267,12 @@ export class TopKBounds {
   readonly #slots: Array<number> = []
   readonly #most: Array<number> = []
 
-  /** At least 1. */
+  /** `limit`: at least 1. */
   constructor(limit: number) {
     this.#bar = new Bar(limit)
   }
 
-  /** What the next one must be able to reach. */
+  /** The score that the next slot must be able to reach. */
   get bar(): number {
     return this.#bar.value
   }
@@ -240,10 +285,16 @@ export class TopKBounds {
     this.#bar.offer(least)
   }
 
-  /** As they came. */
+  /** The slots that may be among the best, in the order in which they came. */
   get all(): Array<number> {
     return this.#slots.filter((_, i) => this.#most[i]! >= this.#bar.value)
   }
+}
+
+/** Who said it: the record's actor, else, of turns of earlier releases, its metadata's, else that of its scope. */
+export const actorOf = ({ metadata, scope, source }: MemoryRecord): string | undefined => {
+  const said = source.actor ?? metadata["actorId"]
+  return typeof said === "string" ? said : scope === MemoryScope.Global ? undefined : scope.actorId
 }
 
 /** The facts of a record in memory, read off the record when asked: making one costs next to nothing. */
@@ -281,10 +332,8 @@ export class RecordFact implements Fact {
     return this.record.source.trust
   }
   get actor(): string | undefined {
-    const { metadata, scope } = this.record
-    const said = metadata["actorId"]
-    const actor = typeof said === "string" ? said : scope === MemoryScope.Global ? undefined : scope.actorId
-    return actor?.normalize("NFC").toLowerCase()
+    const actor = actorOf(this.record)
+    return actor === undefined ? undefined : foldName(actor)
   }
   get session(): string | undefined {
     return this.record.source.session

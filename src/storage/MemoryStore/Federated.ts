@@ -27,15 +27,15 @@ import * as MemoryKind from "../../domain/MemoryKind.ts"
 import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import { defaultLimit } from "../../ranking/MemoryIndex.ts"
-import { checkingViewer } from "../Check.ts"
-import * as makeStore from "../internal/makeStore.ts"
+import { checkingViewer } from "./internal/makeStore.ts"
+import * as makeStore from "./internal/makeStore.ts"
 
-import * as Transaction from "../internal/Transaction.ts"
 import * as MemoryStore from "../MemoryStore.ts"
 import * as Queries from "./Federated/Queries.ts"
 import * as Replication from "./Federated/Replication.ts"
 import * as StoreRegistry from "./Federated/StoreRegistry.ts"
 import * as WriteRouter from "./Federated/WriteRouter.ts"
+import * as Transaction from "./internal/Transaction.ts"
 
 export type { Entry, Named } from "./Federated/StoreRegistry.ts"
 
@@ -89,7 +89,7 @@ export const layer = <const S extends Entries>(
 /** Whether a record's importance is .75 or more: a rule for `mirror`, so that only what is important is copied. */
 export const important = (record: MemoryRecord): boolean => record.importance >= 0.75
 
-/** What the writes of a federation depend on. */
+/** The dependencies of the writes of a federation. */
 interface Writing {
   readonly members: SubscriptionRef.SubscriptionRef<StoreRegistry.Members>
   readonly options: Options<string>

@@ -29,9 +29,12 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../domain/MemoryError.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
 import { isExpired } from "../../domain/MemoryRecord.ts"
-import type { Decision, Due, Engine, Found, Write } from "../Engine.ts"
+import { erasableAt, type Lifetime, lifetimeOf } from "../Version.ts"
+import type { Decision, Due, Engine, Found, Stored, Write } from "./EngineContract.ts"
 
 /** Rows that compaction asks for at a time. */
 const atATime = 1_000
@@ -178,3 +181,30 @@ export const makeDueQueue = (isCurrent: (row: Due) => boolean): DueQueue => {
     }
   }
 }
+
+/**
+ * Returns the lifetimes of the rows that expire, and of the tombstones. A tombstone that has outlived the trash counts only
+ * where the newest revision of its record is the tombstone. It is not where the backend calls a record forgotten because it
+ * does not find it: nothing that may only be out of reach is ever erased. `newest` is absent where no revisions are kept.
+ */
+export const lifetimesOf = (
+  rows: Stream.Stream<Stored, MemoryError>,
+  trash: number,
+  newest: ((id: MemoryId) => Effect.Effect<Stored | undefined, MemoryError>) | undefined
+): Effect.Effect<ReadonlyArray<Lifetime>, MemoryError> =>
+  Effect.gen(function*() {
+    const now = yield* Clock.currentTimeMillis
+    const all: Array<Lifetime> = []
+    // by the chunk: an effect for each row takes long
+    yield* Stream.runForEachChunk(rows, (chunk) =>
+      Effect.sync(() => {
+        for (const row of chunk) if (row.forgotten || row.record.expiresAt !== undefined) all.push(lifetimeOf(row))
+      }))
+    return yield* Effect.filter(all, (lifetime) => {
+      const { expiresAt = Infinity, forgotten, id } = lifetime
+      const isDoubtful = forgotten && expiresAt > now && erasableAt(lifetime, trash) <= now
+      return isDoubtful && newest
+        ? Effect.map(newest(id), (row) => row?.forgotten === true)
+        : Effect.succeed(true)
+    })
+  })

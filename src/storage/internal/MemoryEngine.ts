@@ -15,11 +15,10 @@ import type * as Analyzer from "../../ranking/Analyzer.ts"
 import { hashOf, TenantEmbeddings } from "../../ranking/Embeddings.ts"
 import * as Catalog from "../Catalog.ts"
 import * as Changes from "../Changes.ts"
-import type { Decide, Engine, Found, Needs, Write } from "../Engine.ts"
-import type { Stored } from "../MemoryStore.ts"
 import * as Vectors from "../Vectors.ts"
 import { defaultTrash, erasableAt, lifetimeOf, revisionsKept } from "../Version.ts"
 import * as Compaction from "./Compaction.ts"
+import type { Decide, Engine, Found, Needs, Stored, Write } from "./EngineContract.ts"
 
 export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>

@@ -26,18 +26,19 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
 
 export const laws: ReadonlyArray<Law> = [
   law(
-    "a turn beside one with the words comes before one that stands alone; who has none of them is not found",
+    "a turn beside one with the words comes before one that stands alone; what is beside none of them is not found",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
           draft("tea alone"),
           turn(1, "tea again"),
           turn(2, "green tea from Japan"),
-          turn(3, "neither of them")
+          turn(3, "beside it"),
+          turn(5, "neither of them")
         ])
         const order = yield* found(store, ada, { text: "tea green japan" })
-        assert.deepStrictEqual(order, ["green tea from Japan", "tea again", "tea alone"])
-        const plain = new Map(yield* scores(store, { text: "tea green japan", weights: { conversation: 0 } }))
+        assert.deepStrictEqual(order, ["green tea from Japan", "tea again", "beside it", "tea alone"])
+        const plain = new Map(yield* scores(store, { text: "tea green japan", weights: { ranker: 0 } }))
         assert.strictEqual(plain.get("tea again"), plain.get("tea alone"))
       })
   ),
@@ -57,6 +58,95 @@ export const laws: ReadonlyArray<Law> = [
         yield* TestClock.adjust("1 second")
         const query = { text: "green tea noon" }
         assert.deepStrictEqual(yield* scores(store, query), yield* scores(alone, query))
+      })
+  ),
+
+  law(
+    "a question that names a speaker finds first what that speaker said: by first name, in any case, with or without accents, or a letter away",
+    (store) =>
+      Effect.gen(function*() {
+        const said = (sequence: number, actor: string, body: string) =>
+          turn(sequence, body, { source: { session: "one", sequence, actor } })
+        yield* store.put(ada, [
+          said(1, "Mélanie Hart", "I like green tea"),
+          said(11, "Bob", "I like green tea, too, and a lot of it"),
+          said(21, "assistant", "Green tea is liked by many people")
+        ])
+        for (
+          const text of ["What tea does Melanie like?", "green tea of MÉLANIE hart", "Which tea does Melany like?"]
+        ) {
+          assert.strictEqual((yield* found(store, ada, { text }))[0], "I like green tea", text)
+        }
+        const [first] = yield* found(store, ada, { text: "Which green tea does Bob like?" })
+        assert.strictEqual(first, "I like green tea, too, and a lot of it")
+        const { hits: [hit] } = yield* store.search(ada, { text: "Which green tea does Bob like?", explain: true })
+        assert.isAbove(hit!.explanation!["rank:speaker"]!, 0)
+        assert.strictEqual(hit!.record.source.actor, "Bob")
+      })
+  ),
+
+  law(
+    "a question in the first person finds first what the viewer said, then what others said in the same words",
+    (store) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, [
+          turn(1, "green tea would be my choice", { source: { session: "one", sequence: 1, actor: "ada" } }),
+          turn(11, "green tea would be the choice", { source: { session: "one", sequence: 11, actor: "Bob" } }),
+          turn(21, "green tea would be a choice", { source: { session: "one", sequence: 21, actor: "assistant" } })
+        ])
+        const [first] = yield* found(store, ada, { text: "Is green tea my choice?" })
+        assert.strictEqual(first, "green tea would be my choice")
+        const [other] = yield* found(store, ada, { text: "Is green tea the choice of the assistant?" })
+        assert.strictEqual(other, "green tea would be a choice")
+      })
+  ),
+
+  law("a question that names a time finds first what was true then", (store) =>
+    Effect.gen(function*() {
+      yield* TestClock.setTime(Date.UTC(2024, 0, 10))
+      yield* store.put(ada, [
+        draft("we played tennis", { validAt: Date.UTC(2023, 4, 8, 20) }),
+        draft("we played some tennis", { validAt: Date.UTC(2023, 5, 20) }),
+        draft("we played more tennis", { validAt: Date.UTC(2024, 0, 9, 12) })
+      ])
+      for (
+        const [text, body] of [
+          ["Who won the tennis on 8 May 2023?", "we played tennis"],
+          ["Who won at tennis in June?", "we played some tennis"],
+          ["Did we win at tennis yesterday?", "we played more tennis"]
+        ] as const
+      ) assert.strictEqual((yield* found(store, ada, { text }))[0], body)
+      const then = yield* found(store, ada, { text: "tennis last month", asOf: Date.UTC(2023, 6, 1) })
+      assert.strictEqual(then[0], "we played some tennis")
+    })),
+
+  law(
+    "a name that is written as one word is found as a whole before its parts, and a lone character where nothing else is asked",
+    (store) =>
+      Effect.gen(function*() {
+        const notes = [
+          "We run 8.104.8 in Porto",
+          "We run 8.104.9 in Porto",
+          "The plot was made with R",
+          "The parser is in C++",
+          "The kernel is in C",
+          "getUserName is slow",
+          "set user_id first",
+          "the secrets are in .env"
+        ]
+        yield* store.put(ada, notes.map((body) => draft(body)))
+        for (
+          const [text, body] of [
+            ["8.104.8", notes[0]],
+            ["8.104.9", notes[1]],
+            ["R", notes[2]],
+            ["C++", notes[3]],
+            ["getUserName", notes[5]],
+            ["user name", notes[5]],
+            ["user_id", notes[6]],
+            [".env", notes[7]]
+          ] as const
+        ) assert.strictEqual((yield* found(store, ada, { text }))[0], body, text)
       })
   ),
 

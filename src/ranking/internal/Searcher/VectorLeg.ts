@@ -7,6 +7,7 @@ import { buildDoc, explain, idf, slopeOf } from "../../Bm25.ts"
 import * as Fusion from "../../Fusion.ts"
 import type { Fact, Matches, Near } from "../../Retrieval.ts"
 import { cosineSimilarity, toFloat32 } from "../../VectorIndex.ts"
+import type { Asking, Clues } from "../Ranker.ts"
 import type { Found, Plan, Round, Search } from "../Searcher.ts"
 import { RecordFact } from "../Slots.ts"
 
@@ -17,11 +18,16 @@ interface Contender {
   /** Whether the vector leg has found it. */
   readonly isNear: boolean
   lexical: number
-  lent: number | undefined
+  clues: Readonly<Clues> | undefined
 }
 
 /** Retrieves the best `depth` by vector and by words, and completes the other score of each. */
-export function* byVector(search: Search, embedding: Embedding, depth: number): Plan<Round> {
+export function* byVector(
+  search: Search,
+  embedding: Embedding,
+  depth: number,
+  ranked: Asking | undefined
+): Plan<Round> {
   const { minScore, query, retrieval, subject, weights } = search
   const vector = toFloat32(embedding.vector)
   const near: Near = retrieval.vectors === undefined
@@ -30,12 +36,12 @@ export function* byVector(search: Search, embedding: Embedding, depth: number): 
   const closest = near.hits[0]?.cosine ?? 0
   const all = new Map<MemoryId, Contender>()
   for (const { cosine, fact } of near.hits) {
-    all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, lent: undefined })
+    all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, clues: undefined })
   }
   const terms = query.mode !== "vector" && weights.lexical > 0 ? search.terms : undefined
   const matches = terms === undefined ? undefined : yield* retrieval.match(search.sight, search.asked, {
     terms,
-    conversation: weights.conversation,
+    ranked,
     minScore: 0,
     depth,
     also: subject === undefined ? Array.from(all.keys()) : [...all.keys(), subject.id]
@@ -43,21 +49,21 @@ export function* byVector(search: Search, embedding: Embedding, depth: number): 
   const words = Math.min(depth, matches?.count ?? 0)
   const others: Array<Contender> = []
   let about: Contender | undefined
-  matches?.candidates.forEach(({ fact, lent, lexical }, i) => {
+  matches?.candidates.forEach(({ clues, fact, lexical }, i) => {
     const known = all.get(fact.id)
     if (known !== undefined) {
       known.lexical = lexical
-      known.lent = lent
+      known.clues = clues
       return
     }
-    const one = { fact, cosine: 0, isNear: false, lexical, lent }
+    const one = { fact, cosine: 0, isNear: false, lexical, clues }
     others.push(one)
     if (i < words) all.set(fact.id, one)
     else about = one // of `also` only the subject is not near
   })
   if (subject !== undefined) about = all.get(subject.id) ?? about
   if (subject !== undefined && about === undefined) {
-    about = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, lent: undefined }
+    about = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, clues: undefined }
     others.push(about)
   }
   yield* compare(search, embedding.model, vector, others)
@@ -70,9 +76,9 @@ export function* byVector(search: Search, embedding: Embedding, depth: number): 
   const vectorOf = (cosine: number): Fusion.Share => ({ weight: weights.vector, score: cosine, best: closest })
   const weight = weights.vector + (matches ? weights.lexical : 0)
   const scored = search.scorer(weight)
-  const foundAs = ({ cosine, fact, lent, lexical }: Contender): Found => {
+  const foundAs = ({ clues, cosine, fact, lexical }: Contender): Found => {
     const relevance = matches ? Fusion.byScore([lexicalOf(lexical), vectorOf(cosine)]) : Math.min(1, cosine)
-    return { fact, relevance, score: scored ? scored(fact, relevance) : relevance, lexical, lent, cosine }
+    return { fact, relevance, score: scored ? scored(fact, relevance) : relevance, lexical, clues, cosine }
   }
   const found = Array.from(all.values(), foundAs).filter(({ score }) => score >= minScore).sort(bestFirst)
   const isDeep = near.hits.length < depth && words < depth
@@ -87,12 +93,13 @@ export function* byVector(search: Search, embedding: Embedding, depth: number): 
       (last === undefined
         ? found.length === all.size
         : all.get(last.fact.id)?.isNear === true && last.cosine === near.hits.at(-1)!.cosine), // one of `near` at least
-    explanationOf: ({ cosine, lent, lexical, relevance }, record) => {
+    explanationOf: (found, record) => {
+      const { cosine, lexical, relevance } = found
       const { lexical: whole = 0, ...factors } = search.factors(record, relevance, weight)
       const [byWord, byVector] = [Fusion.partOf(lexicalOf(lexical)), Fusion.partOf(vectorOf(cosine))]
       const both = byWord + byVector || 1
       return {
-        ...(matches && wordsOf(search, matches, terms, record, lent)),
+        ...(matches && wordsOf(search, matches, terms, record, found, ranked)),
         cosine,
         relevance,
         ...(matches && { lexical: whole * byWord / both }),
@@ -124,13 +131,14 @@ function* compare(
 const bestFirst = (a: Found, b: Found): number =>
   b.score - a.score || b.fact.recency - a.fact.recency || (a.fact.id < b.fact.id ? -1 : 1)
 
-/** What the words of the query gave a record, and what its neighbours lent it. */
+/** Explains what the words of the query gave a record, and of what its rank is made, of the best rank. */
 export const wordsOf = (
   { options: { analyzer } }: Search,
-  { documentFrequencies, documents, totalLength }: Matches,
+  { best, bestWords, documentFrequencies, documents, totalLength }: Matches,
   terms: ReadonlyArray<string> = [],
   record: MemoryRecord,
-  lent: number | undefined
+  { clues, lexical }: Pick<Found, "clues" | "lexical">,
+  ranked: Asking | undefined
 ): Readonly<Record<string, number>> => {
   const weights = terms.flatMap((term, i) => {
     const df = documentFrequencies[i]! // of as many terms as were asked for
@@ -141,5 +149,12 @@ export const wordsOf = (
     weights,
     slopeOf(totalLength / documents)
   )
-  return { bm25, ...parts, ...(lent !== undefined && { conversation: lent }) }
+  // where nothing but words ranks, there are no clues
+  const known = clues === undefined ? { words: 1 } : ranked?.read().shares(clues, bestWords ?? 0)
+  const shares = ranked === undefined ? [] : Object.entries(known ?? {})
+  const whole = shares.reduce((sum, [, share]) => sum + share, 0)
+  const ranks = shares.map(([feature, share]) =>
+    [`rank:${feature}`, best > 0 ? share / whole * lexical / best : 0] as const
+  )
+  return { bm25, ...parts, ...Object.fromEntries(ranks) }
 }

@@ -17,19 +17,19 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import { check } from "../../../domain/Check.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { Absence, Hit, MemoryFilter, MemoryQuery, Page, SearchResult } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import { byRecency, isExpired, isValidAt, type MemoryRecord, recencyOf } from "../../../domain/MemoryRecord.ts"
+import { byRecency, isExpired, isValidAt, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import { defaultLimit, fitting } from "../../../ranking/MemoryIndex.ts"
 import { saysTheSame } from "../../../ranking/NearDuplicate.ts"
 import * as Retrieval from "../../../ranking/Retrieval.ts"
-import { check } from "../../Check.ts"
-import { Query } from "../../internal/Reads.ts"
 import * as Links from "../../Links.ts"
 import type * as Vectors from "../../Vectors.ts"
 import { legal } from "../../Vectors.ts"
+import { Query } from "../internal/Reads.ts"
 import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -78,7 +78,10 @@ export const search = (
     return { absent, result: { ...result, failures: [...result.failures, ...failed] } }
   })
 
-/** Returns the answer of the store whose record it is; where that one has it among its hits, what became of it among the hits of all. */
+/**
+ * Returns the answer of the store whose record it is; where that one has it among its hits, what became of it among the hits of
+ * all.
+ */
 export const whyNot = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -107,8 +110,7 @@ export const list = (
   Effect.gen(function*() {
     const { limit = defaultLimit } = filter
     const items: Array<MemoryRecord> = []
-    const cursor = (last: MemoryRecord) =>
-      Retrieval.makeCursor(viewer, filter, { id: last.id, recency: recencyOf(last) })
+    const cursor = (last: MemoryRecord) => Retrieval.makeCursor(viewer, filter, Retrieval.positionOf(last))
     for (let after = filter.after;;) {
       const pages = yield* Effect.forEach(members, ({ store }) => store.list(viewer, { ...filter, after }), {
         concurrency: "unbounded"

@@ -10,14 +10,14 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as SubscriptionRef from "effect/SubscriptionRef"
+import { invalid } from "../../../domain/Check.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import { Limit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
-import { invalid } from "../../Check.ts"
-import * as Transaction from "../../internal/Transaction.ts"
 import * as MemoryStore from "../../MemoryStore.ts"
+import * as Transaction from "../internal/Transaction.ts"
 
 /** A store to take in, and what the federation may do with it. */
 export interface Entry<out E = never, out R = never> {

@@ -8,21 +8,22 @@ import * as Either from "effect/Either"
 import type * as ParseResult from "effect/ParseResult"
 import * as Schema from "effect/Schema"
 import * as Yaml from "yaml"
+import * as Check from "../../../domain/Check.ts"
+import { payloadIssues } from "../../../domain/Check.ts"
 import { canonicalJson, sign } from "../../../domain/Digest.ts"
 import * as MemoryId from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import { deriveSummary, MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
-import * as SchemaIssues from "../../../domain/SchemaIssues.ts"
-import { payloadIssues } from "../../Check.ts"
 import * as Deuz from "./Deuz.ts"
 import * as ForeignNote from "./ForeignNote.ts"
 import * as Frontmatter from "./Frontmatter.ts"
+import type { Extra } from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
+import type { Context } from "./VaultFile.ts"
 
-/** Frontmatter keys that are nobody's field here; they survive every write. */
-export type Extra = Readonly<Record<string, unknown>>
+export type { Context } from "./VaultFile.ts"
 
 export interface Parsed {
   readonly tenant: string
@@ -38,18 +39,6 @@ export interface Parsed {
   readonly isPartial?: boolean
   /** Text around the body, where the file is its author's: a note without a hash of ours. */
   readonly frame?: Frontmatter.Frame | undefined
-}
-
-export interface Context {
-  readonly key: string
-  readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
-  /** Whether any signature counts as ours, so that a record is what its text claims. Default false. */
-  readonly isAdopting?: boolean | undefined
-  /**
-   * How notes that we did not write are read. `whole`: each is a record (`ForeignNote`). Absent: as releases before read
-   * them, where what does not fit makes a file none, and properties are no metadata.
-   */
-  readonly notes?: "whole" | undefined
 }
 
 const encodeRecord = Schema.encodeSync(MemoryRecord)
@@ -95,7 +84,11 @@ export const print = (
   })
   const text = (options: Yaml.ToStringOptions) =>
     `---\n${
-      Yaml.stringify({ ...matter, ...properties }, { lineWidth: 0, aliasDuplicateObjects: false, ...options })
+      Yaml.stringify({ ...matter, ...properties, ...(source.actor !== undefined && { actor: source.actor }) }, {
+        lineWidth: 0,
+        aliasDuplicateObjects: false,
+        ...options
+      })
     }---\n\n${record.body}\n`
   // read back before it is written: quoting is the one thing that YAML gets wrong
   const checked = (text: string): Either.Either<string, string> =>
@@ -178,12 +171,26 @@ const strict = (
       return yield* Either.left("id: the file's name says another")
     }
 
-    const known = Object.fromEntries(Object.entries(rest).filter(([key]) => own.has(key)))
+    const isOurs = (key: string) => own.has(key) || (key === "actor" && !isNote)
+    const known = Object.fromEntries(Object.entries(rest).filter(([key]) => isOurs(key)))
     const extra = defined({
       id: place.id === undefined && said !== id ? said : undefined,
-      ...Object.fromEntries(Object.entries(rest).filter(([key]) => !own.has(key)))
+      ...Object.fromEntries(Object.entries(rest).filter(([key]) => !isOurs(key)))
     })
-    const { origin, reference, sequence, session, trust, userId, agentId, runId, sessionId, actorId, ...fields } = known
+    const {
+      actor,
+      origin,
+      reference,
+      sequence,
+      session,
+      trust,
+      userId,
+      agentId,
+      runId,
+      sessionId,
+      actorId,
+      ...fields
+    } = known
     const createdAt = yield* Frontmatter.timeOf(fields, "createdAt", mtime)
     const written = defined({
       ...fields,
@@ -206,7 +213,7 @@ const strict = (
       expiresAt: yield* Frontmatter.timeOf(fields, "expiresAt", undefined)
     })
     if (typeof hash === "string") {
-      const source = defined({ origin, trust, reference, session, sequence })
+      const source = defined({ origin, trust, reference, session, actor, sequence })
       const isSigned = (record: Either.Either<MemoryRecord, unknown>): record is Either.Right<never, MemoryRecord> =>
         Either.isRight(record) &&
         (context.isAdopting === true || signatureOf(context.key, tenant, record.right) === hash)
@@ -222,12 +229,18 @@ const strict = (
       if (isSigned(whole) || (isSigned(ours) && Either.isRight(whole))) {
         return { tenant, record: frozen(whole.right), signed: true, extra }
       }
+      // to releases that knew no actor it was nobody's field
+      const before = decodeRecord({ ...written, source: defined({ ...source, actor: undefined }) })
+      if (actor !== undefined && isSigned(before)) {
+        return { tenant, record: frozen(before.right), signed: true, extra: { ...extra, actor } }
+      }
     }
     const source = defined({
       origin: "file",
       trust: 2,
       reference: reference ?? (place.id ? undefined : path),
       session,
+      actor,
       sequence
     })
     const summary = written.summaryDerived === true ? deriveSummary(body) : written.summary
@@ -276,7 +289,7 @@ const tagsOf = (tags: unknown): unknown =>
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "").map((tag) => tag.replace(/^#/, ""))
     : tags ?? []
 
-const issuesOf = (error: ParseResult.ParseError): string => SchemaIssues.lines(error).join("; ")
+const issuesOf = (error: ParseResult.ParseError): string => Check.lines(error).join("; ")
 
 const frozen = (record: MemoryRecord): MemoryRecord =>
   unchecked({ ...record, data: Payload.freeze(record.data), metadata: Payload.freeze(record.metadata) })

@@ -15,13 +15,13 @@
  */
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
+import { payloadIssues } from "../../../domain/Check.ts"
 import * as MemoryId from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import { deriveSummary, Link, maxFileBody, MemoryRecord, Summary, Tag, Unit } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
 import * as Wikilink from "../../../domain/Wikilink.ts"
-import { payloadIssues } from "../../Check.ts"
 import * as Frontmatter from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
 

@@ -11,6 +11,9 @@ const maxMatter = 32_768
 
 type Matter = Readonly<Record<string, unknown>>
 
+/** Frontmatter keys that are nobody's field here; they survive every write. */
+export type Extra = Readonly<Record<string, unknown>>
+
 /** Places of the parts of a text, in UTF-16 units from its start. */
 export interface Parts {
   /** The YAML between the rules; absent where the text begins with no rule. */

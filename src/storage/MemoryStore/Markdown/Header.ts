@@ -14,8 +14,8 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as Check from "../../../domain/Check.ts"
 import { sha256 } from "../../../domain/Digest.ts"
-import * as FormatVersion from "../../../domain/FormatVersion.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
 import * as SecureRandom from "../../../host/SecureRandom.ts"
@@ -190,7 +190,7 @@ const reading = (disk: Disk, path: string): Effect.Effect<Reading, MemoryError.M
           : { _tag: "Damaged" }
       }
     }
-    const isNewer = yield* Effect.flip(FormatVersion.refuseNewer(json.right, {
+    const isNewer = yield* Effect.flip(Check.refuseNewer(json.right, {
       op: "open",
       what: "the vault",
       known: version

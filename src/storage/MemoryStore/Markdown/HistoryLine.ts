@@ -16,8 +16,7 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Disk } from "./Disk.ts"
-import type { Extra } from "./Document.ts"
-import type { Frame } from "./Frontmatter.ts"
+import type { Extra, Frame } from "./Frontmatter.ts"
 
 /** View of a record after a revision: which file has it, and which files go. */
 export interface View {
@@ -50,7 +49,7 @@ export interface Place extends View {
   readonly batch: number
   readonly revision: number
   readonly forgotten: boolean
-  /** Of a tombstone, what compaction goes by. Absent where the line is damaged. */
+  /** The times of a tombstone, by which compaction goes. Absent where the line is damaged. */
   readonly times?: Times | undefined
   /** Bytes from the beginning of the file, and in all. */
   readonly offset: number

@@ -6,14 +6,27 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
+import type * as MemoryKind from "../../../domain/MemoryKind.ts"
+import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import type { Disk, Stat } from "./Disk.ts"
-import type { Context, Extra } from "./Document.ts"
-import type { Frame } from "./Frontmatter.ts"
+import type { Extra, Frame } from "./Frontmatter.ts"
 import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { internal } from "./Layout.ts"
-import type { Mirror } from "./Mirror.ts"
+
+/** How the files of a vault are read and written. */
+export interface Context {
+  readonly key: string
+  readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
+  /** Whether any signature counts as ours, so that a record is what its text claims. Default false. */
+  readonly isAdopting?: boolean | undefined
+  /**
+   * How notes that we did not write are read. `whole`: each is a record (`ForeignNote`). Absent: as releases before read
+   * them, where what does not fit makes a file none, and properties are no metadata.
+   */
+  readonly notes?: "whole" | undefined
+}
 
 /* A file of the vault as it was last looked at: a record, or none. */
 
@@ -233,7 +246,7 @@ export interface Ahead {
 /** `viewed`: the last batch whose files this process wrote or found on disk. */
 export const makeAhead = (
   history: History,
-  { rowOf, viewed }: { readonly viewed: () => number; readonly rowOf: Mirror["rowOf"] }
+  { rowOf, viewed }: { readonly viewed: () => number; readonly rowOf: (tenant: string, record: MemoryRecord) => Stored }
 ): Ahead => {
   const ahead = new Set<string>()
 

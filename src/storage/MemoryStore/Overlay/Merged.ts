@@ -14,12 +14,11 @@ import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import { hashOf } from "../../../ranking/Embeddings.ts"
 import * as Catalog from "../../Catalog.ts"
-import type { Mark, Reader } from "../../Engine.ts"
-import * as Reads from "../../internal/Reads.ts"
-import * as RowsEngine from "../../internal/RowsEngine.ts"
+import { makeTenantLocks, type Mark, type Reader } from "../../Engine.ts"
 import { type Provenance, revisionsKept, type Service, type Sidecar, type Stored } from "../../MemoryStore.ts"
 import * as Vectors from "../../Vectors.ts"
 import { draftOf } from "../../Version.ts"
+import * as Reads from "../internal/Reads.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
@@ -55,7 +54,7 @@ const pageSize = 1_000
 export const make = (options: Options): Merged => {
   const { below, branchOf, reader } = options
   const tenants = new Map<string, Tenant>()
-  const locks = RowsEngine.makeTenantLocks()
+  const locks = makeTenantLocks()
   const { embeddings, ...vectors } = Vectors.inMemory()
 
   const current = (tenant: string): Io<Tenant> =>

@@ -12,27 +12,25 @@ import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { sign } from "../../domain/Digest.ts"
-import * as MemoryError from "../../domain/MemoryError.ts"
-import type { MemoryId } from "../../domain/MemoryId.ts"
-import * as MemoryKind from "../../domain/MemoryKind.ts"
-import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
-import { key as scopeKey } from "../../domain/MemoryScope.ts"
-import * as Viewer from "../../domain/Viewer.ts"
-import * as SecureRandom from "../../host/SecureRandom.ts"
-import * as Analyzer from "../../ranking/Analyzer.ts"
-import { fingerprint } from "../../ranking/Tokenizer.ts"
-import { said } from "../Changes.ts"
-import { checkingViewer } from "../Check.ts"
-import { check, invalid } from "../Check.ts"
-import type { Engine, EngineUses, Reader } from "../Engine.ts"
-import type { Capabilities, Extras, Primitives, Service, Uses } from "../MemoryStore.ts"
-import * as Vectors from "../Vectors.ts"
-import { entryOf } from "../Version.ts"
-import * as Compaction from "./Compaction.ts"
-import * as MemoryEngine from "./MemoryEngine.ts"
+import { check, invalid } from "../../../domain/Check.ts"
+import { sign } from "../../../domain/Digest.ts"
+import * as MemoryError from "../../../domain/MemoryError.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import * as MemoryKind from "../../../domain/MemoryKind.ts"
+import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { key as scopeKey } from "../../../domain/MemoryScope.ts"
+import * as Viewer from "../../../domain/Viewer.ts"
+import * as SecureRandom from "../../../host/SecureRandom.ts"
+import * as Analyzer from "../../../ranking/Analyzer.ts"
+import { fingerprint } from "../../../ranking/Tokenizer.ts"
+import { said } from "../../Changes.ts"
+import * as Engine from "../../Engine.ts"
+import * as Compaction from "../../internal/Compaction.ts"
+import * as MemoryEngine from "../../internal/MemoryEngine.ts"
+import type { Capabilities, Extras, Primitives, Service, Uses } from "../../MemoryStore.ts"
+import * as Vectors from "../../Vectors.ts"
+import { entryOf } from "../../Version.ts"
 import * as Reads from "./Reads.ts"
-import * as RowsEngine from "./RowsEngine.ts"
 import * as Transaction from "./Transaction.ts"
 
 /** Makes a store of primitives. */
@@ -40,7 +38,7 @@ export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Se
   Effect.gen(function*() {
     const { capabilities, ingest, outside, tools, usage } = primitives
     const { history: _, ...rest } = capabilities ?? {} // whoever keeps no revisions has no history, whatever it claims
-    return yield* make(name, yield* RowsEngine.fromRows(name, primitives), {
+    return yield* make(name, yield* Engine.fromRows(name, primitives), {
       capabilities: rest,
       ingest,
       outside,
@@ -62,7 +60,7 @@ export const inMemory = (
 /** Makes a store of an engine. `name` is what spans and metrics are called. Erases what is due before it returns. */
 export const make = (
   name: string,
-  engine: Engine,
+  engine: Engine.Engine,
   extras: Extras = {}
 ): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
@@ -134,7 +132,7 @@ export const make = (
 /** Fails where the engine's index has the terms of another analyzer: questions would be asked in words that it does not have. */
 const madeBy = (
   name: string,
-  engine: Engine,
+  engine: Engine.Engine,
   analyzer: Analyzer.Service
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(engine.analyzer, (made) =>
@@ -146,7 +144,7 @@ const madeBy = (
       }))
 
 /** Makes the index of an engine anew, with the analyzer in force. Nobody may use the engine meanwhile. */
-export const reindex = (engine: Engine): Effect.Effect<void, MemoryError.MemoryError> =>
+export const reindex = (engine: Engine.Engine): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(Analyzer.Analyzer, (analyzer) => engine.reindex(fingerprint(analyzer.index), entryOf(analyzer)))
 
 const duration = Metric.timer("memory_store_duration", "How long the operations of a store take")
@@ -159,7 +157,7 @@ const observed = <A, E>(name: string, op: string, self: Effect.Effect<A, E>): Ef
   )
 
 /** Every process that shares a store, or opens it again, has to sign its rows with the same secret. */
-const secretOf = (name: string, { secret }: Engine, { durable, shared }: Capabilities) =>
+const secretOf = (name: string, { secret }: Engine.Engine, { durable, shared }: Capabilities) =>
   secret !== undefined
     ? Effect.succeed(secret)
     : durable || shared
@@ -167,9 +165,9 @@ const secretOf = (name: string, { secret }: Engine, { durable, shared }: Capabil
     : SecureRandom.secret
 
 const readerOf = (
-  { changed, overCap, page, read, revisions, tenantsWith }: Engine,
+  { changed, overCap, page, read, revisions, tenantsWith }: Engine.Engine,
   counted: <A, E>(op: string, self: Effect.Effect<A, E>) => Effect.Effect<A, E>
-): Reader => ({
+): Engine.Reader => ({
   read: (tenant, ids) => counted("read", read(tenant, ids)),
   revisions: (tenant, id, limit) => counted("revisions", revisions(tenant, id, limit)),
   page: (sight, asked, after, limit) => counted("page", page(sight, asked, after, limit)),
@@ -207,13 +205,13 @@ export const makeUsage = (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>,
-  table?: EngineUses | undefined
-): Pick<Service, "touch" | "uses"> => table === undefined ? inProcess(get) : inEngine(get, table)
+  table?: Engine.EngineUses | undefined
+): Engine.Usage => table === undefined ? inProcess(get) : inEngine(get, table)
 
 type Get = Parameters<typeof makeUsage>[0]
 
 /** Asks an engine, which erases the uses of a row with the row. */
-const inEngine = (get: Get, { read, touch }: EngineUses): Pick<Service, "touch" | "uses"> => {
+const inEngine = (get: Get, { read, touch }: Engine.EngineUses): Engine.Usage => {
   const shown = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) =>
     Effect.map(get(viewer, ids), (found) => found.flatMap(Option.toArray).map(({ id }) => id))
   return {
@@ -232,7 +230,7 @@ const inEngine = (get: Get, { read, touch }: EngineUses): Pick<Service, "touch" 
   }
 }
 
-const inProcess = (get: Get): Pick<Service, "touch" | "uses"> => {
+const inProcess = (get: Get): Engine.Usage => {
   const table = new Map<string, Uses>()
   // includes the scope: an erased record's id may be used in another scope, whose viewers must not see the old count
   const keyOf = (viewer: Viewer.Any, { id, scope }: MemoryRecord) =>
@@ -305,8 +303,10 @@ export const makeActivity = (nextExpiry: () => number): Activity & { readonly ca
   }
 }
 
-/** Combines the activities of several stores into one. `all` is run at the beginning and after each call of one of them, so
- * that a store that comes counts from then on. */
+/**
+ * Combines the activities of several stores into one. `all` is run at the beginning and after each call of one of them, so that a
+ * store that comes counts from then on.
+ */
 export const together = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity => {
   const since = (known: number): Effect.Effect<number> =>
     Effect.gen(function*() {
@@ -327,6 +327,9 @@ export const together = (all: Effect.Effect<ReadonlyArray<Activity>>): Activity 
   }
 }
 
+/** Longest timer of the platform, in milliseconds. */
+const longest = 2 ** 31 - 1
+
 /** Sleeps until a time in epoch milliseconds; `Infinity` never comes. Sleeps in stretches of 24 days, a timer's maximum. */
 export const sleepUntil = (time: number): Effect.Effect<void> =>
   time === Infinity
@@ -335,5 +338,33 @@ export const sleepUntil = (time: number): Effect.Effect<void> =>
       now >= time
         ? Effect.void
         : Effect.zipRight(Effect.sleep(Math.min(time - now, longest)), Effect.suspend(() => sleepUntil(time))))
-/** Longest timer of the platform, in milliseconds. */
-const longest = 2 ** 31 - 1
+
+type Call = (viewer: Viewer.Any, ...rest: Array<never>) => Effect.Effect<unknown, MemoryError.MemoryError>
+
+const checked = <F extends Call>(op: string, call: F): F =>
+  ((viewer, ...rest) => Viewer.isAny(viewer) ? call(viewer, ...rest) : Viewer.notViewer(op)) as F // the same arguments and errors
+
+/**
+ * Wraps a store so that each call refuses a viewer that is no `Viewer` with `invalid_scope`, before anything reads it: a plain
+ * object may lack the checks of `Viewer.make`, and what it sees is decided by its fields. `tools` returns none for it.
+ */
+export const checkingViewer = (store: Service): Service => ({
+  ...store,
+  apply: checked("apply", store.apply),
+  put: checked("put", store.put),
+  get: checked("get", store.get),
+  search: checked("search", store.search),
+  list: checked("list", store.list),
+  stream: (viewer, filter) =>
+    Viewer.isAny(viewer) ? store.stream(viewer, filter) : Stream.fail(Viewer.notViewer("stream")),
+  update: checked("update", store.update),
+  forget: checked("forget", store.forget),
+  history: checked("history", store.history),
+  changes: (viewer) => Viewer.isAny(viewer) ? store.changes(viewer) : Stream.fail(Viewer.notViewer("changes")),
+  whyNot: checked("whyNot", store.whyNot),
+  links: checked("links", store.links),
+  touch: checked("touch", store.touch),
+  uses: checked("uses", store.uses),
+  ingest: Option.map(store.ingest, (ingest) => checked("ingest", ingest)),
+  tools: (viewer) => Viewer.isAny(viewer) ? store.tools(viewer) : []
+})

@@ -3,19 +3,19 @@ import * as Arbitrary from "effect/Arbitrary"
 import * as Either from "effect/Either"
 import * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
+import * as Check from "../../src/domain/Check.ts"
 import { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import { MemoryMutation } from "../../src/domain/MemoryMutation.ts"
 import { Draft, Patch } from "../../src/domain/MemoryRecord.ts"
-import * as SchemaIssues from "../../src/domain/SchemaIssues.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 
 const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyArray<string> =>
   Either.match(Schema.decodeUnknownEither(schema, { errors: "all", onExcessProperty: "error" })(input), {
-    onLeft: (error) => SchemaIssues.lines(error),
+    onLeft: (error) => Check.lines(error),
     onRight: () => []
   })
 
-describe("SchemaIssues", () => {
+describe("Check", () => {
   it("names the path and the expected value of every violation", () => {
     const schema = Schema.Struct({
       a: Schema.Int,

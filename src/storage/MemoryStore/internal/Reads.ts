@@ -5,7 +5,8 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import * as MemoryError from "../../domain/MemoryError.ts"
+import { check, invalid } from "../../../domain/Check.ts"
+import * as MemoryError from "../../../domain/MemoryError.ts"
 import {
   type Absence,
   type Embedding,
@@ -14,18 +15,16 @@ import {
   MemoryQuery,
   type Page,
   type SearchResult
-} from "../../domain/MemoryFilter.ts"
-import { MemoryId } from "../../domain/MemoryId.ts"
-import { isExpired, isValidAt, type MemoryRecord } from "../../domain/MemoryRecord.ts"
-import * as Viewer from "../../domain/Viewer.ts"
-import * as Searcher from "../../ranking/internal/Searcher.ts"
-import * as Retrieval from "../../ranking/Retrieval.ts"
-import { within } from "../Catalog.ts"
-import { check, invalid } from "../Check.ts"
-import type { Engine } from "../Engine.ts"
-import * as Links from "../Links.ts"
-import type { Stored } from "../MemoryStore.ts"
-import * as Version from "../Version.ts"
+} from "../../../domain/MemoryFilter.ts"
+import { MemoryId } from "../../../domain/MemoryId.ts"
+import { isExpired, isValidAt, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import * as Viewer from "../../../domain/Viewer.ts"
+import * as Searcher from "../../../ranking/internal/Searcher.ts"
+import * as Retrieval from "../../../ranking/Retrieval.ts"
+import { within } from "../../Catalog.ts"
+import type { Engine, Stored } from "../../Engine.ts"
+import * as Links from "../../Links.ts"
+import * as Version from "../../Version.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 

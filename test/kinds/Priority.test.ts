@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
+import * as AdaptiveMemory from "../../src/kinds/AdaptiveMemory.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
-import * as Priority from "../../src/ranking/Priority.ts"
-import { record } from "./world.ts"
+import { record } from "../ranking/world.ts"
 
 const { integer, double } = FastCheck
 
@@ -14,27 +14,29 @@ const names = ["recency", "importance", "relevance"] as const
 
 describe("Priority", () => {
   it("by default .4, .3, .3; what is said is made shares of 1, be it large or small", () => {
-    for (const name of names) assert.closeTo(Priority.shares()![name], Priority.defaults[name], 1e-12)
-    assert.deepStrictEqual(Priority.shares({ recency: 0, importance: 0, relevance: 7 }), {
+    for (const name of names) {
+      assert.closeTo(AdaptiveMemory.sharesOf()![name], AdaptiveMemory.defaultPriority[name], 1e-12)
+    }
+    assert.deepStrictEqual(AdaptiveMemory.sharesOf({ recency: 0, importance: 0, relevance: 7 }), {
       recency: 0,
       importance: 0,
       relevance: 1
     })
-    const { recency } = Priority.shares({ recency: 0.6 })!
+    const { recency } = AdaptiveMemory.sharesOf({ recency: 0.6 })!
     assert.closeTo(recency, 0.5, 1e-12)
-    assert.isUndefined(Priority.shares({ recency: 0, importance: 0, relevance: 0 }))
+    assert.isUndefined(AdaptiveMemory.sharesOf({ recency: 0, importance: 0, relevance: 0 }))
   })
 
   it("the score lies in 0..1 and is no less where one component is more", () => {
     FastCheck.assert(
       FastCheck.property(weights, components, components, (weights, a, b) => {
-        const shares = Priority.shares(weights)
+        const shares = AdaptiveMemory.sharesOf(weights)
         if (shares === undefined) return
         assert.closeTo(shares.recency + shares.importance + shares.relevance, 1, 1e-9)
-        const before = Priority.score(a, shares)
+        const before = AdaptiveMemory.priorityOf(a, shares)
         assert.isTrue(before >= 0 && before <= 1)
         for (const name of names) {
-          const after = Priority.score({ ...a, [name]: b[name] }, shares)
+          const after = AdaptiveMemory.priorityOf({ ...a, [name]: b[name] }, shares)
           assert.isTrue(b[name] >= a[name] ? after >= before : after <= before)
         }
       }),
@@ -43,13 +45,13 @@ describe("Priority", () => {
   })
 
   it("recency halves with every half-life down to .1, and is 1 of what is yet to come", () => {
-    const day = Priority.halfLife
+    const day = AdaptiveMemory.defaultHalfLife
     const old = record("a", { createdAt: 0 })
-    const at = (now: number, accessedAt?: number) => Priority.recency(old, { accessedAt, halfLife: day, now })
+    const at = (now: number, accessedAt?: number) => AdaptiveMemory.recencyAt(old, { accessedAt, halfLife: day, now })
     assert.deepStrictEqual([0, day, 2 * day, 5 * day].map((now) => at(now)), [1, 0.5, 0.25, 0.1])
     assert.deepStrictEqual([at(2 * day, day), at(2 * day, 3 * day)], [0.5, 1])
     assert.strictEqual(
-      Priority.recency(record("b", { createdAt: 0, updatedAt: day }), {
+      AdaptiveMemory.recencyAt(record("b", { createdAt: 0, updatedAt: day }), {
         accessedAt: 0,
         halfLife: day,
         now: day
@@ -65,7 +67,7 @@ describe("Priority", () => {
   it("relevance is the share of the question's terms; of a question without any it is .5, never NaN", () => {
     const { index, query } = Analyzer.make()
     const tea = record("tea", { summary: "Green tea", body: "from Japan", tags: ["drink"] })
-    const relevance = (text: string) => Priority.coverage(new Set(query(text)), index)(tea)
+    const relevance = (text: string) => AdaptiveMemory.coverageBy(new Set(query(text)), index)(tea)
     assert.deepStrictEqual(["green teas", "green cup", "coffee", "drinks", "", "?!", "the"].map(relevance), [
       1,
       0.5,

@@ -14,25 +14,25 @@ import * as Effect from "effect/Effect"
 import type * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
-import * as MemoryError from "../domain/MemoryError.ts"
-import { type MemoryId, stableId } from "../domain/MemoryId.ts"
-import { find, type MemoryKind } from "../domain/MemoryKind.ts"
-import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
-import { collapseSpace, embeddingText, type Trust } from "../domain/MemoryRecord.ts"
-import * as MemoryScope from "../domain/MemoryScope.ts"
-import type { Message } from "../domain/Message.ts"
-import * as Viewer from "../domain/Viewer.ts"
-import type * as Completion from "../host/Completion.ts"
-import type * as Embedder from "../host/Embedder.ts"
-import * as EventLoop from "../host/EventLoop.ts"
-import { invalid } from "../storage/Check.ts"
-import type * as Embedding from "../storage/Embedding.ts"
-import type * as MemoryStore from "../storage/MemoryStore.ts"
-import { buildExtractionPrompt, clean, cut, type Fact, readFacts, textOf } from "./Extraction.ts"
-import * as Extraction from "./Extraction.ts"
-import type { Failure, LeftOut, Options } from "./MemoryPipeline.ts"
-import { attribute, type Decision } from "./Reconciliation.ts"
-import * as Reconciliation from "./Reconciliation.ts"
+import { invalid } from "../../domain/Check.ts"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
+import { find, type MemoryKind } from "../../domain/MemoryKind.ts"
+import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
+import { collapseSpace, embeddingText, type Trust } from "../../domain/MemoryRecord.ts"
+import * as MemoryScope from "../../domain/MemoryScope.ts"
+import type { Message } from "../../domain/Message.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as Completion from "../../host/Completion.ts"
+import type * as Embedder from "../../host/Embedder.ts"
+import * as EventLoop from "../../host/EventLoop.ts"
+import type * as Embedding from "../../storage/Embedding.ts"
+import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import { buildExtractionPrompt, clean, cut, type Fact, readFacts, textOf } from "../Extraction.ts"
+import * as Extraction from "../Extraction.ts"
+import type { Failure, LeftOut, Options } from "../MemoryPipeline.ts"
+import { attribute, type Decision } from "../Reconciliation.ts"
+import * as Reconciliation from "../Reconciliation.ts"
 import * as RelatedMemories from "./RelatedMemories.ts"
 
 /** The planned batch, and what the store did with it. */
@@ -295,11 +295,15 @@ const verbatim = (
         metadata: { [RelatedMemories.turnMark]: role, ...(actorId !== undefined && { actorId }) },
         validAt: at === undefined || !(at >= 0) ? now : Math.min(Math.floor(at), now),
         ...(life > 0 && { expiresAt: now + life }),
-        source: { reference, session, sequence: place }
+        source: { reference, session, actor: speakerOf(message), sequence: place }
       },
       ...(place !== undefined && { ifRevision: 0 })
     }]
   })
+
+/** Returns what the speaker is called: by name, else by id, else by a role that is not the user's. */
+const speakerOf = ({ actorId, name, role }: Message): string | undefined =>
+  name?.toWellFormed().slice(0, 1_024) || actorId || (role === "user" ? undefined : role)
 
 /** Returns the sequence number of the i-th turn. */
 const placeOf = (sequence: Options["sequence"], i: number): number | undefined =>

@@ -1,0 +1,191 @@
+/**
+ * The checks of what comes in, each before anything else is done: against a Schema, and against the version of a stored format.
+ *
+ * Messages name the field and the expected value. They never quote the input, since they end up in events, logs and tool results,
+ * which people other than the input's author may read.
+ *
+ * Data of version 1 carries no `version` field; data of every later version does. A reader refuses a version that it does not know
+ * before it decodes, writes or deletes anything, so the newer release that wrote the data finds it unchanged.
+ */
+import * as Arr from "effect/Array"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as ParseResult from "effect/ParseResult"
+import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
+import * as AST from "effect/SchemaAST"
+import * as MemoryError from "./MemoryError.ts"
+import type { JsonObject } from "./Payload.ts"
+
+/** One violation: the path to the field, empty for the input as a whole, and the message. */
+export interface SchemaIssue {
+  readonly path: ReadonlyArray<PropertyKey>
+  readonly message: string
+}
+
+/** Returns every violation, in the order of the Schema's fields. Keeps a Schema's own `message` annotations unchanged. */
+export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> =>
+  ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({ message, path }))
+
+/** Formats a violation as `path.to.field: message`, or as the message alone where the path is empty. */
+export const line = ({ message, path }: SchemaIssue): string =>
+  path.length === 0 ? message : `${path.map((key) => String(key).slice(0, longestKey)).join(".")}: ${message}`
+
+/** Formats every violation as a line, at least one. Prefixes every path with `at`. */
+export const lines = (error: ParseResult.ParseError, ...at: ReadonlyArray<PropertyKey>): [string, ...Array<string>] => {
+  const [first = "not valid", ...rest] = issuesOf(error).map(({ message, path }) =>
+    line({ message, path: [...at, ...path] })
+  )
+  return [first, ...rest]
+}
+
+/**
+ * Formats any thrown value: a `ParseError` as `lines` does, anything else as the one line `otherwise`, since the message of
+ * another error may quote the input.
+ */
+export const linesOf = (
+  cause: unknown,
+  otherwise: string,
+  ...at: ReadonlyArray<PropertyKey>
+): [string, ...Array<string>] => ParseResult.isParseError(cause) ? lines(cause, ...at) : [otherwise]
+
+/** Longest key that a message shows, in UTF-16 units. Authors choose the keys of a record, at any length. */
+const longestKey = 64
+
+/** Returns the issue with a message of its own at every leaf whose default message would quote the input. */
+const unquoted = (issue: ParseResult.ParseIssue): ParseResult.ParseIssue => {
+  switch (issue._tag) {
+    case "Type":
+      return new ParseResult.Type(issue.ast, issue.actual, issue.message ?? expected(issue.ast))
+    case "Pointer":
+      return new ParseResult.Pointer(issue.path, issue.actual, unquoted(issue.issue))
+    case "Refinement":
+      return new ParseResult.Refinement(issue.ast, issue.actual, issue.kind, unquoted(issue.issue))
+    case "Transformation":
+      return new ParseResult.Transformation(
+        issue.ast,
+        issue.actual,
+        issue.kind,
+        // the message of a failed transformation comes from elsewhere, such as JSON.parse, and may quote the input
+        issue.kind === "Transformation"
+          ? new ParseResult.Type(issue.ast, issue.actual, expected(issue.ast.to))
+          : unquoted(issue.issue)
+      )
+    case "Composite":
+      return new ParseResult.Composite(
+        issue.ast,
+        issue.actual,
+        "_tag" in issue.issues ? unquoted(issue.issues) : Arr.map(issue.issues, unquoted),
+        issue.output
+      )
+    default:
+      return issue
+  }
+}
+
+const expected = (ast: AST.AST): string =>
+  `Expected ${
+    AST.isRefinement(ast)
+      ? AST.getDescriptionAnnotation(ast).pipe(
+        Option.orElse(() => AST.getTitleAnnotation(ast)),
+        Option.getOrElse(() => String(ast))
+      )
+      : String(ast)
+  }`
+
+/**
+ * Checks a value against a Schema. Fails with `invalid_id`, `path_escape` or `invalid_scope` where an id or a scope is at fault,
+ * else with `invalid_draft` and every issue.
+ */
+export const check = <A, I>(
+  op: string,
+  schema: Schema.Schema<A, I>,
+  input: A
+): Effect.Effect<A, MemoryError.MemoryError> =>
+  Either.mapLeft(validate(schema, input), (issues) => refuse(op, input, issues))
+
+/** Makes an `invalid_draft` that says all that is wrong. */
+export const invalid = (op: string, ...issues: readonly [string, ...Array<string>]): MemoryError.MemoryError =>
+  MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
+
+/** Returns what the Schema of a kind has against `data`; none where it fits. */
+export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: JsonObject): ReadonlyArray<string> =>
+  Either.match(Schema.decodeUnknownEither(schema, { errors: "all", onExcessProperty: "preserve" })(data), {
+    onLeft: (error) => lines(error, "data"),
+    onRight: () => []
+  })
+
+const validate = <A, I>(schema: Schema.Schema<A, I>, input: A) =>
+  Either.mapLeft(validatorOf(schema)(input), (error) => issuesOf(error))
+
+type Validator = (input: unknown) => Either.Either<unknown, ParseResult.ParseError>
+/** Caches validators by schema: making one takes four times as long as using it. */
+const validators = new WeakMap<object, Validator>()
+const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
+  const known = validators.get(schema)
+  const validator = known ?? Schema.validateEither(schema, { errors: "all" })
+  if (known === undefined) validators.set(schema, validator)
+  return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // the cached validator was made from this schema
+}
+
+const refuse = (
+  op: string,
+  input: unknown,
+  issues: ReadonlyArray<SchemaIssue>
+): MemoryError.MemoryError => {
+  const [first = "not valid", ...rest] = issues.map(line)
+  const message = [first, ...rest].join("; ").slice(0, 1_000)
+  if (issues.some(({ path }) => names(path, "id") || names(path, "ids"))) {
+    return MemoryError.make("invalid_id", { op, message })
+  }
+  const scope = issues.find(({ path }) => names(path, "scope"))
+  if (scope) {
+    const at = scope.path.slice(0, scope.path.indexOf("scope") + 1)
+    return MemoryError.make(escapes(at.reduce(child, input)) ? "path_escape" : "invalid_scope", { op, message })
+  }
+  return MemoryError.make("invalid_draft", { op, message, detail: { issues: [first, ...rest] } })
+}
+
+/** Whether a path has the key, but for keys below what its author names. */
+const names = (path: ReadonlyArray<PropertyKey>, key: string): boolean =>
+  path.includes(key) && !["data", "metadata", "where", "links"].some((own) => path.includes(own))
+
+const child = (value: unknown, key: PropertyKey): unknown =>
+  typeof value === "object" && value !== null && Object.hasOwn(value, key) ? Reflect.get(value, key) : undefined
+
+const escapes = (scope: unknown): boolean =>
+  typeof scope === "object" && scope !== null &&
+  Object.values(scope).some((id) => typeof id === "string" && (id === "." || id === ".." || /[\\\0]/.test(id)))
+
+interface Version {
+  /** Operation that the error names. */
+  readonly op: string
+  /** Name of the data in the error message, such as "the checkpoint of run-7". */
+  readonly what: string
+  /** The newest version that the caller reads. Default 1. */
+  readonly known?: number | undefined
+}
+
+/**
+ * Fails with `unsupported` unless the version of `data` is one of 1..`known`. A value without a `version` field counts as
+ * version 1.
+ */
+export const refuseNewer = (
+  data: unknown,
+  { known = 1, op, what }: Version
+): Effect.Effect<void, MemoryError.MemoryError> => {
+  const version = Predicate.hasProperty(data, "version") ? data.version : 1
+  return typeof version === "number" && Number.isInteger(version) && version >= 1 && version <= known
+    ? Effect.void
+    : MemoryError.make("unsupported", {
+      op,
+      message: `${what} has format ${JSON.stringify(version)}, of a newer release; this one knows ${known}`
+    })
+}
+
+/** Applies `refuseNewer` to JSON text. Text that is not JSON passes: the reader that decodes it reports what is wrong. */
+export const refuseNewerJson = (text: string, options: Version): Effect.Effect<void, MemoryError.MemoryError> =>
+  refuseNewer(Either.getOrUndefined(parse(text)), options)
+
+const parse = Schema.decodeEither(Schema.parseJson())

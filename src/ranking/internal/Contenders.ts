@@ -1,0 +1,296 @@
+/**
+ * The contenders of a question, in memory: what it may mean, gathered, and ranked by their clues.
+ *
+ * ```text
+ * contenders   the best by words · the two turns before and after each of the first of these · turns of the speakers that the
+ *              question names, in the sessions worth most: share of the session's terms + closeness of its time
+ * ```
+ *
+ * Matches beyond them are found, but none of them comes before a contender.
+ */
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { foldName } from "../Tokenizer.ts"
+import { Conversations } from "./Conversations.ts"
+import type { InvertedIndex, View } from "./InvertedIndex.ts"
+import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
+import { actorOf, bestOf, int32 } from "./Slots.ts"
+
+/** Number of the best matches by words that are ranked, unless more are asked for. */
+const byWords = 56
+/** Number of the first of these whose neighbours are ranked, too. */
+const sociable = 16
+/** Number of turns that are ranked for the sake of their speaker. */
+const spoken = 40
+
+/** The ranked contenders of a question. */
+export interface Ranking {
+  readonly slots: Int32Array
+  /** Rank by slot, of these. */
+  readonly ranks: Float64Array
+  readonly best: number
+  /** Number of those that share no word with the question. */
+  readonly wordless: number
+}
+
+type Passes = (slot: number) => boolean
+
+export class Contenders {
+  readonly #conversations: Conversations
+  readonly #speakers = new Speakers()
+  /** By slot: rank, and the last question of which it was a contender. */
+  #ranks = new Float64Array()
+  readonly #chosen = int32()
+  #round = 0
+  // of the question under way
+  #isSpeaker: Passes | undefined
+  #rank: (slot: number) => number = () => 0
+
+  /** `recordOf`: the record of a slot that is not removed. */
+  constructor(recordOf: (slot: number) => MemoryRecord) {
+    this.#conversations = new Conversations(recordOf)
+  }
+
+  /** For records that are of a session or have a speaker. `scope` is the number of the record's. */
+  add(slot: number, scope: number, record: MemoryRecord): void {
+    this.#conversations.add(slot, scope, record)
+    this.#speakers.add(slot, scope, record)
+  }
+
+  remove(slot: number, scope: number): void {
+    this.#conversations.remove(slot)
+    this.#speakers.remove(slot, scope)
+  }
+
+  /**
+   * Gathers and ranks the contenders of the question that the index has just matched. `matches` are those that pass, `best` is
+   * their best BM25, `depth` the number of hits that may be wanted. Good until the next call.
+   */
+  rank(
+    index: InvertedIndex,
+    view: View,
+    { depth, matches, newestFirst, passes, best: bestWords }: {
+      readonly matches: Int32Array
+      readonly best: number
+      readonly passes: Passes
+      readonly depth: number
+      readonly newestFirst: (a: number, b: number) => number
+    },
+    ranked: Ranked
+  ): Ranking {
+    const scores = index.scores.data
+    if (this.#ranks.length < scores.length) this.#ranks = new Float64Array(scores.length)
+    if (this.#chosen.data.length < scores.length) this.#chosen.set(scores.length, 0)
+    this.#speakers.grow(scores.length)
+    const ranks = this.#ranks
+    this.#conversations.begin(index, view)
+    const named = ranked.named(this.#speakers.in(view, index, ranked.words))
+    this.#isSpeaker = this.#speakers.said(index, named, ranked.own)
+    this.#rank = (slot) => ranked.rank(this.cluesOf(slot), bestWords)
+    const chosen = new Int32Array(bestOf(matches, matches.length, scores, Math.max(byWords, depth), newestFirst))
+    const first = bestOf(chosen, chosen.length, scores, sociable, newestFirst)
+    const slots = this.#gather(index, view, chosen, first, passes)
+    const all = named.length === 0 ? slots : this.#withSpoken(slots, index, view, passes, ranked)
+    let best = 0
+    let wordless = 0
+    for (let i = 0; i < all.length; i++) {
+      const slot = all[i]!
+      const rank = ranks[slot] = this.#rank(slot)
+      if (rank > best) best = rank
+      if (scores[slot] === 0) wordless++
+    }
+    return { slots: new Int32Array(all), ranks, best, wordless }
+  }
+
+  /** Returns the rank of any slot: 0 where it neither matches nor is a contender. */
+  rankOf(slot: number, index: InvertedIndex): number {
+    if (this.#chosen.data[slot] === this.#round) return this.#ranks[slot]!
+    return index.scores.data[slot]! > 0 ? this.#rank(slot) : 0
+  }
+
+  /** Tells what is known of a slot. The answer is one object, which the next call changes. */
+  cluesOf(slot: number): Clues {
+    const clues = this.#conversations.cluesOf(slot)
+    clues.isSpeaker = this.#isSpeaker !== undefined && this.#isSpeaker(slot) &&
+      (clues.isTurn || this.#speakers.has(slot))
+    return clues
+  }
+
+  #gather(
+    index: InvertedIndex,
+    view: View,
+    chosen: Int32Array,
+    first: ReadonlyArray<number>,
+    passes: Passes
+  ): Array<number> {
+    this.#round++
+    const all: Array<number> = []
+    const marks = this.#chosen.data
+    for (let i = 0; i < chosen.length; i++) {
+      marks[chosen[i]!] = this.#round
+      all.push(chosen[i]!)
+    }
+    const offer = (slot: number) => this.#offer(slot, all, index, view, passes)
+    for (const slot of first) this.#conversations.around(slot, offer)
+    return all
+  }
+
+  /** Adds turns of speakers that are named. That a scope is the viewer's own makes nothing in it a contender. */
+  #withSpoken(
+    all: Array<number>,
+    index: InvertedIndex,
+    view: View,
+    passes: Passes,
+    { times }: Ranked
+  ): Array<number> {
+    let left = spoken
+    for (const session of this.#conversations.worthy(view, times)) {
+      const turns = this.#conversations.turnsOf(session)
+      for (let i = turns.length; i-- > 0 && left > 0;) {
+        const slot = turns[i]!
+        if (!this.#speakers.has(slot) || this.#isSpeaker?.(slot) !== true) continue
+        left--
+        this.#offer(slot, all, index, view, passes)
+      }
+    }
+    return all
+  }
+
+  #offer(slot: number, all: Array<number>, index: InvertedIndex, view: View, passes: Passes): void {
+    const marks = this.#chosen.data
+    if (marks[slot] === this.#round || !(index.until.data[slot]! > view.at) || !passes(slot)) return
+    marks[slot] = this.#round
+    all.push(slot)
+  }
+}
+
+/* Who said what. */
+
+interface Speaker {
+  /** Folded; `given` is the first word of it. */
+  readonly name: string
+  readonly given: string
+  /** Number of records by number of the scope. */
+  readonly scopes: Map<number, number>
+}
+
+/** Number of speakers up to which each is compared with every word. */
+const few = 32
+
+class Speakers {
+  readonly #speakers: Array<Speaker> = []
+  readonly #speakerNumbers = new Map<string, number>()
+  /** Speakers by the first word of their name, and by that word without one of its letters. */
+  readonly #called = new Map<string, Set<number>>()
+  /** By slot: number of the speaker plus 1, 0: none. */
+  readonly #actor = int32()
+
+  add(slot: number, scope: number, record: MemoryRecord): void {
+    this.#actor.set(slot, this.#speakerOf(record, scope))
+  }
+
+  /** Makes room for records that were not added. */
+  grow(slots: number): void {
+    if (this.#actor.data.length < slots) this.#actor.set(slots, 0)
+  }
+
+  remove(slot: number, scope: number): void {
+    const speaker = this.#speakers[this.#actor.data[slot]! - 1]
+    if (speaker) speaker.scopes.set(scope, (speaker.scopes.get(scope) ?? 1) - 1)
+    this.#actor.data[slot] = 0
+  }
+
+  has(slot: number): boolean {
+    return this.#actor.data[slot] !== 0
+  }
+
+  #speakerOf(record: MemoryRecord, scope: number): number {
+    const said = actorOf(record)
+    if (said === undefined) return 0
+    let number = this.#speakerNumbers.get(said)
+    if (number === undefined) {
+      const name = foldName(said)
+      const [given] = name.split(" ")
+      if (!given) return 0
+      number = this.#speakers.push({ name, given, scopes: new Map() }) - 1
+      this.#speakerNumbers.set(said, number)
+      for (const key of keysOf(given)) {
+        const others = this.#called.get(key)
+        if (others) others.add(number)
+        else this.#called.set(key, new Set([number]))
+      }
+    }
+    const { scopes } = this.#speakers[number]!
+    scopes.set(scope, (scopes.get(scope) ?? 0) + 1)
+    return number + 1
+  }
+
+  /** Returns the speakers in sight the first word of whose names is one of the words, or a letter away; each name once. */
+  in(view: View, index: InvertedIndex, words: ReadonlyArray<string>): ReadonlyArray<string> {
+    if (this.#speakers.length === 0) return []
+    const found = new Set<number>()
+    if (this.#speakers.length <= few) {
+      this.#speakers.forEach(({ given }, number) => {
+        if (words.some((word) => word === given || isMisspelt(given, word))) found.add(number)
+      })
+    } else {
+      for (const word of words) this.#calledLike(word, found)
+    }
+    if (found.size === 0) return []
+    const seen = this.#seenOf(found, view, index)
+    return Array.from(new Set(Array.from(found).filter(seen).map((number) => this.#speakers[number]!.name))).sort()
+  }
+
+  #calledLike(word: string, found: Set<number>): void {
+    for (const key of keysOf(word)) {
+      for (const number of this.#called.get(key) ?? []) {
+        const { given } = this.#speakers[number]!
+        if (given === word || isMisspelt(given, word)) found.add(number)
+      }
+    }
+  }
+
+  #seenOf(found: ReadonlySet<number>, view: View, index: InvertedIndex): (number: number) => boolean {
+    const scopes = view.scopes && new Set(view.scopes)
+    const has = (number: number) =>
+      Array.from(this.#speakers[number]!.scopes).some(([scope, count]) =>
+        count > 0 && (scopes === undefined || scopes.has(scope))
+      )
+    if (view.whole) return has
+    const live = new Set<number>()
+    for (const slot of index.seen(view)) {
+      if (found.has(this.#actor.data[slot]! - 1)) live.add(this.#actor.data[slot]! - 1)
+    }
+    return (number) => live.has(number)
+  }
+
+  /** Makes the function that tells whether one of those who are meant said what is in a slot; `undefined`: nobody is meant. */
+  said(
+    index: InvertedIndex,
+    actors: ReadonlyArray<string>,
+    own: Ranked["own"]
+  ): ((slot: number) => boolean) | undefined {
+    if (actors.length === 0 && own === undefined) return undefined
+    const isMeant = new Uint8Array(this.#speakers.length + 1)
+    for (const name of actors) this.#speakers.forEach((speaker, n) => speaker.name === name && (isMeant[n + 1] = 1))
+    const said = this.#actor.data
+    if (own === undefined) return (slot) => isMeant[said[slot]!] === 1
+    const [userId, actorId] = [own.userId?.normalize("NFC"), own.actorId?.normalize("NFC")]
+    const owned = new Map<number, boolean>()
+    const isOwned = (scope: number): boolean => {
+      const known = owned.get(scope)
+      if (known !== undefined) return known
+      const ids = index.scope(scope)
+      const is = ids !== "global" &&
+        ((userId !== undefined && ids.userId === userId) || (actorId !== undefined && ids.actorId === actorId))
+      owned.set(scope, is)
+      return is
+    }
+    return (slot) => said[slot] === 0 ? isOwned(index.scopeOf(slot)) : isMeant[said[slot]!] === 1
+  }
+}
+
+/** A word, and from four letters on the word without each of its letters: two that are a letter apart share one of these. */
+const keysOf = (given: string): ReadonlyArray<string> =>
+  given.length < 4 || given.length > 40
+    ? [given]
+    : [given, ...Array.from(given, (_, n) => given.slice(0, n) + given.slice(n + 1))]

@@ -1,0 +1,334 @@
+/**
+ * The turns of an index by session, and what the turns around one say of it. Evidence is often in the turn before or after the one
+ * with the words of the question.
+ *
+ * ```text
+ * session(s)   Σ t ∈ question that any seen turn of s holds:  ln(1 + (S − Sₜ + ½) / (Sₜ + ½)), of the sum over all t that are held
+ * coverage(r)  Σ t ∈ question that r or a turn within two of it holds:  idf(t), of the sum over all t that are held
+ * ```
+ *
+ * S: sessions of which anything is seen, Sₜ: those that hold t. A session is one of a scope (`source.session`), r ± n is the turn
+ * whose `source.sequence` is n away. Only what is seen says anything, whatever the filter. Of a question's terms the first 31 count.
+ */
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { idf } from "../Bm25.ts"
+import type { InvertedIndex, View } from "./InvertedIndex.ts"
+import { type Clues, formOf } from "./Ranker.ts"
+import { float64, int32 } from "./Slots.ts"
+import { closeness, namesTime, type Times } from "./TimeExpression.ts"
+
+/** Number of sessions that are told as worth most. */
+const worthy = 6
+/** Worth of a session below which it has none. */
+const least = 0.05
+/** Distance at which turns are neighbours; and how many on either side are looked at, where several have one number. */
+const reach = 2
+const steps = 4
+
+interface Session {
+  readonly scope: number
+  /** In the order of their numbers, those without one last; some may be removed. Not so while it is not `isTidy`. */
+  turns: Array<number>
+  isTidy: boolean
+  /** `validAt` of the first and of the last turn, where they were asked for. */
+  ends?: readonly [first: number, last: number] | undefined
+  /** Number of turns that are not removed. */
+  live: number
+}
+
+/** Of a record of which nothing is known. */
+export const noClues: Readonly<Clues> = {
+  ...{ words: 0, isTurn: false, neighbours: 0, session: 0, reply: 0, coverage: 0, isSpeaker: false },
+  ...{ isQuestion: false, isFirstPerson: false, namesTime: false, validAt: 0, length: 0 }
+}
+
+export class Conversations {
+  readonly #sessions: Array<Session> = []
+  readonly #numbers = new Map<string, number>()
+  /** Sessions by number of the scope. */
+  readonly #byScope: Array<Array<number>> = []
+  // by slot; numbers of sessions plus 1, 0: none
+  readonly #of = int32()
+  readonly #sequence = float64()
+  readonly #place = int32()
+  /** What is known of the text: bits, the first of which says that the others are known. */
+  readonly #form = int32()
+  // by session, of the question under way
+  readonly #masks = int32()
+  readonly #shares = float64()
+  readonly #touched: Array<number> = []
+  readonly #recordOf: (slot: number) => MemoryRecord
+  // of the question under way, as `contenders` was told
+  #index: InvertedIndex | undefined
+  #at = 0
+  #weights: ReadonlyArray<number> = []
+  /** The sum of these. */
+  #held = 0
+  readonly #clues: Clues = { ...noClues }
+
+  /** `recordOf`: the record of a slot that is not removed. */
+  constructor(recordOf: (slot: number) => MemoryRecord) {
+    this.#recordOf = recordOf
+  }
+
+  /** `scope` is the number of the record's. */
+  add(slot: number, scope: number, record: MemoryRecord): void {
+    const { sequence, session: name } = record.source
+    this.#form.set(slot, 0)
+    this.#of.set(slot, 0)
+    if (name === undefined) return
+    const key = `${scope} ${name}`
+    let number = this.#numbers.get(key)
+    if (number === undefined) {
+      number = this.#sessions.push({ scope, turns: [], isTidy: true, live: 0 }) - 1
+      this.#numbers.set(key, number)
+      const others = this.#byScope[scope] ??= []
+      others.push(number)
+      this.#masks.set(number, 0)
+      this.#shares.set(number, 0)
+    }
+    this.#of.set(slot, number + 1)
+    this.#sequence.set(slot, sequence ?? Infinity)
+    const session = this.#sessions[number]!
+    const last = session.turns.at(-1)
+    session.isTidy &&= last === undefined || this.#sequence.data[last]! < this.#sequence.data[slot]!
+    this.#place.set(slot, session.turns.push(slot) - 1)
+    session.ends = undefined
+    session.live++
+  }
+
+  remove(slot: number): void {
+    const session = this.#sessions[this.#of.data[slot]! - 1]
+    if (session === undefined) return
+    session.live--
+    session.isTidy = false
+    session.ends = undefined
+    this.#of.data[slot] = 0
+  }
+
+  /** Begins with the question that the index has just matched: reads off the matches which terms each session holds. */
+  begin(index: InvertedIndex, view: View): void {
+    const slots = index.scores.data.length
+    for (const column of [this.#of, this.#form]) if (column.data.length < slots) column.set(slots, 0)
+    this.#index = index
+    this.#at = view.at
+    this.#weights = index.weights.slice(0, 31)
+    this.#held = this.#weights.reduce((sum, weight) => sum + weight, 0)
+    const masks = this.#masks.data
+    const shares = this.#shares.data
+    for (const number of this.#touched) {
+      masks[number] = 0
+      shares[number] = 0
+    }
+    this.#touched.length = 0
+    if (this.#sessions.length === 0) return
+    const { data: matches } = index.matches
+    const of = this.#of.data
+    const held = index.masks.data
+    const touched = this.#touched
+    for (let i = 0, end = index.matched; i < end; i++) {
+      const slot = matches[i]!
+      const number = of[slot]! - 1
+      if (number < 0) continue
+      const mask = masks[number]!
+      const more = held[slot]!
+      if (mask === 0 && more !== 0) touched.push(number)
+      masks[number] = mask | more
+    }
+    const counts = index.weights.slice(0, 31).map(() => 0)
+    for (const number of this.#touched) {
+      for (let mask = masks[number]!; mask !== 0; mask &= mask - 1) counts[31 - Math.clz32(mask & -mask)]!++
+    }
+    const sessions = this.#touched.length === 0 ? 0 : this.#seen(view, index)
+    const weights = counts.map((count) => count > 0 ? idf(sessions, count) : 0)
+    const all = weights.reduce((sum, weight) => sum + weight, 0)
+    for (const number of this.#touched) shares[number] = sumOf(masks[number]!, weights) / all
+  }
+
+  /** The number of sessions of which any turn is seen. */
+  #seen(view: View, index: InvertedIndex): number {
+    const isAlive = (slot: number) => index.until.data[slot]! > view.at
+    let seen = 0
+    for (const scope of view.scopes ?? this.#byScope.keys()) {
+      for (const number of this.#byScope[scope] ?? []) {
+        const { live, turns } = this.#sessions[number]!
+        if (view.whole ? live > 0 : turns.some((slot) => this.#of.data[slot] === number + 1 && isAlive(slot))) seen++
+      }
+    }
+    return seen
+  }
+
+  #tidied(number: number): Session {
+    const session = this.#sessions[number]!
+    if (!session.isTidy) {
+      const sequence = this.#sequence.data
+      session.turns = session.turns.filter((slot) => this.#of.data[slot] === number + 1)
+        .sort((a, b) =>
+          sequence[a]! < sequence[b]!
+            ? -1
+            : sequence[a]! > sequence[b]!
+            ? 1
+            : this.#recordOf(a).id < this.#recordOf(b).id
+            ? -1
+            : 1
+        )
+      session.turns.forEach((slot, place) => this.#place.data[slot] = place)
+      session.isTidy = true
+    }
+    return session
+  }
+
+  /** Returns the turns of a session, in their order. */
+  turnsOf(session: number): ReadonlyArray<number> {
+    return this.#tidied(session).turns
+  }
+
+  /** Tells of each turn within reach of a slot, with its distance: below 0 before it. */
+  around(slot: number, tell: (slot: number, distance: number) => void): void {
+    const number = this.#of.data[slot]! - 1
+    if (number < 0) return
+    const { turns } = this.#tidied(number)
+    const sequence = this.#sequence.data
+    const own = sequence[slot]!
+    if (own === Infinity) return
+    const place = this.#place.data[slot]!
+    for (let i = place - 1; i >= 0 && i >= place - steps; i--) {
+      const distance = sequence[turns[i]!]! - own
+      if (distance < -reach) break
+      if (distance < 0) tell(turns[i]!, distance)
+    }
+    for (let i = place + 1; i < turns.length && i <= place + steps; i++) {
+      const distance = sequence[turns[i]!]! - own
+      if (distance > reach) break
+      if (distance > 0) tell(turns[i]!, distance)
+    }
+  }
+
+  /** Returns the sessions worth most, best first; of equals the one with the later last turn. */
+  worthy(view: View, times: Times | undefined): ReadonlyArray<number> {
+    const shares = this.#shares.data
+    const later = (a: number, b: number) =>
+      this.#endsOf(b)[1] - this.#endsOf(a)[1] || (this.#firstOf(a) < this.#firstOf(b) ? -1 : 1)
+    if (times === undefined) return bestFew(this.#touched, shares, later)
+    const worths = Float64Array.from(shares)
+    const sessions = Array.from(view.scopes ?? this.#byScope.keys()).flatMap((scope) => this.#byScope[scope] ?? [])
+      .filter((number) => this.#sessions[number]!.live > 0)
+    for (const number of sessions) {
+      const [first, last] = this.#endsOf(number)
+      worths[number] = shares[number]! + Math.max(closeness(times, first), closeness(times, last))
+    }
+    return bestFew(sessions, worths, later)
+  }
+
+  #firstOf(number: number): MemoryId {
+    return this.#recordOf(this.#tidied(number).turns[0]!).id
+  }
+
+  #endsOf(number: number): readonly [first: number, last: number] {
+    const known = this.#sessions[number]!.ends
+    if (known !== undefined) return known
+    const session = this.#tidied(number)
+    const { turns } = session
+    return session.ends = [this.#recordOf(turns[0]!).validAt, this.#recordOf(turns[turns.length - 1]!).validAt]
+  }
+
+  /** Tells what is known of a slot, speakers aside. The answer is one object, which the next call changes. */
+  cluesOf(slot: number): Clues {
+    const index = this.#index!
+    const own = index.scores.data
+    const number = this.#of.data[slot]! - 1
+    const form = this.#formOf(slot)
+    const clues = this.#clues
+    clues.words = own[slot]!
+    clues.isTurn = number >= 0
+    clues.isQuestion = (form & 2) !== 0
+    clues.isFirstPerson = (form & 4) !== 0
+    clues.namesTime = (form & 8) !== 0
+    clues.validAt = this.#recordOf(slot).validAt
+    clues.length = index.lengthOf(slot)
+    if (number >= 0) this.#look(slot, number, index)
+    return clues
+  }
+
+  /** Reads what the turns around one say for it. */
+  #look(slot: number, number: number, index: InvertedIndex): void {
+    const clues = this.#clues
+    const own = index.scores.data
+    const masks = index.masks.data
+    const until = index.until.data
+    const sequence = this.#sequence.data
+    const at = this.#at
+    const here = sequence[slot]!
+    let mask = masks[slot]!
+    let before = 0
+    let after = 0
+    let farBefore = 0
+    let farAfter = 0
+    let reply = 0
+    if (here !== Infinity) {
+      const { turns } = this.#tidied(number)
+      const place = this.#place.data[slot]!
+      for (let i = Math.max(0, place - steps), end = Math.min(turns.length - 1, place + steps); i <= end; i++) {
+        const other = turns[i]!
+        const words = own[other]!
+        if (words === 0 || !(until[other]! > at)) continue
+        const distance = sequence[other]! - here
+        if (distance < -reach || distance > reach || distance === 0) continue
+        mask |= masks[other]!
+        if (distance === -1) {
+          if (words > before) before = words
+          if (words > reply && (this.#formOf(other) & 2) !== 0) reply = words
+        } else if (distance === 1) {
+          if (words > after) after = words
+        } else if (distance === -2) {
+          if (words > farBefore) farBefore = words
+        } else if (words > farAfter) farAfter = words
+      }
+    }
+    clues.neighbours = (before + after) / 2 + (farBefore + farAfter) / 4
+    clues.reply = reply
+    clues.session = this.#shares.data[number]!
+    clues.coverage = this.#held > 0 ? sumOf(mask, this.#weights) / this.#held : 0
+  }
+
+  #formOf(slot: number): number {
+    const known = this.#form.data[slot]!
+    if (known !== 0) return known
+    const { body } = this.#recordOf(slot)
+    const { isFirstPerson, isQuestion } = formOf(body)
+    return this.#form.data[slot] = 1 | (isQuestion ? 2 : 0) | (isFirstPerson ? 4 : 0) | (namesTime(body) ? 8 : 0)
+  }
+}
+
+/** The `worthy` sessions that are worth most, best first; none that is worth nothing. */
+const bestFew = (
+  sessions: ReadonlyArray<number>,
+  worths: Float64Array,
+  tie: (a: number, b: number) => number
+): ReadonlyArray<number> => {
+  const best: Array<number> = []
+  let bar = least
+  for (let i = 0; i < sessions.length; i++) {
+    const number = sessions[i]!
+    const worth = worths[number]!
+    if (worth < bar) continue
+    let at = best.length
+    while (
+      at > 0 && (worths[best[at - 1]!]! < worth || (worths[best[at - 1]!] === worth && tie(number, best[at - 1]!) < 0))
+    ) {
+      at--
+    }
+    best.splice(at, 0, number)
+    if (best.length > worthy) best.length = worthy
+    if (best.length === worthy) bar = worths[best[worthy - 1]!]!
+  }
+  return best
+}
+
+/** The sum of the weights of the terms in a mask. */
+const sumOf = (mask: number, weights: ReadonlyArray<number>): number => {
+  let sum = 0
+  for (let left = mask; left !== 0; left &= left - 1) sum += weights[31 - Math.clz32(left & -left)]!
+  return sum
+}

@@ -1,0 +1,84 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as FastCheck from "effect/FastCheck"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { noClues } from "../../src/ranking/internal/Conversations.ts"
+import * as Ranker from "../../src/ranking/internal/Ranker.ts"
+import { naughty } from "./world.ts"
+
+const ada = Viewer.make({ userId: "Ada" })
+const asked = (text: string, viewer: Viewer.Any = ada, emphasis = { ranker: 1, conversation: 1 }) =>
+  Ranker.ranked(text, viewer, Date.UTC(2024, 4, 15), emphasis, true)
+const { boolean, double, integer, record } = FastCheck
+const unit = double({ min: 0, max: 1, noNaN: true })
+const clues: FastCheck.Arbitrary<Ranker.Clues> = record({
+  ...{ words: unit, isTurn: boolean(), neighbours: unit, session: unit, reply: unit, coverage: unit },
+  ...{ isSpeaker: boolean(), isQuestion: boolean(), isFirstPerson: boolean(), namesTime: boolean() },
+  ...{ validAt: integer({ min: 0, max: 2e12 }), length: integer({ min: 0, max: 10_000 }) }
+})
+
+describe("Ranker", () => {
+  it("each weight is above 0, for each feature speaks for a record", () => {
+    for (const [feature, weight] of Object.entries(Ranker.weights)) assert.isAbove(weight, 0, feature)
+  })
+
+  it("the shares of the features add up to the rank, each 0 or above", () => {
+    const text = FastCheck.constantFrom("When did Ada go?", "tea in May 2023", "tea")
+    const emphasis = record({ ranker: FastCheck.constantFrom(0, 1, 3), conversation: FastCheck.constantFrom(0, 1, 2) })
+    FastCheck.assert(
+      FastCheck.property(text, clues, emphasis, (text, clues, emphasis) => {
+        const { rank, shares } = asked(text, ada, emphasis)
+        const all = Object.values(shares(clues, 0.5))
+        assert.isTrue(all.every((share) => share > 0))
+        assert.closeTo(all.reduce((sum, share) => sum + share, 0), rank(clues, 0.5), 1e-9)
+      }),
+      { seed: 1, numRuns: 500 }
+    )
+  })
+
+  it("a record of no session is ranked by its words over the best, bit by bit, unless the question names who or when", () => {
+    const { rank } = asked("tea")
+    for (const words of [0, 0.1, 0.7, 1 / 3]) assert.strictEqual(rank({ ...noClues, words }, 0.7), words / 0.7)
+    assert.strictEqual(rank({ ...noClues, words: 1 }, 0), 0)
+  })
+
+  it("without the ranker words alone count, and without conversation nothing that other turns say", () => {
+    const turn = { ...noClues, isTurn: true, words: 0.5, neighbours: 1, session: 1, reply: 1, coverage: 1, length: 60 }
+    const plain = asked("tea", ada, { ranker: 0, conversation: 1 })
+    assert.deepStrictEqual(Object.keys(plain.shares(turn, 1)), ["words"])
+    const alone = asked("tea", ada, { ranker: 1, conversation: 0 })
+    assert.sameMembers(Object.keys(alone.shares(turn, 1)), ["words", "length", "statement"])
+  })
+
+  it("names are found in a question: whole, by the first word, possessive, in any case, a letter away from four letters on", () => {
+    const named = (text: string) => asked(text).named(["caroline", "fahim khan", "bo", "ada"])
+    assert.deepStrictEqual(named("What is Caroline's job?"), ["caroline"])
+    assert.deepStrictEqual(named("CAROLNE and fahim"), ["caroline", "fahim khan"])
+    assert.deepStrictEqual(named("who is Khan?"), [])
+    assert.deepStrictEqual(named("Is Bo at home? And ba?"), ["bo"])
+    assert.deepStrictEqual(named("what are my plans?"), ["ada"])
+    assert.deepStrictEqual(named("what are the plans?"), [])
+  })
+
+  it("first person means the viewer, and of the library itself nobody", () => {
+    assert.deepStrictEqual(asked("my tea").own, { userId: "Ada", actorId: undefined })
+    assert.deepStrictEqual(asked("my tea").words, ["my", "tea", "ada"])
+    assert.isUndefined(asked("the tea").own)
+    assert.isUndefined(asked("my tea", Viewer.system()).own)
+  })
+
+  it("two words are a letter apart by an insertion, a removal or a replacement", () => {
+    for (const other of ["melani", "melaniee", "nelanie", "melxnie"]) {
+      assert.isTrue(Ranker.isMisspelt("melanie", other), other)
+    }
+    for (const other of ["melan", "emlanie", "melxnix"]) assert.isFalse(Ranker.isMisspelt("melanie", other), other)
+    assert.isFalse(Ranker.isMisspelt("bob", "rob"))
+  })
+
+  it("any text is legal", () => {
+    for (const text of naughty) {
+      const { named, rank, words } = asked(text)
+      assert.isTrue(words.every((word) => word !== "") && Number.isFinite(rank(noClues, 1)))
+      assert.deepStrictEqual(named([]), [])
+    }
+  })
+})

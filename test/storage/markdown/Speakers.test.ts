@@ -1,0 +1,51 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Either from "effect/Either"
+import * as Schema from "effect/Schema"
+import { canonicalJson, sign } from "../../../src/domain/Digest.ts"
+import { stableId } from "../../../src/domain/MemoryId.ts"
+import * as MemoryKind from "../../../src/domain/MemoryKind.ts"
+import { MemoryRecord } from "../../../src/domain/MemoryRecord.ts"
+import * as Document from "../../../src/storage/MemoryStore/Markdown/Document.ts"
+
+const context: Document.Context = { key: "k", kinds: new Map([["reference", MemoryKind.reference]]), notes: "whole" }
+const id = stableId("a turn")
+const path = `users/ada/${id}.md`
+const record = (actor?: string) =>
+  new MemoryRecord({
+    ...{ id, scope: { userId: "ada" }, kind: "reference", summary: "green tea", body: "I like green tea.", tags: [] },
+    ...{ importance: 0.5, links: [], data: {}, metadata: {}, createdAt: 1_000, validAt: 1_000, revision: 1 },
+    source: { origin: "user", trust: 1, session: "one", ...(actor !== undefined && { actor }) }
+  })
+const read = (text: string) => Either.getOrThrow(Document.parse(context, path, text, 7))
+
+describe("the speaker in a file", () => {
+  const text = Either.getOrThrow(Document.print(context, path, "default", record("Mel")))
+
+  it("is written, signed, and read again", () => {
+    assert.match(text, /^actor: Mel$/m)
+    const { record: again, signed } = read(text)
+    assert.deepStrictEqual([again.source, signed], [record("Mel").source, true])
+  })
+
+  it("stays when a hand edits the words", () => {
+    const { record: edited, signed } = read(text.replace("green tea.\n", "black tea.\n"))
+    assert.deepStrictEqual([edited.body, edited.source.actor, signed], ["I like black tea.", "Mel", false])
+  })
+
+  it("a key of that name that a release before kept for its author is still the author's, and the record signed", () => {
+    const encoded = Schema.encodeSync(MemoryRecord)(record())
+    const before = Either.getOrThrow(Document.print(context, path, "default", record()))
+      .replace(/^hash: .*$/m, `actor: a hand's\nhash: ${sign("k", canonicalJson(["default", encoded]))}`)
+    const { extra, record: again, signed } = read(before)
+    assert.deepStrictEqual([extra, again.source.actor, signed], [{ actor: "a hand's" }, undefined, true])
+    const printed = Either.getOrThrow(Document.print(context, path, "default", again, extra))
+    assert.match(printed, /^actor: a hand's$/m)
+    assert.isTrue(read(printed).signed)
+  })
+
+  it("a property of that name of somebody's own note is metadata", () => {
+    const note = "---\nactor: Jodie\n---\nA film.\n"
+    const { record: film } = Either.getOrThrow(Document.parse(context, "Films/Panic.md", note, 7))
+    assert.deepStrictEqual([film.metadata, film.source.actor], [{ actor: "Jodie" }, undefined])
+  })
+})
