@@ -16,11 +16,11 @@ import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
 import { actorOf, bestOf, int32 } from "./Slots.ts"
 
 /** Number of the best matches by words that are ranked, unless more are asked for. */
-const byWords = 56
+const byWords = 40
 /** Number of the first of these whose neighbours are ranked, too. */
-const sociable = 16
+const sociable = 10
 /** Number of turns that are ranked for the sake of their speaker. */
-const spoken = 40
+const spoken = 32
 
 /** The ranked contenders of a question. */
 export interface Ranking {
@@ -82,7 +82,7 @@ export class Contenders {
     if (this.#chosen.data.length < scores.length) this.#chosen.set(scores.length, 0)
     this.#speakers.grow(scores.length)
     const ranks = this.#ranks
-    this.#conversations.begin(index, view)
+    this.#conversations.begin(index, view, ranked.times !== undefined)
     const named = ranked.named(this.#speakers.in(view, index, ranked.words))
     this.#isSpeaker = this.#speakers.said(index, named, ranked.own)
     this.#rank = (slot) => ranked.rank(this.cluesOf(slot), bestWords)

@@ -19,7 +19,7 @@ import { float64, int32 } from "./Slots.ts"
 import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 
 /** Number of sessions that are told as worth most. */
-const worthy = 6
+const worthy = 5
 /** Worth of a session below which it has none. */
 const least = 0.05
 /** Distance at which turns are neighbours; and how many on either side are looked at, where several have one number. */
@@ -46,8 +46,9 @@ export const noClues: Readonly<Clues> = {
 export class Conversations {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
-  /** Sessions by number of the scope. */
+  /** Sessions by number of the scope; and how many of these have turns that are not removed. */
   readonly #byScope: Array<Array<number>> = []
+  readonly #live: Array<number> = []
   // by slot; numbers of sessions plus 1, 0: none
   readonly #of = int32()
   readonly #sequence = float64()
@@ -62,6 +63,7 @@ export class Conversations {
   // of the question under way, as `contenders` was told
   #index: InvertedIndex | undefined
   #at = 0
+  #isTimed = false
   #weights: ReadonlyArray<number> = []
   /** The sum of these. */
   #held = 0
@@ -95,23 +97,24 @@ export class Conversations {
     session.isTidy &&= last === undefined || this.#sequence.data[last]! < this.#sequence.data[slot]!
     this.#place.set(slot, session.turns.push(slot) - 1)
     session.ends = undefined
-    session.live++
+    if (session.live++ === 0) this.#live[scope] = (this.#live[scope] ?? 0) + 1
   }
 
   remove(slot: number): void {
     const session = this.#sessions[this.#of.data[slot]! - 1]
     if (session === undefined) return
-    session.live--
+    if (--session.live === 0) this.#live[session.scope]! -= 1
     session.isTidy = false
     session.ends = undefined
     this.#of.data[slot] = 0
   }
 
   /** Begins with the question that the index has just matched: reads off the matches which terms each session holds. */
-  begin(index: InvertedIndex, view: View): void {
+  begin(index: InvertedIndex, view: View, isTimed: boolean): void {
     const slots = index.scores.data.length
     for (const column of [this.#of, this.#form]) if (column.data.length < slots) column.set(slots, 0)
     this.#index = index
+    this.#isTimed = isTimed
     this.#at = view.at
     this.#weights = index.weights.slice(0, 31)
     this.#held = this.#weights.reduce((sum, weight) => sum + weight, 0)
@@ -151,9 +154,11 @@ export class Conversations {
     const isAlive = (slot: number) => index.until.data[slot]! > view.at
     let seen = 0
     for (const scope of view.scopes ?? this.#byScope.keys()) {
-      for (const number of this.#byScope[scope] ?? []) {
-        const { live, turns } = this.#sessions[number]!
-        if (view.whole ? live > 0 : turns.some((slot) => this.#of.data[slot] === number + 1 && isAlive(slot))) seen++
+      if (view.whole) seen += this.#live[scope] ?? 0
+      else {
+        for (const number of this.#byScope[scope] ?? []) {
+          if (this.#sessions[number]!.turns.some((slot) => this.#of.data[slot] === number + 1 && isAlive(slot))) seen++
+        }
       }
     }
     return seen
@@ -245,7 +250,7 @@ export class Conversations {
     clues.isQuestion = (form & 2) !== 0
     clues.isFirstPerson = (form & 4) !== 0
     clues.namesTime = (form & 8) !== 0
-    clues.validAt = this.#recordOf(slot).validAt
+    clues.validAt = this.#isTimed ? this.#recordOf(slot).validAt : 0
     clues.length = index.lengthOf(slot)
     if (number >= 0) this.#look(slot, number, index)
     return clues
@@ -261,32 +266,34 @@ export class Conversations {
     const at = this.#at
     const here = sequence[slot]!
     let mask = masks[slot]!
-    let before = 0
-    let after = 0
-    let farBefore = 0
-    let farAfter = 0
+    let near = 0
+    let far = 0
     let reply = 0
     if (here !== Infinity) {
       const { turns } = this.#tidied(number)
       const place = this.#place.data[slot]!
-      for (let i = Math.max(0, place - steps), end = Math.min(turns.length - 1, place + steps); i <= end; i++) {
-        const other = turns[i]!
-        const words = own[other]!
-        if (words === 0 || !(until[other]! > at)) continue
-        const distance = sequence[other]! - here
-        if (distance < -reach || distance > reach || distance === 0) continue
-        mask |= masks[other]!
-        if (distance === -1) {
-          if (words > before) before = words
-          if (words > reply && (this.#formOf(other) & 2) !== 0) reply = words
-        } else if (distance === 1) {
-          if (words > after) after = words
-        } else if (distance === -2) {
-          if (words > farBefore) farBefore = words
-        } else if (words > farAfter) farAfter = words
+      for (let side = -1; side <= 1; side += 2) {
+        let next = 0
+        let second = 0
+        for (let n = 1, i = place + side; n <= steps && i >= 0 && i < turns.length; n++, i += side) {
+          const other = turns[i]!
+          const distance = (sequence[other]! - here) * side
+          if (distance > reach) break
+          const words = own[other]!
+          if (words === 0 || distance === 0 || !(until[other]! > at)) continue
+          mask |= masks[other]!
+          if (distance === 2) {
+            if (words > second) second = words
+            continue
+          }
+          if (words > next) next = words
+          if (side < 0 && words > reply && (this.#formOf(other) & 2) !== 0) reply = words
+        }
+        near += next
+        far += second
       }
     }
-    clues.neighbours = (before + after) / 2 + (farBefore + farAfter) / 4
+    clues.neighbours = near / 2 + far / 4
     clues.reply = reply
     clues.session = this.#shares.data[number]!
     clues.coverage = this.#held > 0 ? sumOf(mask, this.#weights) / this.#held : 0

@@ -381,13 +381,12 @@ export class InvertedIndex {
     const matches = this.matches.data
     const lengths = this.#length.data
     let matched = this.matched
+    const end = this.#postings.at(list) + 2 * this.#postings.count(list)
     if (bit !== 0) {
       const masks = this.masks.data
-      for (let i = this.#postings.at(list), end = i + 2 * this.#postings.count(list); i < end; i += 2) {
-        masks[arena[i]!]! |= bit
-      }
+      for (let i = this.#postings.at(list); i < end; i += 2) masks[arena[i]!]! |= bit
     }
-    for (let i = this.#postings.at(list), end = i + 2 * this.#postings.count(list); i < end; i += 2) {
+    for (let i = this.#postings.at(list); i < end; i += 2) {
       const slot = arena[i]!
       const code = arena[i + 1]!
       const score = scores[slot]!
