@@ -14,7 +14,9 @@ Without options: as the product does it.
   --store memory|vault    default memory; vault is a folder of markdown, made for this and removed
   --mode lexical|vector|hybrid
                           default hybrid with an embedder, else lexical
-  --embedder none|words   default none, and words where the mode needs one
+  --embedder none|words|FILE
+                          default none, and words where the mode needs one; FILE is a module whose default export is
+                          the layer of an embedder, as bench/sentence-encoder.mjs
   --analyzer NAME         default the product's, which is stem
                             plain       short stopword list, no stems
                             stem        stems; of a query the wide stopword list is dropped, unless nothing is left
@@ -31,7 +33,6 @@ MRR looks at the first 20. Exit code 2: the command or the data is wrong.`
 const choices = {
   store: ["memory", "vault"],
   mode: ["lexical", "vector", "hybrid"],
-  embedder: ["none", "words"],
   analyzer: ["plain", "stem", "wide", "stem-wide"]
 }
 const string = { type: "string" }
@@ -43,7 +44,15 @@ const read = (args) => {
   const { positionals, values } = parse({
     args,
     allowPositionals: true,
-    options: { ...options, "exclude-category": string, save: string, compare: string, json: boolean, help: boolean }
+    options: {
+      ...options,
+      embedder: string,
+      "exclude-category": string,
+      save: string,
+      compare: string,
+      json: boolean,
+      help: boolean
+    }
   })
   if (values.help) return { help: true }
   for (const [name, allowed] of Object.entries(choices)) {
@@ -52,9 +61,12 @@ const read = (args) => {
     }
   }
   if (positionals.length !== 1) throw new Refusal("expected one folder")
-  const mode = values.mode ?? (values.embedder === "words" ? "hybrid" : "lexical")
+  const mode = values.mode ?? ((values.embedder ?? "none") === "none" ? "lexical" : "hybrid")
   const embedder = values.embedder ?? (mode === "lexical" ? "none" : "words")
   if (mode !== "lexical" && embedder === "none") throw new Refusal(`--mode ${mode} needs an embedder`)
+  if (!["none", "words"].includes(embedder) && !/\.m?js$/.test(embedder)) {
+    throw new Refusal(`--embedder ${embedder}: expected none, words or a module's file`)
+  }
   const exclude = values["exclude-category"]
   return { ...values, folder: positionals[0], store: values.store ?? "memory", mode, embedder, exclude }
 }

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
+import { pathToFileURL } from "node:url"
 import * as Memory from "../dist/index.js"
 import { Refusal } from "./dataset.mjs"
 import { measure } from "./metrics.mjs"
@@ -18,7 +19,7 @@ const analyzers = {
 }
 
 /** Makes the layer of a store, with a pipeline if an embedder is chosen. */
-const layerOf = ({ analyzer, embedder, store }) => {
+const layerOf = async ({ analyzer, embedder, store }) => {
   const base = store === "memory" ? Memory.MemoryStore.layerInMemory : Layer.unwrapScoped(
     Effect.map(
       Effect.flatMap(FileSystem.FileSystem, (fs) => fs.makeTempDirectoryScoped({ prefix: "effect-memory-eval-" })),
@@ -28,11 +29,24 @@ const layerOf = ({ analyzer, embedder, store }) => {
   const layer = analyzer === undefined
     ? base
     : Layer.provide(base, supported(Memory.Analyzer?.layer, "--analyzer")(analyzers[analyzer]))
-  const vectors = embedder === "none" ? Memory.Embedder.layerNone : Memory.Embedder.layerWordVectors
+  const vectors = embedder === "none"
+    ? Memory.Embedder.layerNone
+    : embedder === "words"
+    ? Memory.Embedder.layerWordVectors
+    : await moduleOf(embedder)
   return Memory.MemoryPipeline.layer.pipe(
     Layer.provide([Memory.Completion.layerNone, vectors]),
     Layer.provideMerge(layer)
   )
+}
+
+/** The layer that a module exports. */
+const moduleOf = async (path) => {
+  try {
+    return (await import(pathToFileURL(path).href)).default
+  } catch (error) {
+    throw new Refusal(`cannot load ${path}: ${error.message}`)
+  }
 }
 
 const supported = (feature, name) => {
@@ -113,7 +127,7 @@ const run = Effect.fnUntraced(function*({ documents, queries }, { embedder, mode
 })
 
 /** Stores the documents as `evaluate` does, and returns their records with the ids of the documents. */
-export const recordsOf = ({ documents }) => {
+export const recordsOf = async ({ documents }) => {
   const seen = scopes(documents)
   const all = Effect.gen(function*() {
     const memory = yield* Memory.MemoryStore.MemoryStore
@@ -127,13 +141,13 @@ export const recordsOf = ({ documents }) => {
     return { ids, analyzer: yield* Memory.Analyzer.Analyzer, conversations: records }
   })
   return Effect.runPromise(
-    all.pipe(Effect.provide(layerOf({ embedder: "none", store: "memory" })), Effect.provide(NodeContext.layer))
+    all.pipe(Effect.provide(await layerOf({ embedder: "none", store: "memory" })), Effect.provide(NodeContext.layer))
   )
 }
 
 /** Returns the measures of every query, or the `failure` as text. Throws a `Refusal` if the data or the command is wrong. */
 export const evaluate = async (data, command, tick) => {
-  const layer = layerOf(command)
+  const layer = await layerOf(command)
   const exit = await Effect.runPromiseExit(
     run(data, command, tick).pipe(Effect.provide(layer), Effect.provide(NodeContext.layer))
   )

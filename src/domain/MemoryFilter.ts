@@ -75,7 +75,7 @@ const Weight = Schema.Number.pipe(Schema.between(0, 1_000_000))
 export const Weights = Schema.partial(Schema.Struct({
   /** Default 1. */
   lexical: Weight,
-  /** Default .4, which suits word vectors; of an embedder that knows sentences more. */
+  /** Default what the embedding says, else .4. */
   vector: Weight,
   recency: Weight,
   importance: Weight,
@@ -93,7 +93,11 @@ export interface Weights extends Schema.Schema.Type<typeof Weights> {}
 /** Vectors of different models are never compared. */
 export const Embedding = Schema.Struct({
   model: Schema.String,
-  vector: Schema.Array(Schema.Number.pipe(Schema.finite())).pipe(Schema.minItems(1))
+  vector: Schema.Array(Schema.Number.pipe(Schema.finite())).pipe(Schema.minItems(1)),
+  /** Cosine up to which texts have nothing to do with one another, 0 to below 1. Default 0. Of a search by words and vectors. */
+  floor: Schema.optional(Schema.Number.pipe(Schema.greaterThanOrEqualTo(0), Schema.lessThan(1))),
+  /** Weight of the vectors, unless the query says. Default .4. */
+  weight: Schema.optional(Weight)
 })
 export interface Embedding extends Schema.Schema.Type<typeof Embedding> {}
 

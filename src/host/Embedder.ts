@@ -9,6 +9,7 @@ import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
+import { cosineSimilarity } from "../ranking/VectorIndex.ts"
 
 /** The purpose of an embedding. Some models embed a question in another way than its answers. */
 export type Purpose = "add" | "search" | "update"
@@ -18,11 +19,21 @@ export interface Service {
   readonly model: string
   /** Dimensions of a vector; 0 = there are no vectors. */
   readonly dimensions: number
+  /** What the cosines of the model are worth beside words. `calibrate` measures the floor. */
+  readonly calibration?: Calibration | undefined
   /** Returns one vector per text, in order. They must not be written to: callers may share them. Fails with `model`. */
   readonly embed: (
     texts: ReadonlyArray<string>,
     purpose: Purpose
   ) => Effect.Effect<ReadonlyArray<Float32Array>, MemoryError.MemoryError>
+}
+
+/** What the cosines of a model are worth in a search by words and vectors. */
+export interface Calibration {
+  /** Cosine of two texts that have nothing to do with one another, 0 to below 1. Default 0. */
+  readonly floor?: number | undefined
+  /** Weight of the vectors, where the words have 1. Default .4; of a model that is better than words, 1 or more. */
+  readonly weight?: number | undefined
 }
 
 export class Embedder extends Context.Tag("@memory/Embedder")<Embedder, Service>() {}
@@ -43,7 +54,7 @@ export interface Options {
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
   Effect.map(Effect.makeSemaphore(options.concurrency ?? 4), (permits) => {
-    const { dimensions, model } = primitives
+    const { calibration, dimensions, model } = primitives
     const { batch = 32, cache = 1_000 } = options
     const ask = (texts: ReadonlyArray<string>, purpose: Purpose) =>
       Effect.suspend(() => primitives.embed(texts, purpose)).pipe(
@@ -54,8 +65,40 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
         permits.withPermits(1),
         Effect.withSpan("Embedder.call", { attributes: { model, purpose, texts: texts.length } })
       )
-    return traced({ model, dimensions, embed: cached(cache, batch, ask) })
+    return traced({ model, dimensions, calibration, embed: cached(cache, batch, ask) })
   })
+
+/**
+ * Measures the floor of a model by its own cosines: the median over the pairs of sixteen sentences, each about something else.
+ * A weight that it declares stays. One call of the model; fails as this call does.
+ */
+export const calibrate = (embedder: Service): Effect.Effect<Service, MemoryError.MemoryError> =>
+  embedder.dimensions === 0
+    ? Effect.succeed(embedder)
+    : Effect.map(embedder.embed(unrelated, "add"), (vectors) => {
+      const cosines = vectors.flatMap((one, n) => vectors.slice(0, n).map((other) => cosineSimilarity(one, other)))
+      const median = cosines.sort((a, b) => a - b)[cosines.length >> 1] ?? 0
+      return { ...embedder, calibration: { ...embedder.calibration, floor: Math.min(0.95, Math.max(0, median)) } }
+    })
+
+const unrelated = [
+  "The kettle is on the stove.",
+  "Parliament passed the budget late on Tuesday.",
+  "She teaches mathematics at a school in the north.",
+  "The compiler reports an error in line twelve.",
+  "Whales sing to each other over great distances.",
+  "He paid the invoice by bank transfer.",
+  "Snow is expected in the mountains tonight.",
+  "The violin needs a new string.",
+  "Our flight leaves from gate seven.",
+  "Bread rises faster in a warm kitchen.",
+  "The striker scored twice before half-time.",
+  "Take one tablet after each meal.",
+  "The old bridge was built of stone.",
+  "I like the colour of your jacket.",
+  "The server restarts every night at three.",
+  "Grandmother grows tomatoes behind the house."
+]
 
 /**
  * Works offline: the weighted mean (smooth inverse frequency) of GloVe vectors of 20,000 English words, 100 dimensions. It
@@ -95,9 +138,10 @@ export const layerHash = (
     embed: (texts) => Effect.sync(() => texts.map((text) => hashed(text, dimensions)))
   })
 
-const traced = ({ dimensions, embed, model }: Service): Service => ({
+const traced = ({ calibration, dimensions, embed, model }: Service): Service => ({
   model,
   dimensions,
+  ...(calibration && { calibration }),
   embed: (texts, purpose) =>
     Effect.withSpan(Effect.suspend(() => embed(texts, purpose)), "Embedder.embed", {
       attributes: { model, purpose, texts: texts.length }

@@ -11,7 +11,7 @@ import type { MemoryError } from "../domain/MemoryError.ts"
 import { Cursor as FilterCursor, type MemoryFilter } from "../domain/MemoryFilter.ts"
 import { MemoryId, ULID_RE } from "../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
-import { fields } from "../domain/MemoryScope.ts"
+import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { Asking, Clues } from "./internal/Ranker.ts"
 
@@ -38,6 +38,7 @@ export interface Fact {
   readonly trust: number
   /** The speaker, folded: who said a turn, else the actor of the scope. */
   readonly actor: string | undefined
+  readonly scope: MemoryScope
   readonly session: string | undefined
   readonly sequence: number | undefined
   /** Number of terms. */

@@ -112,9 +112,19 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
 }
 
 /** To search by. */
-export const queryBy =
-  ({ embed, model }: Embedder.Service) => (text: string): Effect.Effect<Query, MemoryError.MemoryError> =>
-    Effect.map(embed([text.normalize("NFC")], "search"), ([vector]) => ({ model, vector: Array.from(vector!) })) // one each
+export const queryBy = (embedder: Embedder.Service) => (text: string): Effect.Effect<Query, MemoryError.MemoryError> =>
+  Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => queryOf(embedder, vector!)) // one each
+
+/** A vector to search by, with what the embedder says of its cosines. */
+export const queryOf = (
+  { calibration: { floor, weight } = {}, model }: Embedder.Service,
+  vector: Float32Array
+): Query => ({
+  model,
+  vector: Array.from(vector),
+  ...(floor !== undefined && { floor }),
+  ...(weight !== undefined && { weight })
+})
 
 /** Texts at a time: what is embedded stays, if the next ones fail. */
 const batch = 256

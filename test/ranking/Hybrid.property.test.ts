@@ -1,9 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import type { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
+import type { Embedding, MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import type { MemoryId } from "../../src/domain/MemoryId.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import { byRecency, type MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
+import { key } from "../../src/domain/MemoryScope.ts"
 import type * as Viewer from "../../src/domain/Viewer.ts"
 import { Embeddings } from "../../src/ranking/Embeddings.ts"
 import * as Fusion from "../../src/ranking/Fusion.ts"
@@ -33,13 +34,14 @@ const query: FastCheck.Arbitrary<MemoryQuery> = model.chain((model) =>
       { lexical: 0, vector: 0 },
       { vector: 2, recency: 1, conversation: 2 }
     ),
-    constantFrom(undefined, undefined, 0.1, 0.6)
-  ).map(([query, vector, mode, weights, minScore]) => ({
+    constantFrom(undefined, undefined, 0.1, 0.6),
+    constantFrom<Array<Partial<Embedding>>>({}, {}, { floor: 0.3 }, { weight: 2 }, { floor: 0.6, weight: 0 })
+  ).map(([query, vector, mode, weights, minScore, calibration]) => ({
     ...query,
     mode,
     weights: weights ?? query.weights,
     minScore,
-    embedding: { model, vector }
+    embedding: { model, vector, ...calibration }
   }))
 )
 
@@ -52,7 +54,7 @@ const found = (
   now: number
 ) => {
   const { embedding, mode, text, weights } = query
-  const { lexical = 1, vector = 0.4 } = weights ?? {}
+  const { conversation = 1, lexical = 1, ranker = 1, vector = embedding?.weight ?? 0.4 } = weights ?? {}
   if (embedding === undefined || mode === "lexical" || (mode !== "vector" && vector === 0)) {
     return { ...World.found(records, viewer, query, now), awaiting: undefined }
   }
@@ -71,16 +73,28 @@ const found = (
       : []
   )
   const best = Math.max(0, ...words.values())
-  const closest = Math.max(0, ...passing.map(cosineOf))
+  const { floor = 0 } = embedding
+  const isNear = (record: MemoryRecord) => cosineOf(record) > floor
+  const closest = Math.max(0, ...passing.filter(isNear).map(cosineOf))
+  const isNextTo = ({ scope, source: { sequence, session } }: MemoryRecord) => (other: MemoryRecord) =>
+    session !== undefined && other.source.session === session && key(other.scope) === key(scope) &&
+    Math.abs(other.source.sequence! - sequence!) === 1
+  const lent = (record: MemoryRecord) =>
+    0.8 * Math.min(1, conversation * ranker) *
+    Math.max(0, ...passing.filter(isNear).filter(isNextTo(record)).map(cosineOf))
   const kinds = MemoryKind.Kinds.defaultValue()
   const weigh = Scorer.score(query, vector + (isMatched ? lexical : 0))
   const matching = passing
-    .filter((record) => words.has(record) || cosineOf(record) > 0)
+    .filter((record) => words.has(record) || isNear(record))
     .map((record) => {
       const relevance = isMatched
         ? Fusion.byScore([
           { weight: lexical, score: words.get(record) ?? 0, best },
-          { weight: vector, score: cosineOf(record), best: closest }
+          {
+            weight: vector,
+            score: Math.max(0, Math.max(cosineOf(record), lent(record)) - floor),
+            best: closest - floor
+          }
         ])
         : cosineOf(record)
       const kind = MemoryKind.find(kinds, record.kind)

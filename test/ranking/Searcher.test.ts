@@ -164,6 +164,7 @@ const bodiless = (fact: Fact): Fact => ({
   confidence: fact.confidence,
   trust: fact.trust,
   actor: fact.actor,
+  scope: fact.scope,
   session: fact.session,
   sequence: fact.sequence,
   length: fact.length,

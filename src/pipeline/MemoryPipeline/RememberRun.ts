@@ -26,7 +26,7 @@ import * as Viewer from "../../domain/Viewer.ts"
 import type * as Completion from "../../host/Completion.ts"
 import type * as Embedder from "../../host/Embedder.ts"
 import * as EventLoop from "../../host/EventLoop.ts"
-import type * as Embedding from "../../storage/Embedding.ts"
+import * as Embedding from "../../storage/Embedding.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import { buildExtractionPrompt, clean, cut, type Fact, readFacts, textOf } from "../Extraction.ts"
 import * as Extraction from "../Extraction.ts"
@@ -175,7 +175,7 @@ const reconcile = (
     const now = yield* Clock.currentTimeMillis
     const queries = facts.map(({ text }) => {
       const vector = vectors.get(text.normalize("NFC"))
-      return { text, ...(vector && { embedding: { model: embedder.model, vector: Array.from(vector) } }) }
+      return { text, ...(vector && { embedding: Embedding.queryOf(embedder, vector) }) }
     })
     const found = yield* RelatedMemories.find(store, viewer, { scope, queries, topK, trust, typed, paced, now })
     const existing = found.records

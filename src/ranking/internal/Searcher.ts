@@ -89,7 +89,6 @@ export class Search {
   readonly asked: Asked
   readonly limit: number
   readonly minScore: number
-  /** Those of vectors suit word vectors (docs/retrieval.md). */
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
   /** The vector to search for; `undefined`: words alone. A vector weight of 0 leaves it out, but in mode `vector`. */
   readonly embedding: Embedding | undefined
@@ -106,7 +105,7 @@ export class Search {
     now: number,
     subject?: MemoryRecord
   ) {
-    const { conversation = 1, lexical = 1, ranker = 1, vector = 0.4 } = query.weights ?? {}
+    const { conversation = 1, lexical = 1, ranker = 1, vector = query.embedding?.weight ?? 0.4 } = query.weights ?? {}
     const isVectorial = retrieval.vectors !== undefined && query.mode !== "lexical" &&
       (vector > 0 || query.mode === "vector")
     this.retrieval = retrieval

@@ -335,6 +335,9 @@ export class RecordFact implements Fact {
     const actor = actorOf(this.record)
     return actor === undefined ? undefined : foldName(actor)
   }
+  get scope(): MemoryScope.MemoryScope {
+    return this.record.scope
+  }
   get session(): string | undefined {
     return this.record.source.session
   }

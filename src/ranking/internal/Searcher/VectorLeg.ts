@@ -3,6 +3,7 @@ import * as Option from "effect/Option"
 import { type Embedding } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { key } from "../../../domain/MemoryScope.ts"
 import { buildDoc, explain, idf, slopeOf } from "../../Bm25.ts"
 import * as Fusion from "../../Fusion.ts"
 import type { Fact, Matches, Near } from "../../Retrieval.ts"
@@ -10,6 +11,11 @@ import { cosineSimilarity, toFloat32 } from "../../VectorIndex.ts"
 import type { Asking, Clues } from "../Ranker.ts"
 import type { Found, Plan, Round, Search } from "../Searcher.ts"
 import { RecordFact } from "../Slots.ts"
+
+/** Share of its cosine that a turn lends to the turns next to it. */
+const lent = 0.8
+/** Number of the nearest records that lend: the same at any depth. */
+const lenders = 100
 
 /** A candidate, with what is known of its scores so far. */
 interface Contender {
@@ -30,10 +36,12 @@ export function* byVector(
 ): Plan<Round> {
   const { minScore, query, retrieval, subject, weights } = search
   const vector = toFloat32(embedding.vector)
+  const { floor = 0 } = embedding
   const near: Near = retrieval.vectors === undefined
     ? { hits: [], awaiting: 0, exact: true }
-    : yield* retrieval.vectors.near(search.sight, search.asked, embedding.model, vector, depth)
+    : above(floor, yield* retrieval.vectors.near(search.sight, search.asked, embedding.model, vector, depth))
   const closest = near.hits[0]?.cosine ?? 0
+  const nearest = nearestOf(near, lent * Math.min(1, weights.conversation * weights.ranker))
   const all = new Map<MemoryId, Contender>()
   for (const { cosine, fact } of near.hits) {
     all.set(fact.id, { fact, cosine, isNear: true, lexical: 0, clues: undefined })
@@ -73,11 +81,15 @@ export function* byVector(
     score: lexical,
     best: matches?.best ?? 0
   })
-  const vectorOf = (cosine: number): Fusion.Share => ({ weight: weights.vector, score: cosine, best: closest })
+  const vectorOf = (fact: Fact, cosine: number): Fusion.Share => ({
+    weight: weights.vector,
+    score: Math.max(0, Math.max(cosine, nearest(fact)) - floor),
+    best: closest - floor
+  })
   const weight = weights.vector + (matches ? weights.lexical : 0)
   const scored = search.scorer(weight)
   const foundAs = ({ clues, cosine, fact, lexical }: Contender): Found => {
-    const relevance = matches ? Fusion.byScore([lexicalOf(lexical), vectorOf(cosine)]) : Math.min(1, cosine)
+    const relevance = matches ? Fusion.byScore([lexicalOf(lexical), vectorOf(fact, cosine)]) : Math.min(1, cosine)
     return { fact, relevance, score: scored ? scored(fact, relevance) : relevance, lexical, clues, cosine }
   }
   const found = Array.from(all.values(), foundAs).filter(({ score }) => score >= minScore).sort(bestFirst)
@@ -94,13 +106,14 @@ export function* byVector(
         ? found.length === all.size
         : all.get(last.fact.id)?.isNear === true && last.cosine === near.hits.at(-1)!.cosine), // one of `near` at least
     explanationOf: (found, record) => {
-      const { cosine, lexical, relevance } = found
+      const { cosine, fact, lexical, relevance } = found
       const { lexical: whole = 0, ...factors } = search.factors(record, relevance, weight)
-      const [byWord, byVector] = [Fusion.partOf(lexicalOf(lexical)), Fusion.partOf(vectorOf(cosine))]
+      const [byWord, byVector] = [Fusion.partOf(lexicalOf(lexical)), Fusion.partOf(vectorOf(fact, cosine))]
       const both = byWord + byVector || 1
       return {
         ...(matches && wordsOf(search, matches, terms, record, found, ranked)),
         cosine,
+        ...(matches && nearest(fact) > cosine && { "cosine:lent": nearest(fact) }),
         relevance,
         ...(matches && { lexical: whole * byWord / both }),
         vector: matches ? whole * byVector / both : whole,
@@ -108,8 +121,30 @@ export function* byVector(
       }
     },
     awaiting: near.awaiting,
-    subject: about && (about.lexical > 0 || about.cosine > 0) ? foundAs(about) : undefined,
+    subject: about && (about.lexical > 0 || about.cosine > floor) ? foundAs(about) : undefined,
     exact: near.exact && (matches?.exact ?? true)
+  }
+}
+
+const above = (floor: number, near: Near): Near =>
+  floor === 0 ? near : { ...near, hits: near.hits.filter(({ cosine }) => cosine > floor) }
+
+/** Makes the function that tells what the turns next to one lend it: the best of their cosines, times `share`. */
+const nearestOf = ({ hits }: Near, share: number): (fact: Fact) => number => {
+  const sessions = new Map<string, Array<Near["hits"][number]>>()
+  for (const hit of share > 0 ? hits.slice(0, lenders) : []) {
+    const { sequence, session } = hit.fact
+    if (session === undefined || sequence === undefined) continue
+    const others = sessions.get(session)
+    if (others) others.push(hit)
+    else sessions.set(session, [hit])
+  }
+  return ({ scope, sequence = NaN, session }) => {
+    let best = 0
+    for (const { cosine, fact } of session === undefined ? [] : sessions.get(session) ?? []) {
+      if (cosine > best && Math.abs(fact.sequence! - sequence) === 1 && key(fact.scope) === key(scope)) best = cosine
+    }
+    return share * best
   }
 }
 

@@ -1,0 +1,22 @@
+import { assert, describe, it } from "@effect/vitest"
+import { mean, pieces } from "../../bench/sentence-encoder.mjs"
+
+describe("the example of an embedder", () => {
+  it("cuts a text into pieces that the encoder reads whole, at the ends of sentences, and loses no word", () => {
+    const text = Array.from({ length: 60 }, (_, n) => `Sentence number ${n} says a little about the harbour.`).join(" ")
+    const all = pieces(text)
+    assert.isAbove(all.length, 5)
+    assert.isTrue(all.every((piece) => piece.length <= 480 && piece.endsWith(".")))
+    assert.strictEqual(all.join(" "), text)
+    const word = "x".repeat(1_000)
+    assert.deepStrictEqual(pieces(word).map(({ length }) => length), [480, 480, 40])
+    assert.deepStrictEqual(pieces(" short "), ["short"])
+  })
+
+  it("a text's vector is the mean of its pieces', of length 1, whatever their lengths", () => {
+    const axis = (n: number, length: number) => Array.from({ length: 512 }, (_, i) => i === n ? length : 0)
+    const vector = mean([axis(0, 5), axis(1, 0.1)])
+    assert.closeTo(vector[0]!, Math.SQRT1_2, 1e-6)
+    assert.closeTo(vector[1]!, Math.SQRT1_2, 1e-6)
+  })
+})
