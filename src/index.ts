@@ -53,7 +53,6 @@ export * as NearDuplicate from "./ranking/NearDuplicate.ts"
 /** Relevance made worth. */
 export * as Scorer from "./ranking/Scorer.ts"
 /** Vectors by model and by the hash of their text. */
-export * as Embeddings from "./ranking/Embeddings.ts"
 /** One tenant's records, searchable: mutable and incremental. */
 export * as MemoryIndex from "./ranking/MemoryIndex.ts"
 

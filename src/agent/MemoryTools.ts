@@ -6,7 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
-import type { Hit } from "../domain/MemoryFilter.ts"
+import { type Hit, shownText } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { byRecency, embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -226,16 +226,23 @@ const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metada
 /** Orders hits best first. Hits of several searches, of which each has a best one of score 1, alternate. */
 const best = (a: Hit, b: Hit): number => b.score - a.score || byRecency(a.record, b.record)
 
-const section = ({ record, scope, score }: Hit & { readonly scope: string }): string => {
+const section = ({ passage, record, scope, score }: Hit & { readonly scope: string }): string => {
   const { body, id, kind, source, summary, tags } = record
   const meta = [
     `score: ${score.toFixed(2)}`,
     `id: ${id}`,
     ...(tags.length > 0 ? [`tags: ${tags.map(line).join(", ")}`] : []),
+    ...(passage
+      ? [`part: ${passage.start + 1}-${passage.start + passage.text.length} of ${body.length} characters`]
+      : []),
     `trust: ${source.trust}`,
     `source: ${source.origin}${source.trust < 2 ? "" : source.trust === 2 ? ", not verified" : ", not trusted"}`
   ]
-  return [`### [${scope} · ${kind}] ${line(summary)}`, meta.join(" · "), ...(body.trim() === "" ? [] : [fenced(body)])]
+  return [
+    `### [${scope} · ${kind}] ${line(summary)}`,
+    meta.join(" · "),
+    ...(body.trim() === "" ? [] : [fenced(passage?.text ?? body)])
+  ]
     .join("\n")
 }
 
@@ -289,11 +296,11 @@ const searchRecords = (memory: MemoryService.Service, viewer: Viewer) =>
     writes: false,
     handler: ({ query, topK }) =>
       Effect.map(memory.recall({ text: query, limit: topK }), ({ hits }) =>
-        hits.map(({ record, score }) => ({
-          id: record.id,
-          text: embeddingText(record),
-          score,
-          ...StoreTools.provenanceOf(record)
+        hits.map((hit) => ({
+          id: hit.record.id,
+          text: shownText(hit),
+          score: hit.score,
+          ...StoreTools.provenanceOf(hit.record)
         }))).pipe(
           MemoryService.as(viewer)
         )

@@ -6,9 +6,9 @@
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as MemoryError from "../domain/MemoryError.ts"
-import { Limit, type MemoryFilter } from "../domain/MemoryFilter.ts"
+import { Limit, type MemoryFilter, shownText } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
-import { Body, embeddingText, type MemoryRecord, Origin, Trust } from "../domain/MemoryRecord.ts"
+import { Body, type MemoryRecord, Origin, Trust } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import { JsonObject } from "../domain/Payload.ts"
 import { oneLine } from "../domain/PromptText.ts"
@@ -121,8 +121,8 @@ const searchMemory = (
       Effect.gen(function*() {
         const names = yield* reachable(manager, stores, asked)
         const { hits } = yield* manager.search(viewer, query, { maxSearchResults, stores: names })
-        return hits.map(({ record, store }) => ({
-          content: embeddingText(record),
+        return hits.map(({ record, store, ...rest }) => ({
+          content: shownText({ ...rest, record }),
           ...(store !== undefined && { storeName: store }),
           ...(Object.keys(record.metadata).length > 0 && { metadata: record.metadata }),
           ...provenanceOf(record)

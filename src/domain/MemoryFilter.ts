@@ -4,7 +4,7 @@ import { VAD } from "./Emotion.ts"
 import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
 import * as MemoryKind from "./MemoryKind.ts"
-import { foldCase, isValidAt, MemoryRecord, Millis, Tag, Trust, Unit } from "./MemoryRecord.ts"
+import { embeddingText, foldCase, isValidAt, MemoryRecord, Millis, Tag, Trust, Unit } from "./MemoryRecord.ts"
 import { matchesScope, MemoryScope } from "./MemoryScope.ts"
 import type { Json, JsonObject } from "./Payload.ts"
 
@@ -124,6 +124,8 @@ export const Hit = Schema.Struct({
   record: MemoryRecord,
   /** 0..1, comparable within one result. */
   score: Unit,
+  /** Of a body of more than 2,000 characters the part that bears on the text of the query, and where it begins, in UTF-16 units. */
+  passage: Schema.optional(Schema.Struct({ text: Schema.String, start: Schema.NonNegativeInt })),
   /** What each leg and factor gave; with `explain`. */
   explanation: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
   /** In a federation: where it was found, and where it was found too. */
@@ -131,6 +133,21 @@ export const Hit = Schema.Struct({
   alsoIn: Schema.optional(Schema.Array(Schema.String))
 })
 export interface Hit extends Schema.Schema.Type<typeof Hit> {}
+
+/** Returns what is shown of a hit's body: its passage, where it has one. */
+export const excerptOf = ({ passage, record }: Pick<Hit, "passage" | "record">): string => passage?.text ?? record.body
+
+/** Returns what a tool shows of a hit: the summary, unless it is derived, and the passage or the body. */
+export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
+  embeddingText({ ...hit.record, body: excerptOf(hit) })
+
+/** Returns how many of the first hits fit into the budget, at four characters a token. Ends at the first that does not. */
+export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
+  let left = budget ?? Infinity
+  const cost = (hit: Hit) => Math.ceil((hit.record.summary.length + excerptOf(hit).length) / 4)
+  const end = hits.findIndex((hit) => (left -= cost(hit)) < 0)
+  return end < 0 ? hits.length : end
+}
 
 /** Best first; ties by newest, then id. What is missing is said. */
 export const SearchResult = Schema.Struct({

@@ -211,6 +211,16 @@ export const embeddingText = (
 export const textHash = (record: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">): string =>
   sha256(embeddingText(record))
 
+/** `textHash`, worked out once for each record. */
+export const hashOf = (record: MemoryRecord): string => {
+  const known = hashes.get(record)
+  if (known !== undefined) return known
+  const hash = textHash(record)
+  hashes.set(record, hash)
+  return hash
+}
+const hashes = new WeakMap<MemoryRecord, string>()
+
 /** SHA-256 of tenant, exact scope, kind, text (NFC, white space collapsed) and canonical data. */
 export const dedupeKey = (
   tenant: string,

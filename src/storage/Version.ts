@@ -11,6 +11,7 @@ import {
   dedupeKey,
   deriveSummary,
   type Draft,
+  hashOf,
   isExpired,
   isValidAt,
   MemoryRecord,
@@ -21,7 +22,6 @@ import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
 import type * as Analyzer from "../ranking/Analyzer.ts"
 import { buildDoc } from "../ranking/Bm25.ts"
-import { hashOf } from "../ranking/Embeddings.ts"
 import type { Entry, Stored } from "./internal/EngineContract.ts"
 import * as Links from "./Links.ts"
 

@@ -6,11 +6,10 @@ import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import { byRecency, type MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
 import { key } from "../../src/domain/MemoryScope.ts"
 import type * as Viewer from "../../src/domain/Viewer.ts"
-import { Embeddings } from "../../src/ranking/Embeddings.ts"
 import * as Fusion from "../../src/ranking/Fusion.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
 import * as Scorer from "../../src/ranking/Scorer.ts"
-import { cosineSimilarity } from "../../src/ranking/VectorIndex.ts"
+import { cosineSimilarity, Embeddings } from "../../src/ranking/VectorIndex.ts"
 import * as World from "./world.ts"
 
 const { array, constantFrom, integer, oneof, record, tuple } = FastCheck

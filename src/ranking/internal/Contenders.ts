@@ -3,15 +3,17 @@
  *
  * ```text
  * contenders   the best by words · the two turns before and after each of the first of these · turns of the speakers that the
- *              question names, in the sessions worth most: share of the session's terms + closeness of its time
+ *              question names, in the sessions worth most: share of the session's terms + closeness of its time · long records
+ *              with most of the question's terms, whatever their length
  * ```
  *
  * Matches beyond them are found, but none of them comes before a contender.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
-import { foldName } from "../Tokenizer.ts"
-import { Conversations } from "./Conversations.ts"
+import { foldName, type Tokenizer } from "../Tokenizer.ts"
+import { Conversations, sumOf } from "./Conversations.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
+import { isLong, Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
 import { actorOf, bestOf, int32 } from "./Slots.ts"
 
@@ -21,6 +23,8 @@ const byWords = 40
 const sociable = 10
 /** Number of turns that are ranked for the sake of their speaker. */
 const spoken = 32
+/** Number of long records that are ranked for the sake of a passage. */
+const longs = 16
 
 /** The ranked contenders of a question. */
 export interface Ranking {
@@ -28,6 +32,8 @@ export interface Ranking {
   /** Rank by slot, of these. */
   readonly ranks: Float64Array
   readonly best: number
+  /** The best BM25 of a match or of a passage of a contender. */
+  readonly bestWords: number
   /** Number of those that share no word with the question. */
   readonly wordless: number
 }
@@ -44,21 +50,32 @@ export class Contenders {
   // of the question under way
   #isSpeaker: Passes | undefined
   #rank: (slot: number) => number = () => 0
+  readonly #recordOf: (slot: number) => MemoryRecord
+  readonly #passages: Passages
+  /** Slots of long records. */
+  readonly #long = new Set<number>()
+  /** Of the question under way: the best BM25 of the passages of long records, by slot, and how it is found. */
+  readonly #words = new Map<number, number>()
+  #wordsOf: (slot: number) => number = () => 0
 
   /** `recordOf`: the record of a slot that is not removed. */
-  constructor(recordOf: (slot: number) => MemoryRecord) {
+  constructor(recordOf: (slot: number) => MemoryRecord, tokenizer: Tokenizer) {
     this.#conversations = new Conversations(recordOf)
+    this.#recordOf = recordOf
+    this.#passages = Passages.of(tokenizer)
   }
 
-  /** For records that are of a session or have a speaker. `scope` is the number of the record's. */
+  /** For records that are of a session, have a speaker or are long. `scope` is the number of the record's. */
   add(slot: number, scope: number, record: MemoryRecord): void {
     this.#conversations.add(slot, scope, record)
     this.#speakers.add(slot, scope, record)
+    if (isLong(record)) this.#long.add(slot)
   }
 
-  remove(slot: number, scope: number): void {
+  remove(slot: number, scope: number, record: MemoryRecord): void {
     this.#conversations.remove(slot)
     this.#speakers.remove(slot, scope)
+    if (this.#long.delete(slot)) this.#passages.forget(record)
   }
 
   /**
@@ -68,12 +85,13 @@ export class Contenders {
   rank(
     index: InvertedIndex,
     view: View,
-    { depth, matches, newestFirst, passes, best: bestWords }: {
+    { depth, matches, newestFirst, passes, best: bestMatch, terms }: {
       readonly matches: Int32Array
       readonly best: number
       readonly passes: Passes
       readonly depth: number
       readonly newestFirst: (a: number, b: number) => number
+      readonly terms: ReadonlyArray<string>
     },
     ranked: Ranked
   ): Ranking {
@@ -85,11 +103,14 @@ export class Contenders {
     this.#conversations.begin(index, view, ranked.times !== undefined)
     const named = ranked.named(this.#speakers.in(view, index, ranked.words))
     this.#isSpeaker = this.#speakers.said(index, named, ranked.own)
-    this.#rank = (slot) => ranked.rank(this.cluesOf(slot), bestWords)
     const chosen = new Int32Array(bestOf(matches, matches.length, scores, Math.max(byWords, depth), newestFirst))
     const first = bestOf(chosen, chosen.length, scores, sociable, newestFirst)
     const slots = this.#gather(index, view, chosen, first, passes)
     const all = named.length === 0 ? slots : this.#withSpoken(slots, index, view, passes, ranked)
+    const bestWords = this.#long.size === 0
+      ? bestMatch
+      : Math.max(bestMatch, this.#withLong(all, index, matches, terms, newestFirst))
+    this.#rank = (slot) => ranked.rank(this.cluesOf(slot), bestWords)
     let best = 0
     let wordless = 0
     for (let i = 0; i < all.length; i++) {
@@ -98,7 +119,7 @@ export class Contenders {
       if (rank > best) best = rank
       if (scores[slot] === 0) wordless++
     }
-    return { slots: new Int32Array(all), ranks, best, wordless }
+    return { slots: new Int32Array(all), ranks, best, bestWords, wordless }
   }
 
   /** Returns the rank of any slot: 0 where it neither matches nor is a contender. */
@@ -112,7 +133,43 @@ export class Contenders {
     const clues = this.#conversations.cluesOf(slot)
     clues.isSpeaker = this.#isSpeaker !== undefined && this.#isSpeaker(slot) &&
       (clues.isTurn || this.#speakers.has(slot))
+    if (clues.words > 0 && this.#long.size > 0 && this.#long.has(slot)) {
+      clues.words = Math.max(clues.words, this.#wordsIn(slot))
+    }
     return clues
+  }
+
+  /** Adds the long matches that hold most of the question, and returns the best BM25 of a passage of a contender. */
+  #withLong(
+    all: Array<number>,
+    index: InvertedIndex,
+    matches: Int32Array,
+    terms: ReadonlyArray<string>,
+    newestFirst: (a: number, b: number) => number
+  ): number {
+    const held = matches.filter((slot) => this.#long.has(slot))
+    const weights = index.weights.slice(0, 31)
+    for (const slot of held) this.#ranks[slot] = sumOf(index.masks.data[slot]!, weights)
+    for (const slot of bestOf(held, held.length, this.#ranks, longs, newestFirst)) {
+      if (this.#chosen.data[slot] === this.#round) continue
+      this.#chosen.data[slot] = this.#round
+      all.push(slot)
+    }
+    const known = terms.flatMap((term, n) => index.weights[n]! > 0 ? [[term, index.weights[n]!] as const] : [])
+    this.#wordsOf = (slot) => this.#passages.score(this.#recordOf(slot), known, index.slope)
+    this.#words.clear()
+    let best = 0
+    for (const slot of all) if (this.#long.has(slot)) best = Math.max(best, this.#wordsIn(slot))
+    return best
+  }
+
+  /** The best BM25 of the passages of a long record. */
+  #wordsIn(slot: number): number {
+    const known = this.#words.get(slot)
+    if (known !== undefined) return known
+    const words = this.#wordsOf(slot)
+    this.#words.set(slot, words)
+    return words
   }
 
   #gather(

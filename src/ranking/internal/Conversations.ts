@@ -334,7 +334,7 @@ const bestFew = (
 }
 
 /** The sum of the weights of the terms in a mask. */
-const sumOf = (mask: number, weights: ReadonlyArray<number>): number => {
+export const sumOf = (mask: number, weights: ReadonlyArray<number>): number => {
   let sum = 0
   for (let left = mask; left !== 0; left &= left - 1) sum += weights[31 - Math.clz32(left & -left)]!
   return sum

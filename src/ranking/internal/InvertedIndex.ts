@@ -45,6 +45,7 @@ export class InvertedIndex {
   // of the last `match`, by term of the question
   readonly documentFrequencies: Array<number> = []
   readonly weights: Array<number> = []
+  slope = 0
   /** −1: no document ever had the term. */
   readonly #asked: Array<number> = []
 
@@ -215,7 +216,7 @@ export class InvertedIndex {
    */
   match(view: View, terms: ReadonlyArray<string>, isMasked: boolean): void {
     this.#isMasked = isMasked
-    const slope = slopeOf(view.length / view.count)
+    const slope = this.slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
     const isSeen = (scope: number) => (seen ??= new Set(view.scopes)).has(scope)
     for (const text of terms) {

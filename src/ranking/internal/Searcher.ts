@@ -22,6 +22,7 @@ import {
   type Absence,
   absenceIn,
   type Embedding,
+  fitting,
   type Hit,
   matches as matching,
   type MemoryFilter,
@@ -48,7 +49,7 @@ import * as Scorer from "../Scorer.ts"
 import { mayNameTime } from "../Tokenizer.ts"
 import * as Ranker from "./Ranker.ts"
 import type { Asking, Clues } from "./Ranker.ts"
-import { byVector, wordsOf } from "./Searcher/VectorLeg.ts"
+import { byVector, passageIn, wordsOf } from "./Searcher/VectorLeg.ts"
 
 /** The analyzer and the kinds of the store that is searched. */
 export interface Options {
@@ -240,13 +241,6 @@ export const page = (
 ) => retrieval.page(Viewer.sightOf(viewer, now), askedOf(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
-/** Returns how many of the first hits fit into the budget, at four characters a token. Ends at the first that does not. */
-export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
-  let left = budget ?? Infinity
-  const end = hits.findIndex(({ record }) => (left -= Math.ceil((record.summary.length + record.body.length) / 4)) < 0)
-  return end < 0 ? hits.length : end
-}
-
 /** The result of one round of retrieval, at some depth. */
 export interface Round {
   /** Best first. */
@@ -256,6 +250,7 @@ export interface Round {
   /** Whether a deeper round may change what is shown. `last` is the last hit that is wanted; `undefined`: there are fewer. */
   readonly isCut: (last: Found | undefined) => boolean
   readonly explanationOf: (found: Found, record: MemoryRecord) => Readonly<Record<string, number>>
+  readonly passageOf: (record: MemoryRecord) => Hit["passage"]
   readonly awaiting?: number
   /** The record that `whyNot` asks about, where it is found at all. */
   readonly subject: Found | undefined
@@ -292,6 +287,7 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Pla
       relevance: found.relevance,
       ...search.factors(record, found.relevance, weight)
     }),
+    passageOf: (record) => passageIn(search, matches, terms, record),
     subject: subject && all.find(({ fact, lexical }) => fact.id === subject.id && lexical > 0),
     exact
   }
@@ -333,11 +329,11 @@ function* rank(search: Search): Plan<Result> {
     if (round.isCut(kept[limit - 1]?.found)) continue
     const { awaiting, count, exact, subject } = round
     return {
-      shown: kept.map(({ found, record }): Hit => ({
-        record,
-        score: found.score,
-        ...(query.explain === true && { explanation: round.explanationOf(found, record) })
-      })),
+      shown: kept.map(({ found, record }): Hit => {
+        const passage = query.text === undefined ? undefined : round.passageOf(record)
+        const explanation = query.explain === true ? round.explanationOf(found, record) : undefined
+        return { record, score: found.score, ...(passage && { passage }), ...(explanation && { explanation }) }
+      }),
       more: count - kept.length - folded - gone,
       folded,
       isFolded,

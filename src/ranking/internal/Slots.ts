@@ -3,10 +3,9 @@
  * the facts of a record, and the best few of many slots.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
-import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
+import { hashOf, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import { hashOf } from "../Embeddings.ts"
 import type { Fact, Position } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
 

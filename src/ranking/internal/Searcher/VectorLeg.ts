@@ -1,6 +1,6 @@
 /** The part of a search that retrieves by vector and by words, completes what either lacks of a score, and fuses both. */
 import * as Option from "effect/Option"
-import { type Embedding } from "../../../domain/MemoryFilter.ts"
+import { type Embedding, type Hit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { key } from "../../../domain/MemoryScope.ts"
@@ -8,6 +8,7 @@ import { buildDoc, explain, idf, slopeOf } from "../../Bm25.ts"
 import * as Fusion from "../../Fusion.ts"
 import type { Fact, Matches, Near } from "../../Retrieval.ts"
 import { cosineSimilarity, toFloat32 } from "../../VectorIndex.ts"
+import { isLong, Passages } from "../Passages.ts"
 import type { Asking, Clues } from "../Ranker.ts"
 import type { Found, Plan, Round, Search } from "../Searcher.ts"
 import { RecordFact } from "../Slots.ts"
@@ -120,6 +121,7 @@ export function* byVector(
         ...factors
       }
     },
+    passageOf: (record) => passageIn(search, matches, terms ?? search.terms, record),
     awaiting: near.awaiting,
     subject: about && (about.lexical > 0 || about.cosine > floor) ? foundAs(about) : undefined,
     exact: near.exact && (matches?.exact ?? true)
@@ -169,21 +171,18 @@ const bestFirst = (a: Found, b: Found): number =>
 /** Explains what the words of the query gave a record, and of what its rank is made, of the best rank. */
 export const wordsOf = (
   { options: { analyzer } }: Search,
-  { best, bestWords, documentFrequencies, documents, totalLength }: Matches,
+  matches: Matches,
   terms: ReadonlyArray<string> = [],
   record: MemoryRecord,
   { clues, lexical }: Pick<Found, "clues" | "lexical">,
   ranked: Asking | undefined
 ): Readonly<Record<string, number>> => {
-  const weights = terms.flatMap((term, i) => {
-    const df = documentFrequencies[i]! // of as many terms as were asked for
-    return df > 0 ? [[term, idf(documents, df)] as const] : []
-  })
   const { bm25, parts } = explain(
     buildDoc(record.id, record, analyzer.index),
-    weights,
-    slopeOf(totalLength / documents)
+    weightsOf(terms, matches),
+    slopeOf(matches.totalLength / matches.documents)
   )
+  const { best, bestWords } = matches
   // where nothing but words ranks, there are no clues
   const known = clues === undefined ? { words: 1 } : ranked?.read().shares(clues, bestWords ?? 0)
   const shares = ranked === undefined ? [] : Object.entries(known ?? {})
@@ -192,4 +191,24 @@ export const wordsOf = (
     [`rank:${feature}`, best > 0 ? share / whole * lexical / best : 0] as const
   )
   return { bm25, ...parts, ...Object.fromEntries(ranks) }
+}
+
+const weightsOf = (terms: ReadonlyArray<string>, { documentFrequencies, documents }: Matches) =>
+  terms.flatMap((term, i) => {
+    const df = documentFrequencies[i]! // of as many terms as were asked for
+    return df > 0 ? [[term, idf(documents, df)] as const] : []
+  })
+
+/** Finds the passage of a long record that has most of the question. Where no words were matched each term counts alike. */
+export const passageIn = (
+  { options: { analyzer } }: Search,
+  matches: Matches | undefined,
+  terms: ReadonlyArray<string> = [],
+  record: MemoryRecord
+): Hit["passage"] => {
+  if (!isLong(record)) return undefined
+  const weights = matches === undefined ? terms.map((term) => [term, 1] as const) : weightsOf(terms, matches)
+  const slope = matches === undefined ? 0 : slopeOf(matches.totalLength / matches.documents)
+  const found = Passages.of(analyzer.index).best(record, weights, slope)
+  return found && { text: record.body.slice(found.start, found.end), start: found.start }
 }

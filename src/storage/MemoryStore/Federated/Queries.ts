@@ -19,11 +19,19 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { check } from "../../../domain/Check.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import type { Absence, Hit, MemoryFilter, MemoryQuery, Page, SearchResult } from "../../../domain/MemoryFilter.ts"
+import {
+  type Absence,
+  fitting,
+  type Hit,
+  type MemoryFilter,
+  type MemoryQuery,
+  type Page,
+  type SearchResult
+} from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { byRecency, isExpired, isValidAt, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
-import { defaultLimit, fitting } from "../../../ranking/MemoryIndex.ts"
+import { defaultLimit } from "../../../ranking/MemoryIndex.ts"
 import { saysTheSame } from "../../../ranking/NearDuplicate.ts"
 import * as Retrieval from "../../../ranking/Retrieval.ts"
 import * as Links from "../../Links.ts"
