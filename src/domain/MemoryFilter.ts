@@ -141,14 +141,6 @@ export const excerptOf = ({ passage, record }: Pick<Hit, "passage" | "record">):
 export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
   embeddingText({ ...hit.record, body: excerptOf(hit) })
 
-/** Returns how many of the first hits fit into the budget, at four characters a token. Ends at the first that does not. */
-export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
-  let left = budget ?? Infinity
-  const cost = (hit: Hit) => Math.ceil((hit.record.summary.length + excerptOf(hit).length) / 4)
-  const end = hits.findIndex((hit) => (left -= cost(hit)) < 0)
-  return end < 0 ? hits.length : end
-}
-
 /** Best first; ties by newest, then id. What is missing is said. */
 export const SearchResult = Schema.Struct({
   hits: Schema.Array(Hit),

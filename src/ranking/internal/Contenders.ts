@@ -13,9 +13,9 @@ import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
 import { Conversations, sumOf } from "./Conversations.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
-import { isLong, Passages } from "./Passages.ts"
+import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
-import { actorOf, bestOf, int32 } from "./Slots.ts"
+import { actorOf, bestOf, int32, isLong } from "./Slots.ts"
 
 /** Number of the best matches by words that are ranked, unless more are asked for. */
 const byWords = 40

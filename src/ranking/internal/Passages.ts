@@ -6,14 +6,13 @@
  * words(r)    BM25 of r, or nine tenths of that of its best passage with the summary and tags of r, if that is more
  * ```
  *
- * Only bodies of more than 2,000 characters have passages.
+ * Only long records have passages (`isLong`).
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { buildDoc, type Doc, explain } from "../Bm25.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
 
-/** Length from which a body has passages, and of a passage, in UTF-16 units. */
-const long = 2_000
+/** Greatest length of a passage, in UTF-16 units. */
 const wanted = 600
 /** What a passage is worth beside a record of its own: one of many matches a question more easily by chance. */
 const worth = 0.9
@@ -23,8 +22,6 @@ export interface Passage {
   readonly start: number
   readonly end: number
 }
-
-export const isLong = ({ body }: Pick<MemoryRecord, "body">): boolean => body.length > long
 
 /** Cuts a body into passages, in their order; white space between them belongs to none. */
 export const passagesOf = (body: string): ReadonlyArray<Passage> => {

@@ -22,7 +22,6 @@ import {
   type Absence,
   absenceIn,
   type Embedding,
-  fitting,
   type Hit,
   matches as matching,
   type MemoryFilter,
@@ -50,6 +49,7 @@ import { mayNameTime } from "../Tokenizer.ts"
 import * as Ranker from "./Ranker.ts"
 import type { Asking, Clues } from "./Ranker.ts"
 import { byVector, passageIn, wordsOf } from "./Searcher/VectorLeg.ts"
+import { isLong } from "./Slots.ts"
 
 /** The analyzer and the kinds of the store that is searched. */
 export interface Options {
@@ -241,6 +241,14 @@ export const page = (
 ) => retrieval.page(Viewer.sightOf(viewer, now), askedOf(viewer, filter, now), after, limit)
 
 const none = { record: undefined, forgotten: false }
+/** Returns how many of the first hits fit into the budget, at four characters a token. Ends at the first that does not. */
+export const fitting = (hits: ReadonlyArray<Hit>, budget: number | undefined): number => {
+  let left = budget ?? Infinity
+  const sizeOf = ({ passage, record }: Hit) => record.summary.length + (passage?.text ?? record.body).length
+  const end = hits.findIndex((hit) => (left -= Math.ceil(sizeOf(hit) / 4)) < 0)
+  return end < 0 ? hits.length : end
+}
+
 /** The result of one round of retrieval, at some depth. */
 export interface Round {
   /** Best first. */
@@ -251,7 +259,7 @@ export interface Round {
   readonly isCut: (last: Found | undefined) => boolean
   readonly explanationOf: (found: Found, record: MemoryRecord) => Readonly<Record<string, number>>
   readonly passageOf: (record: MemoryRecord) => Hit["passage"]
-  readonly awaiting?: number
+  readonly awaiting?: number | undefined
   /** The record that `whyNot` asks about, where it is found at all. */
   readonly subject: Found | undefined
   readonly exact: boolean
@@ -304,15 +312,12 @@ const askingOf = ({ now, query, viewer, weights }: Search): Asking | undefined =
   }
 }
 
-interface Result {
+interface Result extends Pick<Round, "awaiting" | "subject" | "exact"> {
   readonly shown: ReadonlyArray<Hit>
   /** Number of hits beyond the limit. */
   readonly more: number
   readonly folded: number
   readonly isFolded: boolean
-  readonly awaiting?: number | undefined
-  readonly subject: Found | undefined
-  readonly exact: boolean
 }
 
 /** Retrieves, orders and folds, eight times deeper as long as that may change what is shown: mostly once. */
@@ -330,9 +335,9 @@ function* rank(search: Search): Plan<Result> {
     const { awaiting, count, exact, subject } = round
     return {
       shown: kept.map(({ found, record }): Hit => {
-        const passage = query.text === undefined ? undefined : round.passageOf(record)
-        const explanation = query.explain === true ? round.explanationOf(found, record) : undefined
-        return { record, score: found.score, ...(passage && { passage }), ...(explanation && { explanation }) }
+        const passage = isLong(record) && query.text !== undefined ? round.passageOf(record) : undefined
+        const explanation = query.explain === true && { explanation: round.explanationOf(found, record) }
+        return { record, score: found.score, ...(passage && { passage }), ...explanation }
       }),
       more: count - kept.length - folded - gone,
       folded,

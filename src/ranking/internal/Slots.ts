@@ -290,6 +290,9 @@ export class TopKBounds {
   }
 }
 
+/** Whether the body has more than 2,000 UTF-16 units: such a record is ranked, and shown, by its best passage. */
+export const isLong = ({ body }: Pick<MemoryRecord, "body">): boolean => body.length > 2_000
+
 /** Who said it: the record's actor, else, of turns of earlier releases, its metadata's, else that of its scope. */
 export const actorOf = ({ metadata, scope, source }: MemoryRecord): string | undefined => {
   const said = source.actor ?? metadata["actorId"]

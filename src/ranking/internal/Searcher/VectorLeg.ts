@@ -8,7 +8,7 @@ import { buildDoc, explain, idf, slopeOf } from "../../Bm25.ts"
 import * as Fusion from "../../Fusion.ts"
 import type { Fact, Matches, Near } from "../../Retrieval.ts"
 import { cosineSimilarity, toFloat32 } from "../../VectorIndex.ts"
-import { isLong, Passages } from "../Passages.ts"
+import { Passages } from "../Passages.ts"
 import type { Asking, Clues } from "../Ranker.ts"
 import type { Found, Plan, Round, Search } from "../Searcher.ts"
 import { RecordFact } from "../Slots.ts"
@@ -206,7 +206,6 @@ export const passageIn = (
   terms: ReadonlyArray<string> = [],
   record: MemoryRecord
 ): Hit["passage"] => {
-  if (!isLong(record)) return undefined
   const weights = matches === undefined ? terms.map((term) => [term, 1] as const) : weightsOf(terms, matches)
   const slope = matches === undefined ? 0 : slopeOf(matches.totalLength / matches.documents)
   const found = Passages.of(analyzer.index).best(record, weights, slope)

@@ -21,7 +21,6 @@ import { check } from "../../../domain/Check.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import {
   type Absence,
-  fitting,
   type Hit,
   type MemoryFilter,
   type MemoryQuery,
@@ -31,7 +30,7 @@ import {
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { byRecency, isExpired, isValidAt, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
-import { defaultLimit } from "../../../ranking/MemoryIndex.ts"
+import { defaultLimit, fitting } from "../../../ranking/MemoryIndex.ts"
 import { saysTheSame } from "../../../ranking/NearDuplicate.ts"
 import * as Retrieval from "../../../ranking/Retrieval.ts"
 import * as Links from "../../Links.ts"
