@@ -13,7 +13,7 @@ export interface Options {
   readonly stem?: boolean | undefined
   /** What is not remembered. Default `short`. */
   readonly stopwords?: Tokenizer.Options["stopwords"]
-  /** Whether `8.104.9`, `user_id` and `src/index.ts` are terms beside their parts, and `R` one where nothing else is asked. Default true. */
+  /** Whether `8.104.9`, `user_id` and `src/index.ts` are terms beside their parts, and `R` one, `r` where nothing else is asked. Default true. */
   readonly compounds?: boolean | undefined
   /** What is not asked for, unless the question has nothing else: "who am I" finds who is who. Default `wide`. */
   readonly query?: Tokenizer.Options["stopwords"]
@@ -24,7 +24,8 @@ export const make = (
   { compounds = true, query = "wide", stem = true, stopwords = "short" }: Options = {}
 ): Service => {
   const index = Tokenizer.make({ stem, stopwords, compounds, characters: compounds })
-  const asked = (stopwords: Tokenizer.Options["stopwords"]) => Tokenizer.make({ stem, stopwords, compounds })
+  const asked = (stopwords: Tokenizer.Options["stopwords"]) =>
+    Tokenizer.make({ stem, stopwords, compounds, characters: compounds && "capitals" })
   return { index, query: Tokenizer.orElse(asked(query), Tokenizer.orElse(asked(stopwords), index)) }
 }
 

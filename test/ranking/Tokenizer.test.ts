@@ -126,7 +126,7 @@ describe("compounds", () => {
 
   it.each([
     ["8.104.9", ["8", "104", "9", "8.104.9"]],
-    ["See v2.0.0-rc.1.", ["see", "v2", "0", "0", "rc", "1", "v2.0.0-rc.1"]],
+    ["See v2.0.0-rc.1.", ["see", "v2", "0", "0", "rc", "1", "v2.0.0-rc.1", "2.0.0-rc.1"]],
     ["10.0.0.7:8080", ["10", "0", "0", "7", "8080", "10.0.0.7:8080", "10.0.0.7"]],
     ["src/index.ts,", ["src", "index", "ts", "src/index.ts", "index.ts"]],
     ["user_id", ["user", "id", "user_id"]],
@@ -134,8 +134,11 @@ describe("compounds", () => {
     ["@effect/platform", ["effect", "platform", "@effect/platform"]],
     ["#123", ["123", "#123"]],
     ["gpt-4", ["gpt", "4", "gpt-4"]],
-    ["C++", ["c", "c++"]],
-    ["C# or R", ["c", "c#", "or", "r"]],
+    ["C++", ["c++"]],
+    ["C# or R, and C", ["c#", "or", "r", "and", "c"]],
+    ["v1.2", ["v1", "2", "v1.2", "1.2"]],
+    ["--no-cache=1 -v", ["no", "cache", "--no-cache", "1", "v", "-v"]],
+    ["a--b - c -", ["a", "b", "c"]],
     ["getUserName", ["getusername", "get", "user", "name"]],
     ["HTTPServer", ["httpserver", "http", "server"]],
     ["well-known", ["well", "known"]],
@@ -166,10 +169,12 @@ describe("compounds", () => {
     assert.deepStrictEqual(["r", "8.104.9", "東", "tea"].map(isCounted), [false, false, true, true])
   })
 
-  it("a question leaves single characters out unless it has nothing else", () => {
+  it("a question leaves single characters out, but for capitals, unless it has nothing else", () => {
     const { query } = Analyzer.make()
     assert.deepStrictEqual(query("R"), ["r"])
-    assert.deepStrictEqual(query("plots in R"), ["plot"])
+    assert.deepStrictEqual(query("r"), ["r"])
+    assert.deepStrictEqual(query("plots in r"), ["plot"])
+    assert.deepStrictEqual(query("Plots in R, C++ or C? I draw a lot."), ["plot", "r", "c++", "c", "draw", "lot"])
     assert.deepStrictEqual(query("who am I"), ["who", "am"])
   })
 
