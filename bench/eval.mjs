@@ -23,6 +23,8 @@ Without options: as the product does it.
                             wide        wide stopword list, no stems
                             stem-wide   wide stopword list, stems
   --exclude-category N    leaves these queries out
+  --unanswerable N        queries of this category have no answer: prints how well the confidence of a result tells them
+                          from the others (AUC: how often the answerable one of two has more), and measures the others
   --save FILE             writes the measures of every query, for --compare
   --compare FILE          prints by how much each measure is better than those saved, with the paired 95 % interval
   --json                  the last line is one JSON object
@@ -48,6 +50,7 @@ const read = (args) => {
       ...options,
       embedder: string,
       "exclude-category": string,
+      unanswerable: string,
       save: string,
       compare: string,
       json: boolean,
@@ -115,6 +118,11 @@ const comparison = (measured, before) => {
   }).join("\n")
 }
 
+/** How often one of the first numbers is above one of the others; equal ones count half. */
+const auc = (above, below) =>
+  above.reduce((sum, a) => below.reduce((sum, b) => sum + (a > b ? 1 : a === b ? 0.5 : 0), sum), 0) /
+  (above.length * below.length)
+
 const latency = (measured) => {
   const all = measured.map(({ ms }) => ms).sort((a, b) => a - b)
   const at = (share) => all[Math.min(all.length - 1, Math.floor(share * all.length))].toFixed(2)
@@ -147,18 +155,28 @@ const main = async () => {
   const data = load(command.folder, command)
   // the library is loaded only after command and data are validated, so that a refusal is immediate
   const { evaluate } = await import("./evaluation.mjs")
+  const { unanswerable } = command
   const before = command.compare === undefined ? undefined : saved(command.compare)
-  const { failure, measured } = await evaluate(data, command, progress)
+  const { failure, measured: all = [] } = await evaluate(data, command, progress)
   if (failure !== undefined) {
     console.error(failure)
     return void (process.exitCode = 1)
   }
+  const measured = all.filter(({ category }) => unanswerable === undefined || category !== unanswerable)
   const result = summary(measured)
   console.log(table(result))
   const groups = measured.map(({ conv }) => conv)
   console.log(row("95 %", names.map((name) => range(interval(measured.map((one) => one[name]), groups)))))
   if (before !== undefined) console.log(comparison(measured, before))
   console.log(latency(measured))
+  if (unanswerable !== undefined) {
+    const [less, more] = [all.filter(({ category }) => category === unanswerable), measured]
+      .map((some) => some.map(({ sure }) => sure))
+    result.auc = auc(more, less)
+    console.log(
+      `confidence tells ${more.length} answerable from ${less.length} other queries: AUC ${result.auc.toFixed(3)}`
+    )
+  }
   if (command.save !== undefined) writeFileSync(command.save, JSON.stringify(measured))
   if (command.json) console.log(JSON.stringify(result))
 }

@@ -105,7 +105,7 @@ const store = Effect.fnUntraced(function*(documents, { all, viewer }, tick) {
   return ids
 })
 
-const run = Effect.fnUntraced(function*({ documents, queries }, { embedder, mode }, tick) {
+const run = Effect.fnUntraced(function*({ documents, queries }, { embedder, mode, unanswerable }, tick) {
   const memory = yield* Memory.MemoryStore.MemoryStore
   const seen = scopes(documents)
   const ids = yield* store(documents, seen, tick)
@@ -117,10 +117,11 @@ const run = Effect.fnUntraced(function*({ documents, queries }, { embedder, mode
   for (const { category, conv, grades, id, text } of queries) {
     const viewer = seen.viewer(conv)
     const start = performance.now()
-    const { failures, hits } = yield* search(viewer, { text, mode, limit: 20 })
+    const confidence = unanswerable !== undefined || undefined
+    const { confidence: sure, failures, hits } = yield* search(viewer, { text, mode, limit: 20, confidence })
     const ms = performance.now() - start
     if (failures.length > 0) yield* failures[0].error
-    measured.push({ id, conv, category, ms, ...measure(hits.map(({ record }) => ids.get(record.id)), grades) })
+    measured.push({ id, conv, category, ms, sure, ...measure(hits.map(({ record }) => ids.get(record.id)), grades) })
     tick("ask", measured.length, queries.length)
   }
   return { measured }

@@ -116,7 +116,9 @@ export const MemoryQuery = Schema.Struct({
   /** In tokens of about four characters; cuts after `limit`. */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
   /** Default false. */
-  explain: Schema.optional(Schema.Boolean)
+  explain: Schema.optional(Schema.Boolean),
+  /** Whether the result tells how sure it is that one of the hits answers the text. Default false. */
+  confidence: Schema.optional(Schema.Boolean)
 })
 export interface MemoryQuery extends Schema.Schema.Type<typeof MemoryQuery> {}
 
@@ -151,6 +153,11 @@ export const SearchResult = Schema.Struct({
     /** `false`: a store that cannot look at all there is found at least so many, and perhaps not all of the best. */
     exact: Schema.optional(Schema.Literal(false))
   }),
+  /**
+   * Probability that a record answers the text, 0..1, where the query asks for it: calibrated on questions of which half have
+   * no answer (docs/retrieval.md). By the words, the speaker and the ranker alone: absent without a text and in mode `vector`.
+   */
+  confidence: Schema.optional(Unit),
   /** How many records the vector leg could not look at, having no vector of its model yet; with that leg. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
   /** Legs or stores that gave no answer. */

@@ -33,6 +33,8 @@ export interface InjectionConfig {
   readonly maxEntries?: number | undefined
   /** In tokens of about four characters: of the whole block, or, with a `format`, of the records. Default none. */
   readonly budget?: number | undefined
+  /** Confidence below which the block stays empty (`SearchResult.confidence`), 0..1. Default none: what is found is shown. */
+  readonly minConfidence?: number | undefined
 }
 
 export interface Search {
@@ -40,6 +42,7 @@ export interface Search {
     readonly text: string
     readonly limit: number
     readonly budget: number | undefined
+    readonly confidence?: boolean | undefined
   }): Effect.Effect<SearchResult, MemoryError.MemoryError>
 }
 
@@ -49,11 +52,15 @@ export interface Inject {
 }
 
 export const make = (search: Search, config: InjectionConfig = {}): Inject => {
-  const { budget, format, maxEntries = 5, query = queryOf, trigger = "userTurn" } = config
+  const { budget, format, maxEntries = 5, minConfidence, query = queryOf, trigger = "userTurn" } = config
   const wanted = trigger === "everyTurn" ? () => true : trigger === "userTurn" ? isUserTurn : trigger
   // the block's own budget lets a short record pass where a long one does not fit; a search's ends at the first
   const maxChars = budget === undefined ? undefined : budget * 4
-  const asked = { limit: maxEntries, budget: format && budget }
+  const asked = {
+    limit: maxEntries,
+    budget: format && budget,
+    ...(minConfidence !== undefined && { confidence: true })
+  }
   const shown = format ?? ((result: SearchResult) => PromptBlock.render(result, { maxChars }))
 
   return (viewer, turn) =>
@@ -62,6 +69,7 @@ export const make = (search: Search, config: InjectionConfig = {}): Inject => {
       const text = yield* attempt("query", () => query(turn)?.trim())
       if (!text) return PromptBlock.empty
       const result = yield* search(viewer, { text, ...asked })
+      if (minConfidence !== undefined && (result.confidence ?? 1) < minConfidence) return PromptBlock.empty
       return yield* attempt("format", () => shown(result))
     })
 }

@@ -383,8 +383,9 @@ const ofExtraction = (
   ]
 }
 
-const ofInjection = ({ budget, maxEntries }: Injection.InjectionConfig): ReadonlyArray<string> => [
+const ofInjection = ({ budget, maxEntries, minConfidence = 0 }: Injection.InjectionConfig): ReadonlyArray<string> => [
   ...(maxEntries === undefined || isLimit(maxEntries) ? [] : ["maxEntries: expected 1 to 1,000"]),
+  ...(minConfidence >= 0 && minConfidence <= 1 ? [] : ["minConfidence: expected 0 to 1"]),
   ...(budget === undefined || (Number.isInteger(budget) && budget > 0)
     ? []
     : ["budget: expected a whole number of tokens"])

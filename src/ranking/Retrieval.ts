@@ -96,6 +96,8 @@ export interface Matches {
   readonly best: number
   /** The best BM25 among those that pass, where there are `clues`. */
   readonly bestWords?: number | undefined
+  /** Whether the question names somebody in sight as a speaker. Absent: no. */
+  readonly isNamed?: boolean | undefined
   /**
    * The best `depth` by final score; ties newest first, then by id. Without `score` the order is that of the lexical scores,
    * which tells apart what is one number after the division. Then the rest of `also`, in its order.

@@ -50,6 +50,15 @@ describe("npm run eval", () => {
     assert.notInclude(output, "\u001b[") // no person looks on
   })
 
+  it("confidence is measured where a category has no answers, which then counts for nothing else", async () => {
+    const { output } = await evaluate(collection, "--unanswerable", "5", "--json")
+    assert.match(output, /confidence tells 7 answerable from 1 other queries: AUC [01]\.\d{3}/)
+    const without = await evaluate(collection, "--exclude-category", "5", "--json")
+    const { auc, ...rest } = result(output) as { readonly auc: number }
+    assert.isTrue(auc >= 0 && auc <= 1)
+    assert.deepStrictEqual(rest, result(without.output))
+  })
+
   it("a category that is not excluded counts", async () => {
     const { output } = await evaluate(collection, "--json")
     assert.deepInclude(result(output), { queries: 8, "recall@5": Number((6.5 / 8).toFixed(9)) })

@@ -34,6 +34,8 @@ export interface Ranking {
   readonly best: number
   /** The best BM25 of a match or of a passage of a contender. */
   readonly bestWords: number
+  /** Whether a speaker is named. */
+  readonly isNamed: boolean
   /** Number of those that share no word with the question. */
   readonly wordless: number
 }
@@ -119,7 +121,7 @@ export class Contenders {
       if (rank > best) best = rank
       if (scores[slot] === 0) wordless++
     }
-    return { slots: new Int32Array(all), ranks, best, bestWords, wordless }
+    return { slots: new Int32Array(all), ranks, best, bestWords, isNamed: named.length > 0, wordless }
   }
 
   /** Returns the rank of any slot: 0 where it neither matches nor is a contender. */

@@ -48,7 +48,7 @@ import * as Scorer from "../Scorer.ts"
 import { mayNameTime } from "../Tokenizer.ts"
 import * as Ranker from "./Ranker.ts"
 import type { Asking, Clues } from "./Ranker.ts"
-import { byVector, passageIn, wordsOf } from "./Searcher/VectorLeg.ts"
+import { byVector, confidenceIn, passageIn, wordsOf } from "./Searcher/VectorLeg.ts"
 import { isLong } from "./Slots.ts"
 
 /** The analyzer and the kinds of the store that is searched. */
@@ -178,12 +178,15 @@ export function* search(
   query: MemoryQuery,
   now: number
 ): Plan<SearchResult> {
-  const { awaiting, exact, folded, more, shown } = yield* rank(new Search(retrieval, options, viewer, query, now))
+  const { awaiting, confidence, exact, folded, more, shown } = yield* rank(
+    new Search(retrieval, options, viewer, query, now)
+  )
   const affordable = fitting(shown, query.budget)
   return {
     hits: shown.slice(0, affordable),
     leftOut: { limit: more, budget: shown.length - affordable, folded, ...(!exact && { exact: false as const }) },
     ...(awaiting !== undefined && { awaiting }),
+    ...(confidence !== undefined && { confidence }),
     failures: []
   }
 }
@@ -226,8 +229,7 @@ export function* list(
   const found = yield* page(retrieval, viewer, filter, after, limit + 1, now)
   if (found.length <= limit) return { items: found }
   const items = found.slice(0, limit)
-  const last = items[limit - 1]! // a limit is at least 1
-  return { items, next: makeCursor(viewer, filter, positionOf(last)) }
+  return { items, next: makeCursor(viewer, filter, positionOf(items[limit - 1]!)) } // a limit is at least 1
 }
 
 /** The records of a list after a position, at most `limit`. */
@@ -260,6 +262,7 @@ export interface Round {
   readonly explanationOf: (found: Found, record: MemoryRecord) => Readonly<Record<string, number>>
   readonly passageOf: (record: MemoryRecord) => Hit["passage"]
   readonly awaiting?: number | undefined
+  readonly confidence: number | undefined
   /** The record that `whyNot` asks about, where it is found at all. */
   readonly subject: Found | undefined
   readonly exact: boolean
@@ -296,6 +299,7 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Pla
       ...search.factors(record, found.relevance, weight)
     }),
     passageOf: (record) => passageIn(search, matches, terms, record),
+    confidence: query.confidence === true ? confidenceIn(search, matches, terms) : undefined,
     subject: subject && all.find(({ fact, lexical }) => fact.id === subject.id && lexical > 0),
     exact
   }
@@ -303,16 +307,16 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Pla
 
 /** How the contenders of a question are ranked; `undefined`: no words are asked for, or nothing but words counts. */
 const askingOf = ({ now, query, viewer, weights }: Search): Asking | undefined => {
-  const { asOf = now, explain = false, mode, text } = query
+  const { asOf = now, confidence = false, explain = false, mode, text } = query
   if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined
   let read: Ranker.Ranked | undefined
   return {
     isTimely: mayNameTime.test(text),
-    read: () => read ??= Ranker.ranked(text, viewer, asOf, weights, explain)
+    read: () => read ??= Ranker.ranked(text, viewer, asOf, weights, explain || confidence)
   }
 }
 
-interface Result extends Pick<Round, "awaiting" | "subject" | "exact"> {
+interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "exact"> {
   readonly shown: ReadonlyArray<Hit>
   /** Number of hits beyond the limit. */
   readonly more: number
@@ -332,19 +336,16 @@ function* rank(search: Search): Plan<Result> {
       : yield* byVector(search, embedding, depth, ranked)
     const { folded, gone, kept } = yield* pick(search, round.found)
     if (round.isCut(kept[limit - 1]?.found)) continue
-    const { awaiting, count, exact, subject } = round
     return {
+      ...round,
       shown: kept.map(({ found, record }): Hit => {
         const passage = isLong(record) && query.text !== undefined ? round.passageOf(record) : undefined
         const explanation = query.explain === true && { explanation: round.explanationOf(found, record) }
         return { record, score: found.score, ...(passage && { passage }), ...explanation }
       }),
-      more: count - kept.length - folded - gone,
+      more: round.count - kept.length - folded - gone,
       folded,
-      isFolded,
-      awaiting,
-      subject,
-      exact
+      isFolded
     }
   }
 }
@@ -363,8 +364,7 @@ function* pick(search: Search, all: ReadonlyArray<Found>): Plan<Picked> {
   const { isFolded, limit } = search
   const kept: Array<Picked["kept"][number]> = []
   const isRepeated = repeats()
-  let folded = 0
-  let gone = 0
+  let [folded, gone] = [0, 0]
   for (let from = 0, size = limit; kept.length < limit && from < all.length; size = 2 * (limit - kept.length) + 8) {
     const batch = all.slice(from, from + size)
     const bodies = yield* bodiesOf(search, batch)

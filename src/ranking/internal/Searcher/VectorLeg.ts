@@ -4,12 +4,12 @@ import { type Embedding, type Hit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { key } from "../../../domain/MemoryScope.ts"
-import { buildDoc, explain, idf, slopeOf } from "../../Bm25.ts"
+import { buildDoc, explain, idf, most, slopeOf } from "../../Bm25.ts"
 import * as Fusion from "../../Fusion.ts"
-import type { Fact, Matches, Near } from "../../Retrieval.ts"
+import type { Candidate, Fact, Matches, Near } from "../../Retrieval.ts"
 import { cosineSimilarity, toFloat32 } from "../../VectorIndex.ts"
 import { Passages } from "../Passages.ts"
-import type { Asking, Clues } from "../Ranker.ts"
+import { type Asking, type Clues, confidence } from "../Ranker.ts"
 import type { Found, Plan, Round, Search } from "../Searcher.ts"
 import { RecordFact } from "../Slots.ts"
 
@@ -122,6 +122,7 @@ export function* byVector(
       }
     },
     passageOf: (record) => passageIn(search, matches, terms ?? search.terms, record),
+    confidence: matches && confidenceIn(search, matches, terms),
     awaiting: near.awaiting,
     subject: about && (about.lexical > 0 || about.cosine > floor) ? foundAs(about) : undefined,
     exact: near.exact && (matches?.exact ?? true)
@@ -198,6 +199,29 @@ const weightsOf = (terms: ReadonlyArray<string>, { documentFrequencies, document
     const df = documentFrequencies[i]! // of as many terms as were asked for
     return df > 0 ? [[term, idf(documents, df)] as const] : []
   })
+
+/** How sure it is that a match answers the question, where that is asked; 0 where there is none. */
+export const confidenceIn = (
+  { query }: Search,
+  { best, bestWords = best, candidates, documentFrequencies, documents, isNamed }: Matches,
+  terms: ReadonlyArray<string> = []
+): number | undefined => {
+  if (query.confidence !== true || query.text === undefined) return undefined
+  const first = candidates.reduce<Candidate | undefined>(
+    (best, one) => one.lexical > (best?.lexical ?? 0) ? one : best,
+    undefined
+  )
+  if (first === undefined) return 0
+  const weights = terms.map((_, i) => idf(documents, documentFrequencies[i]!)) // of as many terms as were asked for
+  const all = weights.reduce((sum, weight) => sum + weight, 0)
+  const unknown = weights.reduce((sum, weight, i) => documentFrequencies[i] === 0 ? sum + weight : sum, 0)
+  return confidence({
+    rank: first.clues?.isTurn === true ? first.lexical : undefined,
+    isMeant: isNamed !== true || first.clues?.isSpeaker === true,
+    strength: Math.min(1, bestWords / (most * all)),
+    unknown: unknown / all
+  })
+}
 
 /** Finds the passage of a long record that has most of the question. Where no words were matched each term counts alike. */
 export const passageIn = (

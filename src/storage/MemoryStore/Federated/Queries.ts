@@ -264,6 +264,7 @@ const merge = (
     }
   }
   left.folded += absent.size
+  const sure = answers.flatMap(({ result: { confidence } }) => confidence === undefined ? [] : [confidence])
   const { limit = Infinity } = query
   const shown = distinct.slice(0, limit)
   const affordable = fitting(shown, query.budget)
@@ -285,6 +286,7 @@ const merge = (
         ...(answers.some(({ result }) => result.leftOut.exact === false) && { exact: false as const })
       },
       ...(awaiting !== undefined && { awaiting }),
+      ...(query.confidence === true && sure.length > 0 && { confidence: Math.max(...sure) }),
       failures: legs(answers)
     }
   }
