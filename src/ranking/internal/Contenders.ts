@@ -15,7 +15,7 @@ import { Conversations, sumOf } from "./Conversations.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
 import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
-import { actorOf, bestOf, int32, isLong } from "./Slots.ts"
+import { actorOf, bestOf, int32, isLong, topK } from "./Slots.ts"
 
 /** Number of the best matches by words that are ranked, unless more are asked for. */
 const byWords = 40
@@ -23,8 +23,9 @@ const byWords = 40
 const sociable = 10
 /** Number of turns that are ranked for the sake of their speaker. */
 const spoken = 32
-/** Number of long records that are ranked for the sake of a passage. */
+/** Number of long records that are ranked by a passage, and the length of their bodies together, from the second on. */
 const longs = 16
+const readable = 262_144
 
 /** The ranked contenders of a question. */
 export interface Ranking {
@@ -56,9 +57,8 @@ export class Contenders {
   readonly #passages: Passages
   /** Slots of long records. */
   readonly #long = new Set<number>()
-  /** Of the question under way: the best BM25 of the passages of long records, by slot, and how it is found. */
+  /** Of the question under way: what the best passages of long contenders are worth, by slot. */
   readonly #words = new Map<number, number>()
-  #wordsOf: (slot: number) => number = () => 0
 
   /** `recordOf`: the record of a slot that is not removed. */
   constructor(recordOf: (slot: number) => MemoryRecord, tokenizer: Tokenizer) {
@@ -109,6 +109,7 @@ export class Contenders {
     const first = bestOf(chosen, chosen.length, scores, sociable, newestFirst)
     const slots = this.#gather(index, view, chosen, first, passes)
     const all = named.length === 0 ? slots : this.#withSpoken(slots, index, view, passes, ranked)
+    this.#words.clear()
     const bestWords = this.#long.size === 0
       ? bestMatch
       : Math.max(bestMatch, this.#withLong(all, index, matches, terms, newestFirst))
@@ -135,13 +136,11 @@ export class Contenders {
     const clues = this.#conversations.cluesOf(slot)
     clues.isSpeaker = this.#isSpeaker !== undefined && this.#isSpeaker(slot) &&
       (clues.isTurn || this.#speakers.has(slot))
-    if (clues.words > 0 && this.#long.size > 0 && this.#long.has(slot)) {
-      clues.words = Math.max(clues.words, this.#wordsIn(slot))
-    }
+    if (this.#words.size > 0) clues.words = Math.max(clues.words, this.#words.get(slot) ?? 0)
     return clues
   }
 
-  /** Adds the long matches that hold most of the question, and returns the best BM25 of a passage of a contender. */
+  /** Adds the long matches that hold most of the question, and returns what the best of their passages is worth. */
   #withLong(
     all: Array<number>,
     index: InvertedIndex,
@@ -152,26 +151,20 @@ export class Contenders {
     const held = matches.filter((slot) => this.#long.has(slot))
     const weights = index.weights.slice(0, 31)
     for (const slot of held) this.#ranks[slot] = sumOf(index.masks.data[slot]!, weights)
-    for (const slot of bestOf(held, held.length, this.#ranks, longs, newestFirst)) {
+    const known = terms.flatMap((term, n) => index.weights[n]! > 0 ? [[term, index.weights[n]!] as const] : [])
+    let best = 0
+    let left = readable
+    for (const slot of topK(held, held.length, this.#ranks, longs, newestFirst)) {
+      left -= this.#recordOf(slot).body.length
+      if (left < 0 && this.#words.size > 0) break
+      const words = this.#passages.score(this.#recordOf(slot), known, index.slope)
+      this.#words.set(slot, words)
+      best = Math.max(best, words)
       if (this.#chosen.data[slot] === this.#round) continue
       this.#chosen.data[slot] = this.#round
       all.push(slot)
     }
-    const known = terms.flatMap((term, n) => index.weights[n]! > 0 ? [[term, index.weights[n]!] as const] : [])
-    this.#wordsOf = (slot) => this.#passages.score(this.#recordOf(slot), known, index.slope)
-    this.#words.clear()
-    let best = 0
-    for (const slot of all) if (this.#long.has(slot)) best = Math.max(best, this.#wordsIn(slot))
     return best
-  }
-
-  /** The best BM25 of the passages of a long record. */
-  #wordsIn(slot: number): number {
-    const known = this.#words.get(slot)
-    if (known !== undefined) return known
-    const words = this.#wordsOf(slot)
-    this.#words.set(slot, words)
-    return words
   }
 
   #gather(

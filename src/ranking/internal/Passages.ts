@@ -74,7 +74,7 @@ const bestOf = (passages: ReadonlyArray<Read>, weights: Weights, slope: number) 
 }
 
 /** Characters of bodies whose passages are kept, those that were asked for last. */
-const room = 1_000_000
+const room = 2_000_000
 
 /** The passages of long records, read when they are asked for. */
 export class Passages {
