@@ -96,7 +96,8 @@ const ours = (hasSessions) => () => {
     remove: (records) => each(records, (record) => index.remove(record.id)),
     search: (text) => hits(everyone, text),
     matches: (text) => {
-      const { hits, leftOut } = index.search(everyone, { text, limit }, now)
+      // turns beside a match are found as well, unless words alone rank
+      const { hits, leftOut } = index.search(everyone, { text, limit, weights: { ranker: 0 } }, now)
       return hits.length + leftOut.limit + leftOut.folded
     },
     ask: (texts) => each(texts, (text) => index.search(everyone, { text, limit }, now)),
