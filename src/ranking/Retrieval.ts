@@ -57,8 +57,8 @@ export interface Question {
   /** Terms in the order of the question, each once. Absent: everything in sight matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * How contenders are ranked. Contenders are the best matches, `contenders` or as many as `depth` if that is more; the turns
-   * around the first of them; and turns of the speakers that are named. Absent: every match, by BM25.
+   * How contenders are ranked. Contenders are the best matches, as many at any `depth`; the turns around the first of them; turns
+   * of the speakers that are named; and long records. Other matches follow, by BM25. Absent: every match, by BM25.
    */
   readonly ranked?: Asking | undefined
   /**

@@ -1,7 +1,7 @@
 import { assert, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
 import type { MemoryQuery, SearchResult } from "../../src/domain/MemoryFilter.ts"
-import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import { type MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
 import type { MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
@@ -121,4 +121,26 @@ it("what is out of sight, the order of arrival, removals and a snapshot change n
     }),
     { seed: 13, numRuns: times(12, 100) }
   )
+})
+
+it("what comes first is the same however much is asked for, with and without vectors", () => {
+  const turns = FastCheck.sample(turn, { seed: 3, numRuns: 300 })
+  const index = MemoryIndex.make({ analyzer: Analyzer.make() })
+  turns.forEach((one, n) => {
+    const record = made(`turn ${n}`, { ...one, body: `Turn ${n}. ${one.body}` }, mine)
+    index.add(record)
+    index.attach("m", textHash(record), Float32Array.of(Math.cos(n), Math.sin(n)))
+  })
+  for (const text of questions) {
+    for (const embedding of [undefined, { model: "m", vector: [1, 0] }]) {
+      const answers = [5, 40, 120, 300].map((limit) =>
+        told(index.search(Viewer.make(mine), { text, embedding, explain: true, limit }, now)).hits
+      )
+      for (const [n, more] of answers.slice(1).entries()) {
+        const less = answers[n]!
+        assert.deepStrictEqual(more.slice(0, less.length), less, text)
+      }
+      assert.strictEqual(answers[3]!.length > answers[1]!.length || answers[3]!.length < 40, true)
+    }
+  }
 })

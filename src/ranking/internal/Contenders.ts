@@ -7,7 +7,8 @@
  *              with most of the question's terms, whatever their length
  * ```
  *
- * Matches beyond them are found, but none of them comes before a contender.
+ * Matches beyond them are found, but none of them comes before a contender: they follow in the order of their words. So what
+ * comes first does not depend on how much is asked for.
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
@@ -17,7 +18,7 @@ import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
 import { actorOf, bestOf, int32, isLong, topK } from "./Slots.ts"
 
-/** Number of the best matches by words that are ranked, unless more are asked for. */
+/** Number of the best matches by words that are ranked. */
 const byWords = 40
 /** Number of the first of these whose neighbours are ranked, too. */
 const sociable = 10
@@ -53,6 +54,8 @@ export class Contenders {
   // of the question under way
   #isSpeaker: Passes | undefined
   #rank: (slot: number) => number = () => 0
+  /** The least rank of a contender, over the best BM25. */
+  #below = 0
   readonly #recordOf: (slot: number) => MemoryRecord
   readonly #passages: Passages
   /** Slots of long records. */
@@ -105,7 +108,7 @@ export class Contenders {
     this.#conversations.begin(index, view, ranked.times !== undefined)
     const named = ranked.named(this.#speakers.in(view, index, ranked.words))
     this.#isSpeaker = this.#speakers.said(index, named, ranked.own)
-    const chosen = new Int32Array(bestOf(matches, matches.length, scores, Math.max(byWords, depth), newestFirst))
+    const chosen = new Int32Array(bestOf(matches, matches.length, scores, byWords, newestFirst))
     const first = bestOf(chosen, chosen.length, scores, sociable, newestFirst)
     const slots = this.#gather(index, view, chosen, first, passes)
     const all = named.length === 0 ? slots : this.#withSpoken(slots, index, view, passes, ranked)
@@ -115,20 +118,30 @@ export class Contenders {
       : Math.max(bestMatch, this.#withLong(all, index, matches, terms, newestFirst))
     this.#rank = (slot) => ranked.rank(this.cluesOf(slot), bestWords)
     let best = 0
+    let least = Infinity
     let wordless = 0
     for (let i = 0; i < all.length; i++) {
       const slot = all[i]!
       const rank = ranks[slot] = this.#rank(slot)
       if (rank > best) best = rank
+      if (rank < least) least = rank
       if (scores[slot] === 0) wordless++
+    }
+    this.#below = bestMatch > 0 ? least / bestMatch : 0
+    if (depth > all.length) {
+      const rest = matches.filter((slot) => this.#chosen.data[slot] !== this.#round)
+      for (const slot of bestOf(rest, rest.length, scores, depth - all.length, newestFirst)) {
+        ranks[slot] = this.#below * scores[slot]!
+        all.push(slot)
+      }
     }
     return { slots: new Int32Array(all), ranks, best, bestWords, isNamed: named.length > 0, wordless }
   }
 
-  /** Returns the rank of any slot: 0 where it neither matches nor is a contender. */
+  /** Returns the rank of any slot: of a match that is no contender by its words, below all of these; 0 where it does not match. */
   rankOf(slot: number, index: InvertedIndex): number {
     if (this.#chosen.data[slot] === this.#round) return this.#ranks[slot]!
-    return index.scores.data[slot]! > 0 ? this.#rank(slot) : 0
+    return this.#below * index.scores.data[slot]!
   }
 
   /** Tells what is known of a slot. The answer is one object, which the next call changes. */
