@@ -13,7 +13,7 @@ const src = (path: string) => fileURLToPath(new URL(`./src/${path}`, import.meta
 const workers = availableParallelism() + 1
 
 /** The small files with the long runs. Vitest begins with the largest file, and would end with one of these by itself. */
-const long = /\/test\/(?:contract|vault\/(?:Kill|Crowd|Outbox|Faults|Reopen))/
+const long = /\/test\/(?:contract|sqlite\/(?:Kill|Crowd)|vault\/(?:Kill|Crowd|Outbox|Faults|Reopen))/
 
 class LongestFirst extends BaseSequencer {
   override async sort(files: Array<TestSpecification>): Promise<Array<TestSpecification>> {
@@ -32,18 +32,22 @@ const hangs = 600_000
 
 export default defineConfig({
   test: {
+    globalSetup: [fileURLToPath(new URL("./test/processes.ts", import.meta.url))],
     testTimeout: hangs,
     hookTimeout: hangs,
     maxWorkers: workers,
     minWorkers: workers,
     // no module of ours keeps a state, and loading all of them for each file took a third of the time
     isolate: false,
+    // programs of Effect make much short-lived garbage: room for it saves a quarter of the processor
+    poolOptions: { forks: { execArgv: ["--min-semi-space-size=64", "--max-semi-space-size=128"] } },
     sequence: { sequencer: LongestFirst },
     projects: [
       {
         resolve: {
           alias: [
             { find: /^effect-memory\/ai$/, replacement: src("agent/MemoryToolkit.ts") },
+            { find: /^effect-memory\/(cluster|postgres|sqlite)$/, replacement: src("$1.ts") },
             { find: /^effect-memory\/testing$/, replacement: src("testing/index.ts") },
             { find: /^effect-memory$/, replacement: src("index.ts") }
           ]

@@ -2,6 +2,7 @@
 import * as NodeContext from "@effect/platform-node/NodeContext"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
@@ -156,4 +157,42 @@ export const evaluate = async (data, command, tick) => {
   const error = Cause.squash(exit.cause)
   if (error instanceof Refusal) throw error
   return { failure: error instanceof Memory.MemoryError.MemoryError ? error.message : Cause.pretty(exit.cause) }
+}
+
+/** Greatest difference between two scores that count as one. */
+const slack = 1e-9
+
+/**
+ * Stores the documents in memory, copies the store into each database, asks all of them every query, and returns, by name, the
+ * queries whose ten best differ: in an id, or in a score by more than 1e-9.
+ */
+export const compare = (data, databases, tick) => {
+  const seen = scopes(data.documents)
+  const program = Effect.gen(function*() {
+    const memory = yield* Memory.MemoryStore.MemoryStore
+    yield* store(data.documents, seen, tick)
+    const found = {}
+    for (const [name, layer] of Object.entries(databases)) {
+      const other = Context.get(yield* Layer.build(layer), Memory.MemoryStore.MemoryStore)
+      const { records, verified } = yield* Memory.Copy.copy(memory, other)
+      if (!verified) throw new Refusal(`${name}: the copy is not verified`)
+      const differing = []
+      for (const [n, { conv, id, text }] of data.queries.entries()) {
+        const viewer = seen.viewer(conv)
+        const expected = yield* memory.search(viewer, { text, limit: 10 })
+        const answer = yield* other.search(viewer, { text, limit: 10 })
+        const isSame = expected.hits.length === answer.hits.length &&
+          expected.hits.every(({ record, score }, i) =>
+            record.id === answer.hits[i].record.id && Math.abs(score - answer.hits[i].score) <= slack
+          )
+        if (!isSame) differing.push(id)
+        tick(name, n + 1, data.queries.length)
+      }
+      found[name] = { records, queries: data.queries.length, differing }
+    }
+    return found
+  })
+  return layerOf({ embedder: "none", store: "memory" }).then((layer) =>
+    Effect.runPromise(program.pipe(Effect.scoped, Effect.provide(layer), Effect.provide(NodeContext.layer)))
+  )
 }

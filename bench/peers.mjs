@@ -7,6 +7,7 @@ import { parseArgs } from "node:util"
 import { Analyzer } from "../dist/index.js"
 import { load, Refusal } from "./dataset.mjs"
 import { mean, measure, names } from "./metrics.mjs"
+import { byHand, dropSchema, hasVector, langGraph } from "./postgres.mjs"
 
 const help = `npm run peers -- DIR [options]
 
@@ -14,6 +15,8 @@ Gives every document of DIR to others, each conversation an index of its own, as
 npm run eval. A turn's text begins with its speaker, for they have no other place for him. Questions are "any of these words".
 
   --exclude-category N   leaves these queries out
+  --url URL              asks a PostgreSQL server as well: a table by hand with a tsvector, and where the server has pgvector the
+                         same with vectors, and LangGraph's store
   --embedder FILE        vectors for Orama's hybrid mode: a module whose default export is the layer of an embedder;
                          default the word vectors
   --help`
@@ -67,6 +70,33 @@ const orama = async (documents, mode) => {
   }
 }
 
+/** The peers of a PostgreSQL server. Each index is a schema, dropped once it was asked. */
+const onServer = async (url, embed) => {
+  const schema = `peers_${process.pid}`
+  const made = (make, mode) => async (documents) => {
+    const store = await make(documents[0].vector.length)
+    await store.put("user", documents.map(({ id, text, vector }) => ({ key: id, text, vector })))
+    await store.settle()
+    const close = async () => {
+      await store.close()
+      await dropSchema(url, schema)
+    }
+    return Object.assign((asked) => store[mode]("user", asked, limit), { close })
+  }
+  const vectors = (dimensions) => byHand({ url, schema, dimensions })
+  const graph = (dimensions) => langGraph({ url, schema, dimensions, embed })
+  return {
+    "tsvector by hand": made(() => byHand({ url, schema }), "search"),
+    ...(await hasVector(url) && {
+      "pgvector by hand": made(vectors, "near"),
+      "both by hand": made(vectors, "hybrid"),
+      "LangGraph, text": made(graph, "search"),
+      "LangGraph, vector": made(graph, "near"),
+      "LangGraph, hybrid": made(graph, "hybrid")
+    })
+  }
+}
+
 /** Makes the vectors of texts. */
 const embedderOf = async (file) => {
   const { Effect } = await import("effect")
@@ -82,7 +112,12 @@ const embedderOf = async (file) => {
 const main = async () => {
   const { positionals, values } = parseArgs({
     allowPositionals: true,
-    options: { "exclude-category": { type: "string" }, embedder: { type: "string" }, help: { type: "boolean" } }
+    options: {
+      "exclude-category": { type: "string" },
+      embedder: { type: "string" },
+      help: { type: "boolean" },
+      url: { type: "string" }
+    }
   })
   if (values.help) return console.log(help)
   if (positionals.length !== 1) throw new Refusal("expected one folder")
@@ -96,18 +131,20 @@ const main = async () => {
     text: speaker === undefined ? text : `${speaker}: ${text}`,
     vector: vectors[n]
   }))
-  const width = Math.max(...Object.keys(peers).map((name) => name.length))
+  const all = { ...peers, ...(values.url === undefined ? {} : await onServer(values.url, embed)) }
+  const width = Math.max(...Object.keys(all).map((name) => name.length))
   console.log([" ".repeat(width), ...names.map((name) => name.padStart(9))].join(" "))
-  for (const [name, make] of Object.entries(peers)) {
+  for (const [name, make] of Object.entries(all)) {
     const measured = []
     for (const conv of new Set(documents.map(({ conv }) => conv))) {
       const ask = await make(given.filter((one) => one.conv === conv && one.text.trim() !== ""))
       for (const [n, query] of queries.entries()) {
         if (query.conv === conv) measured.push(measure(await ask({ text: query.text, vector: asked[n] }), query.grades))
       }
+      await ask.close?.()
     }
-    const all = mean(measured)
-    console.log([name.padEnd(width), ...names.map((one) => all[one].toFixed(4).padStart(9))].join(" "))
+    const means = mean(measured)
+    console.log([name.padEnd(width), ...names.map((one) => means[one].toFixed(4).padStart(9))].join(" "))
   }
 }
 

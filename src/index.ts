@@ -83,6 +83,8 @@ export * as Embedding from "./storage/Embedding.ts"
 export * as Federated from "./storage/MemoryStore/Federated.ts"
 /** A branch over a store: reads through, keeps writes to itself until `commit`. */
 export * as Overlay from "./storage/MemoryStore/Overlay.ts"
+/** Everything that a store holds into another store, verified. */
+export * as Copy from "./storage/Copy.ts"
 /** A plugin that breaks on purpose, for tests. */
 export * as Faulty from "./storage/MemoryStore/Faulty.ts"
 

@@ -15,8 +15,10 @@ import * as Federated from "../src/storage/MemoryStore/Federated.ts"
 import * as Transaction from "../src/storage/MemoryStore/internal/Transaction.ts"
 import * as Markdown from "../src/storage/MemoryStore/Markdown.ts"
 import * as Overlay from "../src/storage/MemoryStore/Overlay.ts"
-import { inexact, layerOf } from "./storage/engines.ts"
-import { times } from "./vault/Program.ts"
+import * as Sqlite from "../src/storage/MemoryStore/Sqlite.ts"
+import { postgres } from "./postgres/Server.ts"
+import { counting, inexact, layerOf } from "./storage/engines.ts"
+import { isLong, times } from "./vault/Program.ts"
 
 /** Somebody's own: no more than a store must have. */
 const shelf = Layer.effect(
@@ -53,10 +55,36 @@ const markdown = Layer.unwrapScoped(
   })
 ).pipe(Layer.provide(NodeContext.layer))
 
+/** No other process writes into these stores; a law that goes on by days would look for its writes at every poll. */
+const rarely = "1 hour"
+
+const sqlite = Layer.unwrapScoped(
+  Effect.gen(function*() {
+    const fs = yield* FileSystem.FileSystem
+    const folder = yield* fs.makeTempDirectoryScoped()
+    return Sqlite.layer({ filename: `${folder}/memory.db`, poll: rarely })
+  })
+).pipe(Layer.provide(NodeContext.layer))
+
+/** A store of an engine that dies where it gives more than the bounds of its contract. */
+const counted = Layer.scoped(
+  MemoryStore.MemoryStore,
+  Effect.gen(function*() {
+    const engine = counting(yield* Sqlite.engine({ filename: ":memory:", poll: rarely }), [])
+    const store = yield* MemoryStore.make("counted", engine)
+    yield* MemoryStore.maintain(store)
+    return store
+  })
+)
+
+/** Those that keep their rows in a database. */
+export const databases = { sqlite, postgres } satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>
+
 export const stores = {
   memory: MemoryStore.layerInMemory,
   markdown,
   shelf,
+  ...databases,
   "overlay on memory": Overlay.layer.pipe(Layer.provide(MemoryStore.layerInMemory)),
   federated: Federated.layer({
     copies: { layer: MemoryStore.layerInMemory, mirror: () => true },
@@ -66,16 +94,14 @@ export const stores = {
 } satisfies Record<string, Layer.Layer<MemoryStore.MemoryStore, unknown>>
 
 /**
- * The sorts that ask other stores for each answer, or read all their rows for it. Here they are held to fewer random courses than the rest; the soak
- * tries them all.
+ * The sorts that answer by themselves. The others ask these, or a database, and are held to fewer random courses; the soak tries
+ * more.
  */
-export const composed: ReadonlySet<string> = new Set([
-  "overlay on memory",
-  "overlay on shelf",
-  "federated",
-  "shelf"
-])
-export const coursesOfComposed = times(5, 40)
+const thorough: ReadonlySet<string> = new Set(["memory", "markdown"])
+export const coursesOfComposed = times(5, isLong ? 40 : 20)
+
+/** Number of random courses to which a sort of store is held. */
+export const coursesOf = (name: string): number => thorough.has(name) ? times(12, 40) : coursesOfComposed
 
 /**
  * A branch over a store that has the first `writes` batches of whoever uses it: their records, tombstones and revisions. Both
@@ -106,6 +132,7 @@ export const overPast = (writes: number): Layer.Layer<MemoryStore.MemoryStore, u
 
 /** Another of a sort, or what only hands on: for the contract alone. */
 export const others = {
+  "sqlite, counted": counted,
   "engine that is not exact": layerOf(inexact),
   "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
   "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory)),

@@ -196,8 +196,24 @@ export const Absence = Schema.Literal(
 )
 export type Absence = typeof Absence.Type
 
+/** The parts of a record that a filter looks at. */
+export type Filtered = Pick<
+  MemoryRecord,
+  | "id"
+  | "scope"
+  | "kind"
+  | "tags"
+  | "importance"
+  | "data"
+  | "metadata"
+  | "source"
+  | "createdAt"
+  | "validAt"
+  | "invalidAt"
+>
+
 /** Everything a filter says but viewer, expiry, `forgotten`, limit and cursor. */
-export const matches = (filter: MemoryFilter, now: number | undefined): (record: MemoryRecord) => boolean => {
+export const matches = (filter: MemoryFilter, now: number | undefined): (record: Filtered) => boolean => {
   const absence = absenceIn(filter, now)
   return (record) => absence(record) === undefined
 }
@@ -209,14 +225,14 @@ export const matches = (filter: MemoryFilter, now: number | undefined): (record:
 export const absenceIn = (
   filter: Omit<MemoryFilter, "after" | "limit">,
   now: number | undefined
-): (record: MemoryRecord) => Absence | undefined => {
+): (record: Filtered) => Absence | undefined => {
   const at = filter.asOf ?? now
   const tags = filter.tags && new Set(filter.tags.map(foldCase))
   const ids = filter.ids && new Set(filter.ids)
   const kinds = filter.kinds && new Set(filter.kinds)
   const conditions = Object.entries(filter.where ?? {}).map(([path, condition]) => {
     const [root, ...keys] = path.split(".") // once for a filter, since splitting costs more than reading
-    return (record: MemoryRecord) => holds(condition, valueAt(record, root, keys))
+    return (record: Filtered) => holds(condition, valueAt(record, root, keys))
   })
   return (record) => {
     if (at !== undefined && !isValidAt(filter.closed ? { validAt: record.validAt } : record, at)) {
@@ -250,7 +266,7 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
 }
 
 /** Reads own keys only, since a path is the caller's text. */
-const valueAt = (record: MemoryRecord, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
+const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
   // a scope is JSON: strings under names, or Global, which has none
   let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // as the pattern says
   for (const key of keys) {

@@ -28,29 +28,25 @@
  * ```
  */
 import * as Arr from "effect/Array"
-import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
-import * as Schedule from "effect/Schedule"
-import * as Scope from "effect/Scope"
-import * as Stream from "effect/Stream"
+import type * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { Applied } from "../domain/MemoryMutation.ts"
-import { Internal } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
-import * as ExtractionTrigger from "./ExtractionTrigger.ts"
+import type * as ExtractionTrigger from "./ExtractionTrigger.ts"
 import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
 import * as OutboxLog from "./Outbox/OutboxLog.ts"
 import * as OutboxState from "./Outbox/OutboxState.ts"
 import * as OutboxTurns from "./Outbox/OutboxTurns.ts"
 import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
+import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 
 export interface Status {
   /** Messages past the cursor. */
@@ -149,25 +145,22 @@ export const make = (
   listener: Listener = unheard
 ): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
-    const [issue, ...issues] = ExtractionRunner.issuesOf(options)
-    if (issue !== undefined) {
-      const message = [issue, ...issues].join("; ")
-      return yield* MemoryError.make("invalid_draft", { op: "Outbox", message, detail: { issues: [issue, ...issues] } })
-    }
+    yield* ExtractionRunner.checked(options)
     const { concurrency = 16, flushTimeout = "30 seconds", timeout = "2 minutes", turn = "10 seconds" } = options
     const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
     const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn })
-    const log = OutboxLog.make(store, capacity, OutboxTurns.eventLoopTurns())
+    const log = OutboxLog.make({ store, capacity, turns: OutboxTurns.eventLoopTurns() })
     const readers = OutboxTurns.make({ concurrency, turn })
-    const outbox: OpenOutbox = {
-      options,
+    const runner = ExtractionRunner.make({ log, pipeline, options, listener, readers, timeout })
+    const { openLines, retry, trigger } = options
+    const workers = yield* OutboxWorkers.make({
       log,
-      runner: ExtractionRunner.make({ log, pipeline, options, listener, readers, timeout }),
-      scope: yield* Effect.flatMap(Effect.scope, (scope) => Scope.fork(scope, ExecutionStrategy.sequential)),
-      opening: yield* Effect.makeSemaphore(1),
-      workers: new Map(),
-      idle: new Set()
-    }
+      openLines,
+      retry,
+      trigger,
+      attempt: (worker) => ExtractionRunner.attempt(runner, worker)
+    })
+    const outbox: OpenOutbox = { options, log, runner, workers }
     yield* Effect.addFinalizer(() => flushAtEnd(outbox, flushTimeout))
     yield* takeUpAll(outbox)
     return {
@@ -179,11 +172,11 @@ export const make = (
         Viewer.required(
           "sessionEnd",
           viewer,
-          (viewer) => using(outbox, { viewer, session }, ({ notify }) => notify({ _tag: "SessionEnd" }))
+          (viewer) => OutboxWorkers.using(workers, { viewer, session }, ({ notify }) => notify({ _tag: "SessionEnd" }))
         ),
       flush: Effect.withSpan(flush(outbox), "Outbox.flush"),
       status: Effect.sync(() => status(outbox)),
-      parked: Effect.map(everywhere(store), (all) => all.flatMap(parkedOf)),
+      parked: Effect.map(OutboxWorkers.everywhere(store), (all) => all.flatMap(OutboxWorkers.parkedOf)),
       release: release(outbox)
     }
   })
@@ -199,29 +192,28 @@ export const layer = (
     })
   )
 
+/** Reports failures as warnings, and nothing else: the listener of an outbox that is given none. */
+export const unheard: Listener = {
+  applied: () => Effect.void,
+  degraded: (_, part) => (error) => Effect.logWarning(`memory: no ${part}`, error)
+}
+
 /** The dependencies that the calls of one outbox share. */
 interface OpenOutbox {
   readonly options: Options
   readonly log: OutboxLog.OutboxLog
   readonly runner: ExtractionRunner.ExtractionRunner
-  readonly scope: Scope.Scope
-  /** Serialises the opening of workers. */
-  readonly opening: Effect.Semaphore
-  readonly workers: Map<string, OutboxWorker.OutboxWorker>
-  /** Workers that can be closed, in order of their last use. */
-  readonly idle: Set<OutboxWorker.OutboxWorker>
+  readonly workers: OutboxWorkers.OutboxWorkers
 }
 
-/** Number of conversations that a flush requests at once; `concurrency` limits how many of them are read at once. */
-const flushing = 256
-
-const append = (outbox: OpenOutbox, key: OutboxState.ConversationKey, messages: ReadonlyArray<Message>) =>
-  using(outbox, key, (worker) =>
+const append = (
+  { options, workers }: OpenOutbox,
+  key: OutboxState.ConversationKey,
+  messages: ReadonlyArray<Message>
+) =>
+  OutboxWorkers.using(workers, key, (worker) =>
     Effect.gen(function*() {
-      const { filter = isSpoken } = outbox.options
-      yield* ExtractionRunner.targetOf(outbox.options, key.viewer)
-      const isMeant = (message: Message) => message.content.trim() !== "" && filter(message)
-      const from = yield* OutboxLog.append(outbox.log, worker, messages, isMeant)
+      const from = yield* OutboxWorkers.keep(workers, worker, options, messages)
       for (const [i, message] of messages.entries()) {
         yield* worker.notify({ _tag: "Message", message, sequence: from + i })
       }
@@ -229,16 +221,16 @@ const append = (outbox: OpenOutbox, key: OutboxState.ConversationKey, messages: 
       return from
     }))
 
-const flush = (outbox: OpenOutbox): Effect.Effect<void, MemoryError.MemoryError> =>
+const flush = ({ runner, workers }: OpenOutbox): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.suspend(() => {
-    const open = Array.from(outbox.workers.values()).filter((worker) =>
+    const open = Array.from(workers.open.values()).filter((worker) =>
       worker.isStale || worker.isReading || !OutboxWorker.isEmpty(worker)
     )
     const drain = (worker: OutboxWorker.OutboxWorker) =>
-      Effect.either(Effect.ensuring(ExtractionRunner.drain(outbox.runner, worker), settle(outbox, worker)))
+      Effect.either(Effect.ensuring(ExtractionRunner.drain(runner, worker), OutboxWorkers.settle(workers, worker)))
     return Effect.flatMap(
-      Effect.forEach(open, drain, { concurrency: flushing }),
-      (results) => unwritten(Arr.getLefts(results), results.length)
+      Effect.forEach(open, drain, { concurrency: OutboxWorkers.flushing }),
+      (results) => OutboxWorkers.unwritten(Arr.getLefts(results).map(({ reason }) => reason), results.length)
     )
   })
 
@@ -259,121 +251,33 @@ const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): E
 
 const status = ({ log, runner, workers }: OpenOutbox): Status => {
   let waiting = 0
-  for (const { state } of workers.values()) {
-    for (const { from, to } of OutboxState.waiting(state)) waiting += to - from
-  }
+  for (const { state } of workers.open.values()) waiting += OutboxWorkers.waitingOf(state)
   const parked = Array.from(log.parked.values()).reduce((sum, count) => sum + count, 0)
   return { waiting, parked, failuresInARow: runner.failuresInARow, durable: log.store.capabilities.durable }
 }
 
-const parkedOf = (state: OutboxState.OutboxState): ReadonlyArray<Parked> => {
-  const { session, viewer } = state
-  return OutboxState.parked(state).map(({ from, parked: reason = "", to }) => ({ viewer, session, from, to, reason }))
-}
-
-const release = (outbox: OpenOutbox): Effect.Effect<number, MemoryError.MemoryError> => {
+const release = ({ log, workers }: OpenOutbox): Effect.Effect<number, MemoryError.MemoryError> => {
   const releaseOf = (state: OutboxState.OutboxState) =>
-    using(
-      outbox,
+    OutboxWorkers.using(
+      workers,
       state,
-      (worker) => Effect.tap(OutboxLog.release(outbox.log, worker), (count) => count > 0 ? worker.request : Effect.void)
+      (worker) => Effect.tap(OutboxLog.release(log, worker), (count) => count > 0 ? worker.request : Effect.void)
     )
-  return everywhere(outbox.log.store).pipe(
+  return OutboxWorkers.everywhere(log.store).pipe(
     Effect.flatMap((all) => Effect.forEach(all.filter((state) => OutboxState.parked(state).length > 0), releaseOf)),
     Effect.map((counts) => counts.reduce((sum, count) => sum + count, 0))
   )
 }
 
-/** Reads the conversations of every tenant that has rows of the library's own; of a store that cannot tell, of every tenant. */
-const everywhere = (store: MemoryStore.Service) =>
-  Option.match(store.reader, {
-    onNone: () => store.tenants,
-    onSome: ({ tenantsWith }) => Effect.map(Stream.runCollect(tenantsWith(Internal)), Chunk.toReadonlyArray)
-  }).pipe(
-    Effect.flatMap(Effect.forEach((tenant) => OutboxState.all(store, tenant))),
-    Effect.map((all) => all.flat())
-  )
-
 /** Requests a reading of every conversation that another process left unread. */
-const takeUpAll = (outbox: OpenOutbox) =>
-  Effect.flatMap(everywhere(outbox.log.store), (all) => {
+const takeUpAll = ({ log, workers }: OpenOutbox) =>
+  Effect.flatMap(OutboxWorkers.everywhere(log.store), (all) => {
     const left = all.filter(({ batches, plan }) => plan || batches.length > 0) // sessions that ended well are many
     const takeUp = (state: OutboxState.OutboxState) =>
-      using(outbox, state, (worker) =>
+      OutboxWorkers.using(workers, state, (worker) =>
         Effect.zipRight(
-          OutboxLog.learn(outbox.log, worker, state),
-          state.plan || OutboxState.waiting(state).length > 0 ? worker.request : Effect.void
+          OutboxLog.learn(log, worker, state),
+          OutboxWorkers.isUnread(state) ? worker.request : Effect.void
         ))
-    return Effect.forEach(left, (state) => Effect.zipRight(outbox.log.turns.step, takeUp(state)), { discard: true })
+    return Effect.forEach(left, (state) => Effect.zipRight(log.turns.step, takeUp(state)), { discard: true })
   })
-
-/** Holds the worker of a conversation while it is used; opens it where it is not open. */
-const using = <A, E>(
-  outbox: OpenOutbox,
-  key: OutboxState.ConversationKey,
-  use: (worker: OutboxWorker.OutboxWorker) => Effect.Effect<A, E>
-): Effect.Effect<A, E> =>
-  Effect.acquireUseRelease(open(outbox, key), use, (worker) => {
-    worker.references--
-    return settle(outbox, worker)
-  })
-
-const open = (outbox: OpenOutbox, key: OutboxState.ConversationKey): Effect.Effect<OutboxWorker.OutboxWorker> =>
-  outbox.opening.withPermits(1)(Effect.gen(function*() {
-    const { idle, options, runner, scope, workers } = outbox
-    const {
-      retry = Schedule.either(Schedule.exponential("1 second"), Schedule.spaced("5 minutes")),
-      trigger = ExtractionTrigger.standard
-    } = options
-    const attempt = (worker: OutboxWorker.OutboxWorker) =>
-      Effect.ensuring(ExtractionRunner.attempt(runner, worker), settle(outbox, worker))
-    const worker = workers.get(OutboxState.keyOf(key)) ??
-      (yield* Scope.extend(OutboxWorker.make(key, { trigger, retry, attempt }), scope))
-    workers.set(worker.key, worker)
-    idle.delete(worker)
-    worker.references++
-    return worker
-  }))
-
-/** Closes the workers that have been idle longest, if more than `openLines` are open. */
-const settle = (
-  { idle, options: { openLines = 1_000 }, scope, workers }: OpenOutbox,
-  worker: OutboxWorker.OutboxWorker
-): Effect.Effect<void> =>
-  Effect.suspend(() => {
-    idle.delete(worker)
-    if (OutboxWorker.isIdle(worker) && workers.get(worker.key) === worker) idle.add(worker)
-    const closing: Array<OutboxWorker.OutboxWorker> = []
-    for (const oldest of idle) {
-      if (workers.size <= openLines) break
-      idle.delete(oldest)
-      workers.delete(oldest.key)
-      closing.push(oldest)
-    }
-    return Effect.forEach(closing, ({ close }) => Effect.forkIn(close, scope), { discard: true })
-  })
-
-/** Whether the message is neither a tool call nor a tool result. */
-const isSpoken = ({ role, tool }: Message): boolean => role !== "tool" && tool !== true
-
-/** Fails with the number of failed conversations per reason; quotes none of their errors, which may hold a user's words. */
-const unwritten = (
-  errors: ReadonlyArray<MemoryError.MemoryError>,
-  tried: number
-): Effect.Effect<void, MemoryError.MemoryError> => {
-  if (errors.length === 0) return Effect.void
-  const counts = new Map<MemoryError.Reason, number>()
-  for (const { reason } of errors) counts.set(reason, (counts.get(reason) ?? 0) + 1)
-  const reasons = Array.from(counts).sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1))
-  return MemoryError.make(counts.size === 1 && counts.has("model") ? "model" : "unavailable", {
-    op: "flush",
-    message: `${errors.length} of ${tried} conversations could not be written: ${
-      reasons.map(([reason, count]) => `${reason} ${count}`).join(", ")
-    }`
-  })
-}
-
-const unheard: Listener = {
-  applied: () => Effect.void,
-  degraded: (_, part) => (error) => Effect.logWarning(`memory: no ${part}`, error)
-}

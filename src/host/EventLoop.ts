@@ -4,10 +4,18 @@
  * `Effect.yieldNow` lets other fibers run, but neither timers nor sockets, since fibers resume in microtasks. `sleep(0)`
  * lets those run too; under a `TestClock` it returns at once.
  */
+import * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 
 /** Waits for the next turn of the event loop, about a millisecond. */
 export const turn: Effect.Effect<void> = Effect.sleep(0)
+
+/** Sleeps by the machine's clock, whatever clock is in force: for a server or another process, which a `TestClock` does not move. */
+export const sleepOutside = (time: Duration.DurationInput): Effect.Effect<void> =>
+  Effect.withClock(Effect.sleep(time), machineClock)
+
+const machineClock = Clock.make()
 
 /**
  * Pauses long work: call it after each step with the size of that step. The unit is one character that was parsed or cut

@@ -8,7 +8,7 @@ import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
 import type { MemoryError } from "../domain/MemoryError.ts"
-import { Cursor as FilterCursor, type MemoryFilter } from "../domain/MemoryFilter.ts"
+import { Cursor as FilterCursor, type Filtered, type MemoryFilter } from "../domain/MemoryFilter.ts"
 import { MemoryId, ULID_RE } from "../domain/MemoryId.ts"
 import { type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
 import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
@@ -21,7 +21,7 @@ export interface Asked {
   /** Valid time for a filter without `asOf`, epoch milliseconds. Absent: any time. */
   readonly at?: number | undefined
   /** The whole filter, validity included. */
-  readonly passes: (record: MemoryRecord) => boolean
+  readonly passes: (record: Filtered) => boolean
 }
 
 /** The columns of a record that ranking needs before the body is read. `RecordFact` has them of a record in memory. */

@@ -9,7 +9,6 @@
  * has SIMD in WebAssembly, a `QuantizedVectors` tells which cosines have to be computed: by bounds, so nothing is approximate.
  */
 import type { MemoryId } from "../domain/MemoryId.ts"
-import { hashOf, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { Scored } from "./Bm25.ts"
 import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
 import { float64, int32, TopKBounds } from "./internal/Slots.ts"
@@ -35,8 +34,10 @@ export interface VectorIndex<in out Id> {
 export const make = <Id>(dimensions: number, options: {
   /** Bytes from which on a sieve pays. Default 256 KiB; `Infinity`: never. */
   readonly sieveFrom?: number | undefined
+  /** Order of ids whose cosines are equal. Default: that of arrival. */
+  readonly order?: ((a: Id, b: Id) => number) | undefined
 } = {}): VectorIndex<Id> => {
-  const { sieveFrom = 262_144 } = options
+  const { order, sieveFrom = 262_144 } = options
   const stride = strideOf(dimensions)
   const slots = new Map<Id, number>()
   // by slot; the last one fills the place of the one that goes
@@ -97,7 +98,7 @@ export const make = <Id>(dimensions: number, options: {
     }
     return contenders.all
       .map((slot) => ({ id: ids[slot]!, score: cosine(slot), arrival: arrivals.data[slot]! }))
-      .sort((a, b) => b.score - a.score || a.arrival - b.arrival)
+      .sort((a, b) => b.score - a.score || (order === undefined ? a.arrival - b.arrival : order(a.id, b.id)))
       .slice(0, limit)
       .map(({ id, score }) => ({ id, score }))
   }
@@ -190,6 +191,12 @@ const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
+/** A record with the hash of its text, which may be worked out when it is asked for. */
+export interface Hashed {
+  readonly id: MemoryId
+  readonly hash: string
+}
+
 /**
  * The vectors of one model, of the records of one index: which records have one, and which wait for it.
  *
@@ -198,16 +205,24 @@ const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
 export class ModelVectors {
   readonly #model: string
   readonly #embeddings: Embeddings
+  readonly #order: (a: MemoryId, b: MemoryId) => number
   #vectors: VectorIndex<MemoryId> | undefined
-  readonly #waiting = new Map<MemoryId, MemoryRecord>()
+  readonly #waiting = new Map<MemoryId, Hashed>()
   /** The waiting records that were not looked up yet. */
   readonly #fresh = new Set<MemoryId>()
   #version = 0
   #dimensions: number | undefined
 
-  constructor(model: string, embeddings: Embeddings, records: Iterable<MemoryRecord>) {
+  /** `order` is that of records whose cosines are equal. */
+  constructor(
+    model: string,
+    embeddings: Embeddings,
+    records: Iterable<Hashed>,
+    order: (a: MemoryId, b: MemoryId) => number
+  ) {
     this.#model = model
     this.#embeddings = embeddings
+    this.#order = order
     for (const record of records) this.add(record)
   }
 
@@ -217,7 +232,7 @@ export class ModelVectors {
   }
 
   /** Replaces the one of the same id. */
-  add(record: MemoryRecord): void {
+  add(record: Hashed): void {
     this.remove(record.id)
     this.#waiting.set(record.id, record)
     this.#fresh.add(record.id)
@@ -240,7 +255,7 @@ export class ModelVectors {
     return this.#waiting.has(id)
   }
 
-  /** Above 0 only, nearest first; ties in no order that means anything. `sees` is asked before the cut. */
+  /** Above 0 only, nearest first. `sees` is asked before the cut. */
   nearest(
     vector: Float32Array,
     limit: number,
@@ -261,9 +276,9 @@ export class ModelVectors {
     const ids = version === this.#version ? this.#fresh : Array.from(this.#waiting.keys())
     for (const id of ids) {
       const record = this.#waiting.get(id)
-      const vector = record && this.#embeddings.get(this.#model, hashOf(record))
+      const vector = record && this.#embeddings.get(this.#model, record.hash)
       if (vector === undefined || vector.length !== (this.#dimensions ??= vector.length)) continue
-      this.#vectors ??= make(vector.length)
+      this.#vectors ??= make(vector.length, { order: this.#order })
       this.#vectors.add(id, vector)
       this.#waiting.delete(id)
     }
@@ -315,6 +330,11 @@ export class Embeddings {
 
   get #tables(): ReadonlyMap<string, Table> {
     return this.#all.tenants.get(this.#tenant) ?? none
+  }
+
+  /** The models that have a vector. */
+  get models(): ReadonlyArray<string> {
+    return Array.from(this.#tables.keys())
   }
 
   /** `undefined`: there is no vector of this model. */

@@ -238,7 +238,7 @@ export const queries = (
     asked.filter.forgotten === true
       ? Effect.map(
         tombstones(sight.tenant, asked.filter.ids),
-        (rows) => trash(rows, sight, asked, after).slice(0, limit)
+        (rows) => pageOf(rows, sight, asked, after, limit)
       )
       : Effect.map(indexOf(catalogOf(sight.tenant)), (index) => index.page(sight, asked, after, limit)),
   match: (sight, asked, question) =>
@@ -271,17 +271,20 @@ export const within = (sight: Sight, asked: Asked, found: ReadonlyArray<MemoryRe
   )
 }
 
-/** Returns the tombstones in sight that pass, after a position, in the order of a page. Cost: all rows given. */
-const trash = (
+/** Returns the page of those rows alone: newest first, then by id. Cost: all rows given. */
+export const pageOf = (
   rows: ReadonlyArray<Stored>,
   sight: Sight,
   asked: Asked,
-  after: Position | undefined
+  after: Position | undefined,
+  limit: number
 ): ReadonlyArray<MemoryRecord> => {
+  const isTrash = asked.filter.forgotten === true
   const place = after && { id: after.id, createdAt: after.recency }
-  return within(sight, asked, rows.flatMap(({ forgotten, record }) => forgotten ? [record] : []))
+  return within(sight, asked, rows.flatMap(({ forgotten, record }) => forgotten === isTrash ? [record] : []))
     .filter((record) => place === undefined || byRecency(place, record) < 0)
     .sort(byRecency)
+    .slice(0, limit)
 }
 
 const overCap = (

@@ -1,5 +1,6 @@
 /** Who hears of a change, and in which words: each viewer is told of what it sees, and of nothing else. */
 import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Mailbox from "effect/Mailbox"
@@ -28,7 +29,7 @@ export interface Changes {
   readonly unsafePublish: (tenant: string, events: ReadonlyArray<Engine.Event>, now: number) => void
   /**
    * Streams the changes that the viewer may see, from the moment the stream is run. Other changes do not enter its buffer,
-   * however many there are. A stream that falls more than 65,536 of its own changes behind fails with `unavailable`.
+   * however many there are. A stream that falls more than `ChangesCapacity` of its own changes behind fails with `unavailable`.
    */
   readonly of: (viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>
   /** Streams the events of a tenant as `heard` makes them; `undefined` does not enter the buffer. */
@@ -37,7 +38,10 @@ export interface Changes {
   readonly isHeard: () => boolean
 }
 
-const capacity = 65_536
+/** Number of its own changes by which a stream may fall behind. Read as the stream is run. Default 65,536. */
+export class ChangesCapacity
+  extends Context.Reference<ChangesCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
+{}
 
 interface Listener {
   readonly tenant: string
@@ -59,6 +63,7 @@ export const make = (): Changes => {
     heard: (event: Engine.Event, now: number) => A | undefined
   ) =>
     Stream.unwrapScoped(Effect.gen(function*() {
+      const capacity = yield* ChangesCapacity
       const mailbox = yield* Mailbox.make<A, MemoryError.MemoryError>({ capacity, strategy: "dropping" })
       const listener: Listener = {
         tenant,

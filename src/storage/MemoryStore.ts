@@ -132,6 +132,8 @@ export type { Sidecar, Unembedded, Vectors } from "./Vectors.ts"
 export { vectorsInMemory }
 /** Makes a feed of changes: publish events to it, and pass its `of` as `outside`. */
 export { make as changeFeed } from "./Changes.ts"
+/** Number of its own changes by which a stream of changes may fall behind before it fails. Read as the stream is run; 65,536. */
+export { ChangesCapacity } from "./Changes.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
 export { type Lifetime, revisionsKept } from "./Version.ts"

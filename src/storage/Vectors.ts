@@ -33,6 +33,8 @@ export interface Vectors {
     model: string,
     vectors: Iterable<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
+  /** Returns the models that have a vector of the tenant, each once, in any order. */
+  readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Returns copies of the vectors, in the order of `hashes`; `None` for a hash without a vector of this tenant and model. */
   readonly read: (
     tenant: string,
@@ -45,6 +47,8 @@ export interface Vectors {
 export interface Sidecar {
   /** Returns the tenant's vectors, as indexes look them up. Takes no memory for a tenant without vectors. */
   readonly embeddings: (tenant: string) => Embeddings
+  /** Returns the models that may have a vector of the tenant, those that nobody asked for yet among them. */
+  readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Brings in what came by this model since it was last asked for: at first everything. */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
   /** Keeps those that are new, and puts them among the embeddings; `invalid_draft` where others were first, of another length. */
@@ -60,6 +64,7 @@ export interface Sidecar {
 /** A sidecar that is gone with the process: what had a vector is pending again. */
 export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Sidecar => ({
   embeddings: (tenant) => all.of(tenant),
+  models: (tenant) => Effect.sync(() => all.of(tenant).models),
   follow: () => Effect.void,
   append: (tenant, model, vectors) =>
     Effect.sync(() => {
@@ -81,6 +86,7 @@ export const make = (engine: EngineVectors): Vectors => ({
       yield* fit({ dimensions: () => dimensions }, model, all)
       yield* engine.attach(tenant, model, all)
     }),
+  models: engine.models,
   // theirs, to change as they like
   read: (tenant, model, hashes) =>
     Effect.map(engine.read(tenant, model, hashes), (found) => found.map(Option.map((vector) => vector.slice())))
@@ -88,11 +94,17 @@ export const make = (engine: EngineVectors): Vectors => ({
 
 /** Makes the vectors of an engine from a sidecar and the catalogs of its tenants. `prune` is the engine's own. */
 export const ofSidecar = (
-  { append, embeddings, follow }: Sidecar,
+  { append, embeddings, follow, models }: Sidecar,
   catalogOf: (tenant: string) => Effect.Effect<Catalog, MemoryError>,
   prune: Effect.Effect<void, MemoryError>
 ): EngineVectors => ({
   prune,
+  models: (tenant) =>
+    Effect.flatMap(models(tenant), (found) =>
+      Effect.filter(
+        Array.from(new Set(found)),
+        (model) => Effect.map(follow(tenant, model), () => embeddings(tenant).dimensions(model) !== undefined)
+      )),
   dimensions: (tenant, model) => Effect.map(follow(tenant, model), () => embeddings(tenant).dimensions(model)),
   pending: (tenant, model, limit) =>
     Effect.gen(function*() {

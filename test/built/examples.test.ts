@@ -49,7 +49,8 @@ const problems = compile(path, {
   "h-viewer.ts": source("h-viewer.ts"),
   "i-own-kind.ts": source("i-own-kind.ts"),
   "j-customers.ts": source("j-customers.ts"),
-  "k-undo.ts": source("k-undo.ts")
+  "k-undo.ts": source("k-undo.ts"),
+  "l-move.ts": source("l-move.ts")
 })
 
 describe("examples", () => {
@@ -149,5 +150,11 @@ describe("examples", () => {
     const { code, output } = await run(join(path, "k-undo.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["[ 'The key lies with the neighbour.' ]", "true", "0"])
+  })
+
+  it("l: a vault's memories, with their past, lie in a SQLite file, and copying again changes nothing", async () => {
+    const { code, output } = await run(join(path, "l-move.js"), elsewhere())
+    assert.strictEqual(code, 0, output)
+    assert.deepStrictEqual(output.trim().split("\n"), ["1 2 true", "0", "Drinks tea, never coffee. 2"])
   })
 })

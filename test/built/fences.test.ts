@@ -1,5 +1,5 @@
 /**
- * Every ```ts fence in `README.md` and in the doc comments of `src` is a program: it compiles against what is published
+ * Every ```ts fence in `README.md`, in `docs` and in the doc comments of `src` is a program: it compiles against what is published
  * and runs, and each `expression // => value` in it holds. One that imports the testing library is a test.
  */
 import { assert, describe, it } from "@effect/vitest"
@@ -18,7 +18,11 @@ const asserted = (code: string): string =>
     return expression === undefined ? part : `fence.deepStrictEqual(${expression}, ${value})`
   }).join("\n\n")
 
-const fences = ["README.md", ...sources.sort()].flatMap((file) =>
+const documents = readdirSync(join(root, "docs")).filter((file) => file.endsWith(".md")).map((file) =>
+  join("docs", file)
+)
+
+const fences = ["README.md", ...documents, ...sources.sort()].flatMap((file) =>
   Array.from(
     readFileSync(join(root, file), "utf8").matchAll(/^( *\* )?```ts\n([^]*?)^(?: *\* )?```$/gm),
     ([, isComment, text = ""], n) => {

@@ -4,13 +4,11 @@ import { layerInMemoryWith } from "../../src/storage/MemoryStore.ts"
 import { Courses, Trash } from "../../src/testing/Law.ts"
 import * as Trashing from "../../src/testing/laws/Trash.ts"
 import * as MemoryStoreContract from "../../src/testing/MemoryStoreContract.ts"
-import { composed, coursesOfComposed, others, overPast, stores } from "../stores.ts"
-import { times } from "../vault/Program.ts"
+import { coursesOf, coursesOfComposed, databases, others, overPast, stores } from "../stores.ts"
 
-/** The vault's has a file of its own: real files take their time, and a second core. */
+/** The vault and the databases have files of their own: they take their time, and a second core. */
 for (const [name, layer] of Object.entries({ ...stores, ...others })) {
-  const options = { courses: composed.has(name) ? coursesOfComposed : times(12, 40) }
-  if (name !== "markdown") MemoryStoreContract.suite(name, layer, options)
+  if (name !== "markdown" && !(name in databases)) MemoryStoreContract.suite(name, layer, { courses: coursesOf(name) })
 }
 
 describe("the laws of the trash hold however long it is", () => {

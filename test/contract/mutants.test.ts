@@ -295,11 +295,22 @@ const mutants: Readonly<Record<string, Store>> = {
         return record
       })
   })),
+  "a model that one tenant has is every tenant's": broken((store) => ({
+    vectors: Option.map(store.vectors, (vectors) => ({
+      ...vectors,
+      models: () =>
+        Effect.flatMap(
+          store.tenants,
+          (tenants) => Effect.map(Effect.forEach(tenants, vectors.models), (all) => Array.from(new Set(all.flat())))
+        )
+    }))
+  })),
   "a purge leaves the vector behind": broken((store) => {
     const kept = new Map<string, Float32Array>()
-    const { attach, pending, read } = Option.getOrThrow(store.vectors)
+    const { attach, models, pending, read } = Option.getOrThrow(store.vectors)
     return {
       vectors: Option.some({
+        models,
         pending,
         attach: (tenant, model, all) =>
           Effect.tap(attach(tenant, model, all), () =>
@@ -348,9 +359,10 @@ const mutants: Readonly<Record<string, Store>> = {
   })),
   "vectors are all tenants'": broken((store) => {
     const shared = Viewer.make({ tenant: "shared" })
-    const { attach, pending, read } = Option.getOrThrow(store.vectors)
+    const { attach, models, pending, read } = Option.getOrThrow(store.vectors)
     return {
       vectors: Option.some({
+        models,
         pending: (tenant, model, limit) =>
           Effect.flatMap(
             pending(tenant, model, limit),

@@ -149,7 +149,7 @@ export const suite = <E>(name: string, layer: Layer.Layer<MemoryStore, E>): void
         const texts = strings.filter((text) => text.length < 5_000)
         yield* store.put(ada, texts.map((body) => draft(body, { summary: "naughty" })))
         for (const [n, text] of texts.entries()) {
-          const bodies = yield* found(store, ada, { text, limit: 1_000, explain: true })
+          const bodies = yield* found(store, ada, { text, limit: times(20, 1_000), explain: true })
           const words = new Set(analyzer.query(text))
           if (words.size === 0) assert.isEmpty(bodies, text)
           else assert.isTrue(bodies.some((body) => analyzer.index(body).some((word) => words.has(word))), text)

@@ -15,9 +15,10 @@ import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
 import type * as Outbox from "../../src/harness/Outbox.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Faulty from "../../src/storage/MemoryStore/Faulty.ts"
-import { stores } from "../stores.ts"
+import { databases, stores } from "../stores.ts"
 import { times } from "../vault/Program.ts"
 import * as Boxes from "./Outboxes.ts"
+import { outboxLaws } from "./OutboxLaws.ts"
 
 const {
   ada,
@@ -41,52 +42,15 @@ const memory = Effect.provide(MemoryStore.layerInMemory)
 const theStore = MemoryStore.MemoryStore
 const everySecond: Outbox.Options = { trigger: ExtractionTrigger.invocation, retry: Schedule.spaced("1 second") }
 
-for (const [name, layer] of [["memory", stores.memory], ["markdown", stores.markdown]] as const) {
+for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: stores.markdown, ...databases })) {
   describe(`an outbox over ${name}`, () => {
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
       it.scoped(title, () => Effect.provide(check, layer))
 
-    law(
-      "what was appended is read once, in order, by whoever flushes, and leaves nothing behind",
-      Effect.gen(function*() {
-        const store = yield* theStore
-        const { calls, extract } = model()
-        const outbox = yield* opened(store, { extract }, { trigger: never })
-        assert.strictEqual(yield* outbox.append(ada, "s", users("a", "b")), 0)
-        assert.strictEqual(yield* outbox.append(ada, "s", users("c")), 2)
-        assert.deepStrictEqual(yield* rows(store), ["messages", "messages"])
-        yield* outbox.flush
-        yield* outbox.flush
-        assert.deepStrictEqual(calls, [["a", "b", "c"]])
-        assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c"])
-        assert.deepStrictEqual(yield* rows(store), [])
-        const { durable } = store.capabilities
-        assert.deepStrictEqual(yield* outbox.status, { waiting: 0, parked: 0, failuresInARow: 0, durable })
-      })
-    )
+    for (const { check, title } of outboxLaws) law(title, check(opened))
 
     law(
-      "a plan is kept before it is written: three failed writes ask the model once, and write once",
-      Effect.gen(function*() {
-        const store = yield* theStore
-        let failures = 3
-        const { calls, extract } = model()
-        const fragile = refusing(store, (batch) => writes(batch) && failures-- > 0 ? down : undefined)
-        const outbox = yield* opened(fragile, { extract }, { trigger: never })
-        yield* outbox.append(ada, "s", users("a"))
-        for (let n = 0; n < 3; n++) {
-          assert.strictEqual((yield* Effect.flip(outbox.flush)).reason, "unavailable")
-          assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
-        }
-        yield* outbox.flush
-        assert.lengthOf(calls, 1)
-        assert.deepStrictEqual(yield* remembered(store), ["a"])
-        assert.deepStrictEqual(yield* rows(store), [])
-      })
-    )
-
-    law(
-      "a plan outlives its process: the next writes it without asking",
+      "the end of the scope reads what waits, and what it could plan but not write is written by the next without asking",
       Effect.gen(function*() {
         const store = yield* theStore
         const first = model()
@@ -120,109 +84,6 @@ for (const [name, layer] of [["memory", stores.memory], ["markdown", stores.mark
         yield* outbox.flush
         assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
         assert.strictEqual(yield* outbox.append(ada, "s", users("c")), 2)
-      })
-    )
-
-    law(
-      "two outboxes over one store and line: every message once, no place twice",
-      Effect.gen(function*() {
-        const store = yield* theStore
-        const boxes = [
-          yield* opened(store, model(), { trigger: never }),
-          yield* opened(store, model(), { trigger: never })
-        ]
-        const places = yield* Effect.forEach(
-          Array.from({ length: 20 }, (_, n) => n),
-          (n) =>
-            Effect.gen(function*() {
-              const box = boxes[n % 2]!
-              const place = yield* box.append(ada, "s", users(`m${n}`, `n${n}`))
-              if (n % 5 === 4) yield* box.flush
-              return place
-            }),
-          { concurrency: 7 }
-        )
-        assert.deepStrictEqual(places.sort((a, b) => a - b), Array.from({ length: 20 }, (_, n) => 2 * n))
-        yield* Effect.forEach(boxes, ({ flush }) => flush, { concurrency: 2 })
-        const expected = Array.from({ length: 20 }, (_, n) => [`m${n}`, `n${n}`]).flat().sort()
-        assert.deepStrictEqual(yield* remembered(store), expected)
-        assert.deepStrictEqual(yield* rows(store), [])
-      })
-    )
-
-    law(
-      "as they are: messages become records with their places, once, though two lines share session and scope",
-      Effect.gen(function*() {
-        const store = yield* theStore
-        const { calls, extract } = model()
-        const boxes = [
-          yield* opened(store, { extract }, { trigger: never, extractor: "ingest" }),
-          yield* opened(store, { extract }, { trigger: never, extractor: "ingest" })
-        ]
-        const coach = Viewer.make({ userId: "ada", agentId: "coach" })
-        const within = Viewer.make({ userId: "ada", reach: "within" })
-        for (const [n, viewer] of [ada, coach, within].entries()) {
-          yield* boxes[n % 2]!.append(viewer, "s", users(`a${n}`))
-          yield* boxes[(n + 1) % 2]!.append(viewer, "s", users(`b${n}`))
-        }
-        yield* Effect.forEach(boxes, ({ flush }) => flush, { concurrency: 2 })
-        assert.deepStrictEqual(yield* remembered(store), ["a0", "a1", "a2", "b0", "b1", "b2"])
-        const { items } = yield* store.list(ada, {})
-        const sources = items.map(({ body, source: { sequence, session } }) => [body[0], session, sequence].join())
-        assert.deepStrictEqual(sources.sort(), ["a,s,0", "a,s,0", "a,s,0", "b,s,1", "b,s,1", "b,s,1"])
-        assert.lengthOf(calls, 0)
-      })
-    )
-
-    law(
-      "texts longer than a record holds, and with half characters in them, come out whole",
-      Effect.gen(function*() {
-        const store = yield* theStore
-        const { calls, extract } = model()
-        const outbox = yield* opened(store, { extract }, { trigger: never })
-        const long = `long ${"x🐈\"\n".repeat(50_000)}`
-        yield* outbox.append(ada, "s", users(long, "half \ud83d"))
-        yield* outbox.flush
-        assert.deepStrictEqual(calls, [[long, "half \ufffd"]])
-        assert.deepStrictEqual(yield* rows(store), [])
-      })
-    )
-
-    law(
-      "the same session of two users and two tenants is four lines, each remembered of its own",
-      Effect.gen(function*() {
-        const store = yield* theStore
-        const outbox = yield* opened(store, model(), { trigger: never })
-        for (const tenant of ["one", "two"]) {
-          for (const userId of ["ada", "bob"]) {
-            const viewer = Viewer.make({ tenant, userId })
-            assert.strictEqual(yield* outbox.append(viewer, "s", users(`${tenant} ${userId}`)), 0)
-          }
-        }
-        yield* outbox.flush
-        for (const tenant of ["one", "two"]) {
-          assert.deepStrictEqual(yield* remembered(store, tenant), [`${tenant} ada`, `${tenant} bob`])
-          const { items } = yield* store.list(Viewer.make({ tenant, userId: "ada" }), {})
-          assert.deepStrictEqual(items.map(({ scope }) => scope), [{ userId: "ada" }])
-        }
-      })
-    )
-
-    law(
-      "places are never given twice, whatever was read, filtered or left by another in between",
-      Effect.gen(function*() {
-        const store = yield* theStore
-        const tool = new Message.Message({ role: "tool", content: "42" })
-        let next = 0
-        for (let round = 0; round < 3; round++) {
-          yield* Effect.scoped(Effect.gen(function*() {
-            const outbox = yield* opened(store, model(), { trigger: never })
-            for (const turn of [users("a"), [tool, tool], [], [tool, ...users("b")]]) {
-              assert.strictEqual(yield* outbox.append(ada, "s", turn), next)
-              next += turn.length
-            }
-          }))
-        }
       })
     )
   })
@@ -368,18 +229,6 @@ describe("when it reads", () => {
       yield* settled
       assert.deepStrictEqual(calls, [["42"]])
     }))
-
-  it.scoped("remembers nothing for a viewer without ids, unless Global is named and shared", () =>
-    Effect.gen(function*() {
-      const store = yield* theStore
-      const nobody = Viewer.make({})
-      const outbox = yield* opened(store, model())
-      assert.strictEqual((yield* Effect.flip(outbox.append(nobody, "s", users("a")))).reason, "invalid_scope")
-      const open = yield* opened(store, model(), { options: { scope: "global", sharedWrites: ["global"] } })
-      yield* open.append(nobody, "s", users("a"))
-      yield* open.flush
-      assert.deepStrictEqual(yield* remembered(store), ["a"])
-    }).pipe(memory))
 })
 
 describe("what goes wrong", () => {
@@ -437,48 +286,6 @@ describe("what goes wrong", () => {
       assert.strictEqual((yield* outbox.status).failuresInARow, 5)
     }).pipe(memory))
 
-  it.scoped("a batch that can never be read is parked with its reason, its neighbours are read, and it can be released", () =>
-    Effect.gen(function*() {
-      const store = yield* theStore
-      let isPoison = true
-      const { calls, extract } = model((contents) => isPoison && contents.includes("poison") ? refused : Effect.void)
-      const outbox = yield* opened(store, { extract }, { trigger: never })
-      yield* outbox.append(ada, "s", users("a"))
-      yield* outbox.append(ada, "s", users("poison"))
-      yield* outbox.append(ada, "s", users("b"))
-      yield* outbox.flush
-      assert.deepStrictEqual(calls, [["a", "poison", "b"], ["a"], ["poison"], ["b"]])
-      assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
-      const reason = "invalid_draft: never"
-      assert.deepStrictEqual(yield* outbox.parked, [{ viewer: ada, session: "s", from: 1, to: 2, reason }])
-      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
-      yield* outbox.flush
-      assert.lengthOf(calls, 4)
-
-      const later = yield* opened(store, { extract }, { trigger: never })
-      assert.deepInclude(yield* later.status, { waiting: 0, parked: 1 })
-      isPoison = false
-      assert.strictEqual(yield* later.release, 1)
-      assert.strictEqual(yield* later.release, 0)
-      yield* later.flush
-      assert.deepStrictEqual(yield* remembered(store), ["a", "b", "poison"])
-      assert.deepStrictEqual(yield* later.parked, [])
-      assert.deepInclude(yield* later.status, { waiting: 0, parked: 0 })
-    }).pipe(memory))
-
-  it.scoped("an extractor that dies is no reason to die: what it died of is parked", () =>
-    Effect.gen(function*() {
-      const store = yield* theStore
-      const { extract } = model((contents) => contents.includes("bug") ? Effect.die("a bug") : Effect.void)
-      const outbox = yield* opened(store, { extract }, everySecond)
-      yield* outbox.append(ada, "s", users("bug"))
-      yield* outbox.append(ada, "s", users("a"))
-      yield* settled
-      assert.deepStrictEqual(yield* remembered(store), ["a"])
-      const [parked] = yield* outbox.parked
-      assert.strictEqual(parked?.reason, "unsupported: the extraction died")
-    }).pipe(memory))
-
   it.scoped("one that fails ten times while others go well is parked; alone, it may be the model's fault", () =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -495,50 +302,6 @@ describe("what goes wrong", () => {
         { from: 0, to: 1, reason: "model: mute" }
       ])
       assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
-    }).pipe(memory))
-
-  it.scoped("flush fails with the number of failed lines per reason, and quotes neither messages nor errors", () =>
-    Effect.gen(function*() {
-      const { extract } = model((contents) =>
-        contents.includes("well") ? Effect.void : contents.includes("mute") ? mute : down
-      )
-      const outbox = yield* opened(yield* theStore, { extract }, { trigger: never })
-      for (const [n, text] of ["well", "secret", "mute", "well", "secret"].entries()) {
-        yield* outbox.append(Viewer.make({ tenant: `tenant ${n % 2}`, userId: `user ${n}` }), "s", users(text))
-      }
-      const error = yield* Effect.flip(outbox.flush)
-      const { cause, message, op, reason } = error
-      assert.deepStrictEqual({ cause, message, op, reason }, {
-        cause: undefined,
-        message: "3 of 5 conversations could not be written: unavailable 2, model 1",
-        op: "flush",
-        reason: "unavailable"
-      })
-    }).pipe(memory))
-
-  it.scoped("a layer with invalid options fails with every violation", () =>
-    Effect.gen(function*() {
-      const { detail, reason } = yield* Effect.flip(opened(yield* theStore, model(), {
-        trigger: ExtractionTrigger.interval(0),
-        capacityPerTenant: 0,
-        capacityPerLine: 1.5,
-        concurrency: 1,
-        openLines: NaN,
-        turn: 0,
-        timeout: Infinity
-      }))
-      assert.strictEqual(reason, "invalid_draft")
-      assert.deepStrictEqual(detail, {
-        issues: [
-          "interval: expected a whole number of turns, 1 or more",
-          "capacityPerTenant: expected a whole number, 1 or more",
-          "capacityPerLine: expected a whole number, 1 or more",
-          "concurrency: expected a whole number, 2 or more",
-          "openLines: expected a whole number, 1 or more",
-          "turn: expected a finite time, 1 ms or more",
-          "timeout: expected a finite time, 1 ms or more"
-        ]
-      })
     }).pipe(memory))
 
   it.scoped("a line that hangs holds up neither append, nor its siblings, nor four of them the rest, nor the end", () =>
@@ -653,20 +416,6 @@ const hanging = (...args: Parameters<typeof opened>) =>
 describe("room", () => {
   const limited = (error: MemoryError.MemoryError) => ({ reason: error.reason, detail: error.detail })
 
-  it.scoped("an append to a full line has it read at once, whatever the trigger says, and then succeeds", () =>
-    Effect.gen(function*() {
-      const store = yield* theStore
-      const { calls, extract } = model()
-      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 2 })
-      for (const [n, text] of ["a", "b", "c", "d", "e"].entries()) {
-        assert.strictEqual(yield* outbox.append(ada, "s", users(text)), n)
-      }
-      yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "takes no room" })])
-      assert.deepStrictEqual(calls, [["a", "b"], ["c", "d"]])
-      yield* outbox.append(bob, "s", users("other"))
-      assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c", "d"])
-    }).pipe(memory))
-
   it.scoped("an append to a full line that cannot be read fails with rate_limited and the time of the next attempt", () =>
     Effect.gen(function*() {
       const store = yield* theStore
@@ -698,20 +447,6 @@ describe("room", () => {
       const { detail, reason } = yield* Fiber.join(refused)
       assert.deepStrictEqual({ detail, reason }, { reason: "rate_limited", detail: { retryAfter: 10_000 } })
       assert.strictEqual((yield* outbox.status).waiting, 1)
-    }).pipe(memory))
-
-  it.scoped("an append to a full tenant has another of its lines read, and leaves other tenants alone", () =>
-    Effect.gen(function*() {
-      const store = yield* theStore
-      const { calls, extract } = model()
-      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerTenant: 2 })
-      yield* outbox.append(ada, "s", users("a"))
-      yield* outbox.append(ada, "t", users("b"))
-      yield* outbox.append(Viewer.make({ tenant: "other", userId: "ada" }), "s", users("elsewhere"))
-      assert.lengthOf(calls, 0)
-      yield* outbox.append(bob, "s", users("c"))
-      assert.deepStrictEqual(calls, [["a"]])
-      assert.deepStrictEqual(yield* remembered(store), ["a"])
     }).pipe(memory))
 
   it.scoped("a tenant at its limit whose model hangs delays neither appends nor readings of another tenant", () =>
@@ -765,38 +500,6 @@ describe("room", () => {
       yield* outbox.flush
       assert.deepStrictEqual(yield* remembered(store), turns.map(String).sort())
       for (let n = 0; n < 20; n++) assert.strictEqual(yield* outbox.append(ada, `s${n}`, users("again")), 3)
-    }).pipe(memory))
-})
-
-describe("a store that takes raw messages", () => {
-  it.scoped("is given them with their places, gaps and all, the same again where it failed, and no model is asked", () =>
-    Effect.gen(function*() {
-      const store = yield* theStore
-      const given: Array<readonly [ReadonlyArray<string>, number]> = []
-      const takesRaw: MemoryStore.Service = {
-        ...store,
-        capabilities: { ...store.capabilities, messages: true },
-        ingest: Option.some((_, __, messages, sequence) =>
-          Effect.suspend(() =>
-            given.push([messages.map(({ content }) => content), sequence]) === 2 ? down : Effect.void
-          )
-        )
-      }
-      const { calls, extract } = model()
-      const outbox = yield* opened(takesRaw, { extract }, { trigger: never })
-      const tool = new Message.Message({ role: "tool", content: "42" })
-      yield* outbox.append(ada, "s", [...users("a", "b"), tool, ...users("c")])
-      yield* Effect.flip(outbox.flush)
-      yield* outbox.flush
-      yield* outbox.append(ada, "s", users("d"))
-      yield* outbox.flush
-      assert.deepStrictEqual(given, [[["a", "b"], 0], [["c"], 3], [["a", "b"], 0], [["c"], 3], [["d"], 4]])
-      assert.lengthOf(calls, 0)
-      assert.deepStrictEqual(yield* rows(store), [])
-      const asked = yield* opened(takesRaw, { extract }, { trigger: never, extractor: "pipeline" })
-      yield* asked.append(ada, "t", users("e"))
-      yield* asked.flush
-      assert.lengthOf(calls, 1)
     }).pipe(memory))
 })
 

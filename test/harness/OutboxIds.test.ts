@@ -30,7 +30,7 @@ const internal = (store: MemoryStore.Service) =>
 const { extract } = model()
 const unread = { trigger: never, flushTimeout: 0 } as const
 
-for (const name of ["memory", "markdown", "overlay on memory", "federated"] as const) {
+for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memory", "federated"] as const) {
   describe(`the ids of an outbox's rows on ${name}`, () => {
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
       it.scoped(title, () => Effect.provide(check, stores[name]))

@@ -6,7 +6,7 @@ import * as Stream from "effect/Stream"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import type * as Outbox from "../../src/harness/Outbox.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
-import { stores } from "../stores.ts"
+import { databases, stores } from "../stores.ts"
 import { down, model, never, opened, refusing, rows, users, writes } from "./Outboxes.ts"
 
 const visitor = Viewer.make({ agentId: "support", sessionId: "s1" })
@@ -27,7 +27,7 @@ const planned = (store: MemoryStore.Service, viewer: Viewer.Viewer, options: Out
     assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
   }))
 
-for (const [name, layer] of [["memory", stores.memory], ["markdown", stores.markdown]] as const) {
+for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: stores.markdown, ...databases })) {
   describe(`a plan that waits in ${name}`, () => {
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
       it.scoped(title, () => Effect.provide(check, layer))

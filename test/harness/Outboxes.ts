@@ -23,7 +23,7 @@ export const ada = Viewer.make({ userId: "ada" })
 export const bob = Viewer.make({ userId: "bob" })
 
 /** What is extracted is decided by the test; it is always added. */
-const adds = ({ user }: Completion.Prompt) => ({
+export const adds = ({ user }: Completion.Prompt) => ({
   memory: (JSON.parse(user.slice(user.lastIndexOf("["))) as ReadonlyArray<string>) // the facts come last in the prompt
     .map((text) => ({ event: "ADD", text }))
 })

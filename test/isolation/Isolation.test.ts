@@ -19,6 +19,8 @@ const attacked = {
   memory: [stores.memory, sizes.memory],
   markdown: [stores.markdown, sizes.durable],
   "markdown, mirrored in memory": [mirrored, sizes.durable],
+  sqlite: [stores.sqlite, sizes.durable],
+  postgres: [stores.postgres, sizes.durable],
   shelf: [stores.shelf, sizes.others],
   "overlay on memory": [stores["overlay on memory"], sizes.others],
   federated: [stores.federated, sizes.others],

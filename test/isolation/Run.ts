@@ -5,6 +5,7 @@
 import * as Cause from "effect/Cause"
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
@@ -317,7 +318,7 @@ const died = (answer: Exit.Exit<unknown, unknown>): Difference | undefined =>
 
 interface Time {
   readonly pass: (millis: number) => void
-  /** Sleeps never end: the hourly work of the library is a step of the world instead. */
+  /** Sleeps never end, but for those of no time, which let others run: the hourly work of the library is a step of the world instead. */
   readonly clock: (clock: Clock.Clock) => Clock.Clock
 }
 const ticking = (from: number): Time => {
@@ -330,7 +331,7 @@ const ticking = (from: number): Time => {
         unsafeCurrentTimeNanos: () => BigInt(now) * 1_000_000n,
         currentTimeMillis: Effect.sync(() => now),
         currentTimeNanos: Effect.sync(() => BigInt(now) * 1_000_000n),
-        sleep: () => Effect.never
+        sleep: (time) => Duration.toMillis(time) === 0 ? Effect.yieldNow() : Effect.never
       })
   }
 }

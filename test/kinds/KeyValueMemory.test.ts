@@ -364,7 +364,7 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
             )
           }
         }).pipe(Effect.provide(Layer.provideMerge(KeyValueMemory.layer("settings"), layer))),
-      { fastCheck: { numRuns: name === "markdown" ? times(4, 10) : times(15, 30), seed: 4 } }
+      { fastCheck: { numRuns: name === "markdown" ? times(4, 10) : times(name === "memory" ? 15 : 5, 30), seed: 4 } }
     )
   })
 

@@ -18,6 +18,7 @@ import { parseDecision, readDecision } from "../../src/pipeline/Reconciliation.t
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { never } from "../harness/Outboxes.ts"
 import { stores } from "../stores.ts"
+import { times } from "../vault/Program.ts"
 import { answers } from "./answers.ts"
 
 const ada = Viewer.make({ userId: "ada" })
@@ -329,7 +330,7 @@ describe("a mutated answer", () => {
     }).pipe(within(({ user }: Completion.Prompt) => user.startsWith("EXISTING:") ? current[1] : current[0], store))
   }
 
-  it.effect("either fails and changes nothing, or is applied as a whole plan (1,600 answers)", () => run(7, 1_600))
+  it.effect("either fails and changes nothing, or is applied as a whole plan", () => run(7, times(400, 1_600)))
 
   it.effect.each(Object.entries(stores))(
     "either fails and changes nothing, or is applied as a whole plan, on %s",

@@ -18,9 +18,19 @@ import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { literal, world } from "../harness/Managed.ts"
+import { stores } from "../stores.ts"
+
+/** The stores that a manager stands on, each with how many moments of a turn are tried, of how many. */
+const worldsOf = [
+  ["memory", stores.memory, 1],
+  ["markdown", stores.markdown, 8],
+  ["sqlite", stores.sqlite, 4],
+  ["postgres", stores.postgres, 8]
+] as const
 
 /** The same store for every manager that is built on it. */
-const kept = Effect.map(Layer.build(MemoryStore.layerInMemory), Context.get(MemoryStore.MemoryStore))
+const keptIn = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
+  Effect.map(Layer.build(layer), Context.get(MemoryStore.MemoryStore))
 const over = (store: MemoryStore.Service, trigger: ExtractionTrigger.ExtractionTrigger) =>
   world({
     stores: { notes: { layer: Layer.succeed(MemoryStore.MemoryStore, store), writable: true } },
@@ -35,12 +45,13 @@ const remembered = (store: MemoryStore.Service, tenant?: string) =>
   )
 const times = (all: ReadonlyArray<string>, text: string) => all.filter((one) => one === text).length
 
-describe("an agent that is interrupted, and ends without a word", () => {
+describe.each(worldsOf)("an agent over %s that is interrupted, and ends without a word", (_, layer, each) => {
+  const kept = keptIn<unknown>(layer)
   const ada = Viewer.make({ userId: "ada", sessionId: "s" })
 
   it.effect("at any moment of a turn: what was kept is remembered once by whoever comes next, all else at most once", () =>
     Effect.gen(function*() {
-      for (let after = 0; after < 40; after++) {
+      for (let after = 0; after < 40; after += each) {
         yield* Effect.scoped(Effect.gen(function*() {
           const store = yield* kept
           const crashed = yield* Scope.make() // never closed: nobody says goodbye
@@ -75,7 +86,7 @@ describe("an agent that is interrupted, and ends without a word", () => {
 
   it.effect("in the middle of a flush: the next one goes on, and asks for nothing twice", () =>
     Effect.gen(function*() {
-      for (let after = 0; after < 60; after += 2) {
+      for (let after = 0; after < 60; after += 2 * each) {
         yield* Effect.scoped(Effect.gen(function*() {
           const store = yield* kept
           const built = yield* Layer.build(over(store, ExtractionTrigger.sessionEnd))

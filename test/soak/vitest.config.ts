@@ -5,6 +5,8 @@ import { BaseSequencer, type TestSpecification } from "vitest/node"
 /** Longest first, so that both workers end at about the same time. */
 const longest = [
   "vault/Kill",
+  "sqlite/Kill",
+  "cluster/OutboxCluster",
   "vault/Outbox",
   "isolation/Isolation",
   "vault/Crowd",
@@ -29,17 +31,24 @@ export default defineConfig({
     sequence: { sequencer: LongestFirst },
     include: [
       "test/vault/{Kill,Crowd,Pause,Faults,ForeignNotes,Outbox,OutboxHeap,Reopen,EveryFile,EveryStep}.test.ts",
-      "test/contract/{MemoryStore,Markdown,Federated,naughty}.test.ts",
-      "test/{domain/JsonText,ranking/Tokenizer}.test.ts",
+      "test/sqlite/{Kill,Crowd,Damage,Feed,Transactions}.test.ts",
+      "test/postgres/{Clusters,Concurrency,Injection,Instances}.test.ts",
+      "test/sql/{Answers,Races}.test.ts",
+      "test/cluster/OutboxCluster.test.ts",
+      "test/contract/{Databases,MemoryStore,Markdown,Federated,naughty}.test.ts",
+      "test/{domain/JsonText,pipeline/Answer,ranking/Searcher,ranking/Tokenizer,storage/Copy,storage/CopyContents}.test.ts",
       "test/kinds/{AdaptiveMemory,BeliefMemory,CoreMemory,EpisodicMemory,GraphMemory,KeyValueMemory,Kinds,SemanticMemory,SessionMemory}.test.ts",
       "test/harness/Outbox.test.ts",
-      "test/scenarios/crowd.test.ts",
+      "test/scenarios/{crowd,everywhere}.test.ts",
       "test/isolation/Isolation.test.ts"
     ],
+    globalSetup: ["test/processes.ts"],
     setupFiles: ["test/turn.ts"],
     env: { SOAK: "1" },
-    maxWorkers: 2, // the longest two beside each other
-    minWorkers: 2,
+    poolOptions: { forks: { execArgv: ["--min-semi-space-size=64", "--max-semi-space-size=128"] } },
+    // one more than most machines of a CI have cores, since those that kill processes wait for them
+    maxWorkers: 3,
+    minWorkers: 3,
     testTimeout: process.env["SOAK_LONG"] === undefined ? 1_800_000 : 36_000_000
   }
 })

@@ -16,6 +16,8 @@ const maintained: Readonly<Record<keyof typeof stores, number>> = {
   memory: 1,
   markdown: 1,
   shelf: 0,
+  sqlite: 1,
+  postgres: 1,
   "overlay on memory": 1,
   federated: 3
 }

@@ -5,6 +5,7 @@ import * as Queue from "effect/Queue"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { spawn } from "node:child_process"
+import * as fs from "node:fs"
 import * as path from "node:path"
 import { createInterface } from "node:readline"
 
@@ -29,7 +30,7 @@ export const eachVault = <E, R>(
 export const isLong = process.env["SOAK_LONG"] !== undefined
 
 export interface Program<A> {
-  /** What it says, in order; waited for under a watchdog. */
+  /** What it says, in order; waited for under a watchdog. Dies where the process ends and says no more. */
   readonly line: Effect.Effect<A>
   /** All that it has said and nobody asked for. */
   readonly rest: Effect.Effect<ReadonlyArray<A>>
@@ -42,7 +43,15 @@ export interface Program<A> {
 /** Timeout of a child process that hangs, a little shorter than the test's own. No test measures time with it. */
 const patience = Duration.minutes(times(9, 20))
 
-/** Killed with the scope, where it still runs then. */
+/** The file that `processes.ts` made of a program, or the program itself. */
+const made = (file: string): string => {
+  const folder = process.env["TEST_PROCESSES"]
+  if (folder === undefined) return file
+  const whole = path.join(folder, path.relative(path.join(import.meta.dirname, ".."), file))
+  return fs.existsSync(whole) ? whole : file
+}
+
+/** Killed with the scope, where it still runs then. `name` is that of a file of `processes/`, or a path. */
 export const program = <A, I>(
   name: string,
   args: ReadonlyArray<string>,
@@ -54,7 +63,7 @@ export const program = <A, I>(
     const decode = Schema.decodeSync(Schema.parseJson(line))
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(process.execPath, [...flags, path.join(import.meta.dirname, "processes", name), ...args], {
+        spawn(process.execPath, [...flags, made(path.resolve(import.meta.dirname, "processes", name)), ...args], {
           stdio: ["pipe", "pipe", "inherit"]
         })
       ),
@@ -66,9 +75,17 @@ export const program = <A, I>(
       new Promise<number | null>((done) => child.on("exit", (code) => done(code))),
       new Promise<void>((done) => out.on("close", done))
     ])
+    // what it said before it ended is still taken
+    const silent = Effect.flatMap(
+      Effect.promise(() => end),
+      ([code]) =>
+        Effect.flatMap(Queue.size(lines), (left) =>
+          left > 0 ? Effect.never : Effect.die(`${name} ended with ${code} and said no more`))
+    )
     return {
-      line: Queue.take(lines).pipe(Effect.timeout(patience), Effect.orDie),
-      rest: Effect.map(Queue.takeAll(lines), (all) => Array.from(all)),
+      line: Queue.take(lines).pipe(Effect.raceFirst(silent), Effect.timeout(patience), Effect.orDie),
+      rest: Effect.map(Queue.takeAll(lines), (all) =>
+        Array.from(all)),
       signal: (signal) => Effect.sync(() => child.kill(signal)),
       tell: (text) => Effect.sync(() => child.stdin.write(text)),
       end: Effect.promise(() => end).pipe(Effect.map(([code]) => code), Effect.timeout(patience), Effect.orDie)

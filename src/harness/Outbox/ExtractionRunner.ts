@@ -113,6 +113,14 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
   ...time("flushTimeout", options.flushTimeout, 0)
 ]
 
+/** Fails with `invalid_draft` and every violation of `issuesOf`. */
+export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> => {
+  const [issue, ...issues] = issuesOf(options)
+  if (issue === undefined) return Effect.void
+  const message = [issue, ...issues].join("; ")
+  return MemoryError.make("invalid_draft", { op: "Outbox", message, detail: { issues: [issue, ...issues] } })
+}
+
 /** Failures after which a request is tried only every third time, or its batch may be the one at fault. */
 const patience = 10
 /** Most messages, and most rows (of up to 60,000 characters each), in one reading; a single batch may exceed both. */

@@ -10,6 +10,7 @@ import * as Either from "effect/Either"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryFilter } from "../../domain/MemoryFilter.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { matchesScope, type MemoryScope } from "../../domain/MemoryScope.ts"
@@ -30,13 +31,11 @@ export interface OutboxLog {
   readonly turns: EventLoopTurns
   /** Number of batches of a conversation that were last seen to be parked, by `OutboxState.keyOf`. */
   readonly parked: Map<string, number>
+  /** Called after each change of a worker's state. */
+  readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
-export const make = (
-  store: MemoryStore.Service,
-  capacity: OutboxWorker.Capacity,
-  turns: EventLoopTurns
-): OutboxLog => ({ store, capacity, turns, parked: new Map() })
+export const make = (options: Omit<OutboxLog, "parked">): OutboxLog => ({ ...options, parked: new Map() })
 
 /** Returns the conversation as it is known; reads it where it is not, or where the last write left it unknown. */
 export const look = (
@@ -51,6 +50,21 @@ export const learn = (
   worker: OutboxWorker.OutboxWorker,
   state: OutboxState.OutboxState
 ): Effect.Effect<void> => Effect.suspend(() => worker.isStale ? see(log, worker, state) : Effect.void)
+
+/** Takes over an append of another process, by the session row after it. Where more has happened, the next `look` reads. */
+export const hear = (
+  log: OutboxLog,
+  worker: OutboxWorker.OutboxWorker,
+  { from, rows, to }: Omit<OutboxState.Batch, "parked">,
+  sessionRow: OutboxState.Row
+): Effect.Effect<void> =>
+  worker.writeLock.withPermits(1)(Effect.suspend(() => {
+    const { isStale, state } = worker
+    if (isStale || state.revision >= sessionRow.revision) return Effect.void
+    if (state.revision + 1 < sessionRow.revision) return Effect.sync(() => worker.isStale = true)
+    const batches = rows.length > 0 ? [...state.batches, { from, to, rows, parked: undefined }] : state.batches
+    return see(log, worker, { ...state, batches, next: to, revision: sessionRow.revision, sessionRow: sessionRow.id })
+  })).pipe(Effect.asVoid)
 
 /**
  * Keeps the messages that `meant` accepts, and returns the sequence number of the first message, kept or not. Waits for
@@ -187,16 +201,17 @@ export const release = (
 
 /**
  * Erases what waits of the viewer and of narrower viewers, in one tenant; with `scope`, of those whose ids match it. A
- * process that is reading it at this moment finds that it is gone.
+ * process that is reading it at this moment finds that it is gone. Returns the ids of the session rows that it erased.
  */
 export const purge = (
   store: MemoryStore.Service,
   viewer: Viewer.Viewer,
   scope?: MemoryScope,
   left = attempts
-): Effect.Effect<void, MemoryError.MemoryError> =>
+): Effect.Effect<ReadonlyArray<MemoryId>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const conversations = new Map<string, Array<OutboxState.Row>>()
+    const sessions: Array<MemoryId> = []
     yield* Stream.runForEach(OutboxState.rows(store, viewer.tenant), ([data, { id, revision }]) =>
       Effect.sync(() => {
         const whose = Viewer.scopeOf(data.viewer)
@@ -205,8 +220,9 @@ export const purge = (
         const known = conversations.get(key) ?? []
         known.push({ id, revision })
         conversations.set(key, known)
+        if (data.row === "session") sessions.push(id)
       }))
-    if (conversations.size === 0 || left <= 0) return
+    if (conversations.size === 0 || left <= 0) return sessions
     const conflicts = yield* Effect.forEach(conversations.values(), (rows) =>
       store.apply(Viewer.system(viewer.tenant), OutboxState.erase(rows)).pipe(
         Effect.as([]),
@@ -217,7 +233,7 @@ export const purge = (
     if (conflict && left <= 1) {
       return yield* conflict
     }
-    yield* purge(store, viewer, scope, left - 1)
+    return [...sessions, ...yield* purge(store, viewer, scope, left - 1)]
   })
 
 /** Whether a filter means what waits: of which kind or about what that will be is not known yet, and none is in the trash. */
@@ -276,6 +292,7 @@ const see = (
     if (given > 0) log.parked.set(worker.key, given)
     else log.parked.delete(worker.key)
     OutboxWorker.record(log.capacity, worker, OutboxState.waiting(state).length)
+    log.onSeen?.(worker)
   })
 const lookAgain = (log: OutboxLog, worker: OutboxWorker.OutboxWorker) =>
   Effect.tap(OutboxState.of(log.store, worker), (state) => see(log, worker, state))

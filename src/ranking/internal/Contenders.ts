@@ -14,9 +14,10 @@ import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
 import { Conversations, sumOf } from "./Conversations.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
+import { actorOf, isLong, type Outline, sizeOf } from "./Outline.ts"
 import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
-import { actorOf, bestOf, int32, isLong, topK } from "./Slots.ts"
+import { bestOf, int32, topK } from "./Slots.ts"
 
 /** Number of the best matches by words that are ranked. */
 const byWords = 40
@@ -56,31 +57,38 @@ export class Contenders {
   #rank: (slot: number) => number = () => 0
   /** The least rank of a contender, over the best BM25. */
   #below = 0
-  readonly #recordOf: (slot: number) => MemoryRecord
+  readonly #recordOf: (slot: number) => Outline
+  readonly #textOf: (slot: number) => MemoryRecord | undefined
   readonly #passages: Passages
   /** Slots of long records. */
   readonly #long = new Set<number>()
   /** Of the question under way: what the best passages of long contenders are worth, by slot. */
   readonly #words = new Map<number, number>()
 
-  /** `recordOf`: the record of a slot that is not removed. */
-  constructor(recordOf: (slot: number) => MemoryRecord, tokenizer: Tokenizer) {
+  /** `recordOf`: the record of a slot that is not removed; `textOf`: its texts, where they are at hand. */
+  constructor(
+    recordOf: (slot: number) => Outline,
+    textOf: (slot: number) => MemoryRecord | undefined,
+    tokenizer: Tokenizer
+  ) {
     this.#conversations = new Conversations(recordOf)
     this.#recordOf = recordOf
+    this.#textOf = textOf
     this.#passages = Passages.of(tokenizer)
   }
 
   /** For records that are of a session, have a speaker or are long. `scope` is the number of the record's. */
-  add(slot: number, scope: number, record: MemoryRecord): void {
+  add(slot: number, scope: number, record: Outline): void {
     this.#conversations.add(slot, scope, record)
     this.#speakers.add(slot, scope, record)
     if (isLong(record)) this.#long.add(slot)
   }
 
-  remove(slot: number, scope: number, record: MemoryRecord): void {
+  remove(slot: number, scope: number): void {
     this.#conversations.remove(slot)
     this.#speakers.remove(slot, scope)
-    if (this.#long.delete(slot)) this.#passages.forget(record)
+    const text = this.#long.delete(slot) ? this.#textOf(slot) : undefined
+    if (text !== undefined) this.#passages.forget(text)
   }
 
   /**
@@ -168,9 +176,10 @@ export class Contenders {
     let best = 0
     let left = readable
     for (const slot of topK(held, held.length, this.#ranks, longs, newestFirst)) {
-      left -= this.#recordOf(slot).body.length
+      left -= sizeOf(this.#recordOf(slot))
       if (left < 0 && this.#words.size > 0) break
-      const words = this.#passages.score(this.#recordOf(slot), known, index.slope)
+      const text = this.#textOf(slot)
+      const words = text === undefined ? 0 : this.#passages.score(text, known, index.slope)
       this.#words.set(slot, words)
       best = Math.max(best, words)
       if (this.#chosen.data[slot] === this.#round) continue
@@ -249,7 +258,7 @@ class Speakers {
   /** By slot: number of the speaker plus 1, 0: none. */
   readonly #actor = int32()
 
-  add(slot: number, scope: number, record: MemoryRecord): void {
+  add(slot: number, scope: number, record: Outline): void {
     this.#actor.set(slot, this.#speakerOf(record, scope))
   }
 
@@ -268,7 +277,7 @@ class Speakers {
     return this.#actor.data[slot] !== 0
   }
 
-  #speakerOf(record: MemoryRecord, scope: number): number {
+  #speakerOf(record: Outline, scope: number): number {
     const said = actorOf(record)
     if (said === undefined) return 0
     let number = this.#speakerNumbers.get(said)

@@ -11,12 +11,12 @@
  * whose `source.sequence` is n away. Only what is seen says anything, whatever the filter. Of a question's terms the first 31 count.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
-import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { idf } from "../Bm25.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
+import type { Outline } from "./Outline.ts"
 import { type Clues, formOf } from "./Ranker.ts"
 import { float64, int32 } from "./Slots.ts"
-import { closeness, namesTime, type Times } from "./TimeExpression.ts"
+import { closeness, type Times } from "./TimeExpression.ts"
 
 /** Number of sessions that are told as worth most. */
 const worthy = 5
@@ -59,7 +59,7 @@ export class Conversations {
   readonly #masks = int32()
   readonly #shares = float64()
   readonly #touched: Array<number> = []
-  readonly #recordOf: (slot: number) => MemoryRecord
+  readonly #recordOf: (slot: number) => Outline
   // of the question under way, as `contenders` was told
   #index: InvertedIndex | undefined
   #at = 0
@@ -70,12 +70,12 @@ export class Conversations {
   readonly #clues: Clues = { ...noClues }
 
   /** `recordOf`: the record of a slot that is not removed. */
-  constructor(recordOf: (slot: number) => MemoryRecord) {
+  constructor(recordOf: (slot: number) => Outline) {
     this.#recordOf = recordOf
   }
 
   /** `scope` is the number of the record's. */
-  add(slot: number, scope: number, record: MemoryRecord): void {
+  add(slot: number, scope: number, record: Outline): void {
     const { sequence, session: name } = record.source
     this.#form.set(slot, 0)
     this.#of.set(slot, 0)
@@ -302,9 +302,9 @@ export class Conversations {
   #formOf(slot: number): number {
     const known = this.#form.data[slot]!
     if (known !== 0) return known
-    const { body } = this.#recordOf(slot)
-    const { isFirstPerson, isQuestion } = formOf(body)
-    return this.#form.data[slot] = 1 | (isQuestion ? 2 : 0) | (isFirstPerson ? 4 : 0) | (namesTime(body) ? 8 : 0)
+    const { body = "", form = formOf(body) } = this.#recordOf(slot)
+    const { isFirstPerson, isQuestion, namesTime } = form
+    return this.#form.data[slot] = 1 | (isQuestion ? 2 : 0) | (isFirstPerson ? 4 : 0) | (namesTime ? 8 : 0)
   }
 }
 

@@ -40,7 +40,7 @@ export class InvertedIndex {
   readonly scores = float64()
   /** By slot, a bit for each of the first 31 terms that the document holds; 0 but for the matches. */
   readonly masks = int32()
-  kept = 0 // by `keep`; they come first
+  kept = 0 // by `Matcher`; they come first
   #isMasked = false
   // of the last `match`, by term of the question
   readonly documentFrequencies: Array<number> = []
@@ -94,22 +94,14 @@ export class InvertedIndex {
           term = postings.termOf(vocabulary.termOf(number))
           known.set(number, term + 1)
         }
-        if (term >= this.#codes.data.length) this.#codes.set(term, 0)
-        const codes = this.#codes.data
-        const code = codes[term]!
-        if (code === 0) terms.push(term)
-        codes[term] = code + 2
+        this.#note(term, terms)
       }
     }
     for (const tokens of texts) {
       for (const token of tokens) {
         if (isCounted(token)) length++
         const term = postings.termOf(token)
-        if (term >= this.#codes.data.length) this.#codes.set(term, 0)
-        const codes = this.#codes.data
-        const code = codes[term]!
-        if (code === 0) terms.push(term)
-        codes[term] = code + 2
+        this.#note(term, terms)
       }
     }
     for (const tag of tags) this.#codes.data[postings.termOf(tag)]! |= 1
@@ -120,6 +112,25 @@ export class InvertedIndex {
       this.#codes.data[term] = 0
     }
     return slot
+  }
+
+  /** The same of terms that were counted before: each with twice its occurrences, plus 1 where it is a whole tag. */
+  addCounted(scope: MemoryScope, terms: ReadonlyArray<string | number>, length: number, until: number): number {
+    const number = this.#scopes.numberOf(scope)
+    const slot = this.#place(number, length, until)
+    for (let i = 0; i < terms.length; i += 2) {
+      const term = this.#postings.termOf(terms[i] as string) // terms and counts take turns
+      this.#codes.set(term, 0) // room for the term
+      this.#postings.push(this.#postings.list(term, number), slot, terms[i + 1] as number)
+    }
+    return slot
+  }
+
+  #note(term: number, terms: Array<number>): void {
+    if (term >= this.#codes.data.length) this.#codes.set(term, 0)
+    const codes = this.#codes.data
+    if (codes[term] === 0) terms.push(term)
+    codes[term]! += 2
   }
 
   remove(slot: number): void {
@@ -249,38 +260,6 @@ export class InvertedIndex {
       if (scopes === undefined || isSeen(postings.scopeOf(list))) lists.push(list)
     }
     return lists
-  }
-
-  /**
-   * Drops the matches that are not seen, puts those that pass first, and returns the best score of these, 0 where there is none.
-   * A function of its own, since variables that a closure shares are slow in so hot a loop.
-   */
-  keep(view: View, passes: (slot: number) => boolean): number {
-    const until = this.until.data
-    const scores = this.scores.data
-    const matches = this.matches.data
-    const { at, whole } = view
-    let seen = 0
-    let kept = 0
-    let best = 0
-    for (let i = 0, end = this.matched; i < end; i++) {
-      const slot = matches[i]!
-      if (!whole && !(until[slot]! > at)) {
-        scores[slot] = 0
-        this.masks.data[slot] = 0
-        continue
-      }
-      matches[seen] = slot
-      if (passes(slot)) {
-        if (scores[slot]! > best) best = scores[slot]!
-        matches[seen] = matches[kept]!
-        matches[kept++] = slot
-      }
-      seen++
-    }
-    this.matched = seen
-    this.kept = kept
-    return best
   }
 
   clear(): void {

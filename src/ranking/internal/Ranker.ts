@@ -13,7 +13,7 @@
  */
 import type * as Viewer from "../../domain/Viewer.ts"
 import { foldName } from "../Tokenizer.ts"
-import { asksWhen, closeness, type Times, timesIn } from "./TimeExpression.ts"
+import { asksWhen, closeness, namesTime, type Times, timesIn } from "./TimeExpression.ts"
 
 export { asksWhen } from "./TimeExpression.ts"
 
@@ -195,12 +195,20 @@ const normal = normalised(1, 1)
 const lengthOf = ({ length }: Clues): number => logarithms[Math.min(60, length)]!
 const logarithms = Float64Array.from({ length: 61 }, (_, n) => Math.log1p(n) / Math.log(61))
 
-/** What is seen of a text at a glance, for the ranker. */
-export const formOf = (body: string) => {
+/** The signs that a text shows without being understood. */
+export interface Form {
+  readonly isQuestion: boolean
+  readonly isFirstPerson: boolean
+  readonly namesTime: boolean
+}
+
+/** Reads the form of a text. */
+export const formOf = (body: string): Form => {
   const end = body.trimEnd()
   return {
     isQuestion: end.endsWith("?") || end.endsWith("？"),
-    isFirstPerson: first.test(body)
+    isFirstPerson: first.test(body),
+    namesTime: namesTime(body)
   }
 }
 

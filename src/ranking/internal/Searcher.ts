@@ -46,10 +46,10 @@ import {
 } from "../Retrieval.ts"
 import * as Scorer from "../Scorer.ts"
 import { mayNameTime } from "../Tokenizer.ts"
+import { isLong } from "./Outline.ts"
 import * as Ranker from "./Ranker.ts"
 import type { Asking, Clues } from "./Ranker.ts"
 import { byVector, confidenceIn, passageIn, wordsOf } from "./Searcher/VectorLeg.ts"
-import { isLong } from "./Slots.ts"
 
 /** The analyzer and the kinds of the store that is searched. */
 export interface Options {
@@ -71,8 +71,8 @@ export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => V
 export const askedOf = (viewer: Viewer.Any, filter: MemoryFilter, now: number): Asked => {
   if (filter.forgotten === true) {
     const isMeant = matching(filter, undefined)
-    const isRestorable = (record: MemoryRecord) => Viewer.isSystem(viewer) || record.source.origin !== "instructions"
-    return { filter, passes: (record) => isRestorable(record) && isMeant(record) }
+    const isSystem = Viewer.isSystem(viewer)
+    return { filter, passes: (record) => (isSystem || record.source.origin !== "instructions") && isMeant(record) }
   }
   const at = trueAt(viewer, now)
   let passes: Asked["passes"] | undefined // most filters say nothing that asks for the record

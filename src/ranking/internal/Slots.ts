@@ -1,13 +1,12 @@
 /**
  * The slots of an index: a slot is the number of one of its records. Columns of numbers by slot, the order of time, the scopes,
- * the facts of a record, and the best few of many slots.
+ * and the best few of many slots.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
-import { hashOf, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
+import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import type { Fact, Position } from "../Retrieval.ts"
-import { foldName } from "../Tokenizer.ts"
+import type { Position } from "../Retrieval.ts"
 
 /** A typed array that grows as it is written to. A number that was never set is 0. */
 export class GrowableArray<A extends Int32Array | Float64Array> {
@@ -42,7 +41,7 @@ export class RecencyIndex {
   readonly #slots: Array<number> = []
   #isSorted = true
 
-  add(slot: number, record: MemoryRecord): void {
+  add(slot: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
     const last = this.#slots.at(-1)
     this.#recency.set(slot, recencyOf(record))
     this.#ids[slot] = record.id
@@ -287,66 +286,5 @@ export class TopKBounds {
   /** The slots that may be among the best, in the order in which they came. */
   get all(): Array<number> {
     return this.#slots.filter((_, i) => this.#most[i]! >= this.#bar.value)
-  }
-}
-
-/** Whether the body has more than 2,000 UTF-16 units: such a record is ranked, and shown, by its best passage. */
-export const isLong = ({ body }: Pick<MemoryRecord, "body">): boolean => body.length > 2_000
-
-/** Who said it: the record's actor, else, of turns of earlier releases, its metadata's, else that of its scope. */
-export const actorOf = ({ metadata, scope, source }: MemoryRecord): string | undefined => {
-  const said = source.actor ?? metadata["actorId"]
-  return typeof said === "string" ? said : scope === MemoryScope.Global ? undefined : scope.actorId
-}
-
-/** The facts of a record in memory, read off the record when asked: making one costs next to nothing. */
-export class RecordFact implements Fact {
-  readonly record: MemoryRecord
-  readonly length: number
-
-  constructor(record: MemoryRecord, length: number) {
-    this.record = record
-    this.length = length
-  }
-
-  get id(): MemoryId {
-    return this.record.id
-  }
-  get hash(): string {
-    return hashOf(this.record)
-  }
-  get recency(): number {
-    return recencyOf(this.record)
-  }
-  get validAt(): number {
-    return this.record.validAt
-  }
-  get kind(): string {
-    return this.record.kind
-  }
-  get importance(): number {
-    return this.record.importance
-  }
-  get confidence(): number | undefined {
-    return this.record.confidence
-  }
-  get trust(): number {
-    return this.record.source.trust
-  }
-  get actor(): string | undefined {
-    const actor = actorOf(this.record)
-    return actor === undefined ? undefined : foldName(actor)
-  }
-  get scope(): MemoryScope.MemoryScope {
-    return this.record.scope
-  }
-  get session(): string | undefined {
-    return this.record.source.session
-  }
-  get sequence(): number | undefined {
-    return this.record.source.sequence
-  }
-  get emotion(): unknown {
-    return this.record.data["emotion"]
   }
 }

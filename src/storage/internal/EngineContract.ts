@@ -158,9 +158,15 @@ export interface Changed {
 
 /**
  * What a store tells to that which stands on it: rows as they are, tombstones and closed records included, whoever may see
- * them, and where there is work for retention and the outbox. A layer that changes what a store answers maps it.
+ * them, and where there is work for retention and the outbox. A layer that changes what a store answers maps it. `transact`
+ * writes rows as they are, past viewers, validation and policies: `Copy` does. It fails with `read_only` where the store is.
  */
-export interface Reader extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith"> {}
+export interface Reader
+  extends Pick<Engine, "read" | "revisions" | "page" | "changed" | "overCap" | "tenantsWith" | "transact">
+{
+  /** The uses as they are kept, those of tombstones too. Without `set` they cannot be written. */
+  readonly uses: Pick<EngineUses, "read" | "set">
+}
 
 export interface Engine extends Pick<Retrieval, "page" | "match"> {
   readonly capabilities: Pick<Capabilities, "writable" | "durable" | "shared" | "history">
@@ -247,10 +253,19 @@ export interface EngineUses {
     tenant: string,
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Uses>, MemoryError>
+  /**
+   * Replaces the uses of each row; an id without a row, tombstones included, is passed over. Default: a copy cannot bring uses
+   * into this engine. Bound: the rows.
+   */
+  readonly set?:
+    | ((tenant: string, uses: ReadonlyArray<readonly [id: MemoryId, uses: Uses]>) => Effect.Effect<void, MemoryError>)
+    | undefined
 }
 
 /** Vectors by tenant, model and hash of the text: what one tenant embedded tells nothing to another. */
 export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
+  /** Returns the models that have a vector of the tenant, each once, in any order. Bound: the models. */
+  readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
   /** Dimensions of the tenant's vectors of this model. */
   readonly dimensions: (tenant: string, model: string) => Effect.Effect<number | undefined, MemoryError>
   /** Texts without a vector, each once, internal rows excluded. Bound: `limit`. */

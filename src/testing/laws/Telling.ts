@@ -10,6 +10,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { StoreChange } from "../../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import { ChangesCapacity } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { listen } from "../Listener.ts"
 import { ada, bob, draft, fact, id, put, system } from "../Sample.ts"
@@ -101,6 +102,7 @@ export const laws: ReadonlyArray<Law> = [
     "changes of other viewers never end a subscription that lags: it buffers the viewer's own only",
     (store) =>
       Effect.gen(function*() {
+        const buffered = 1_024
         const heard = yield* Queue.unbounded<StoreChange>()
         const reads = yield* Deferred.make<void>()
         const mark = id("mark")
@@ -108,6 +110,8 @@ export const laws: ReadonlyArray<Law> = [
         yield* store.changes(ada).pipe(
           Stream.filter((change) => change._tag !== "Written" || change.record.id !== mark || ++marks === 1),
           Stream.runForEach((change) => Effect.zipRight(Queue.offer(heard, change), Deferred.await(reads))),
+          Effect.provideService(ChangesCapacity, buffered),
+          Effect.ensuring(Queue.shutdown(heard)), // a subscription that ends is not waited for
           Effect.forkScoped
         )
         for (let tries = 0; (yield* Queue.size(heard)) === 0; tries++) {
@@ -120,7 +124,7 @@ export const laws: ReadonlyArray<Law> = [
         const bobs = draft("not ada's", { id: id("bob's"), scope: { userId: "bob" } })
         yield* store.apply(
           bob,
-          Array.from({ length: 33_000 }, () => [
+          Array.from({ length: buffered }, () => [
             { _tag: "Put", draft: bobs } as const,
             { _tag: "Forget", id: id("bob's"), purge: true } as const
           ]).flat()

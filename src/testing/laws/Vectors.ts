@@ -46,6 +46,24 @@ const by = (...vector: ReadonlyArray<number>): MemoryQuery => ({ mode: "vector",
 
 export const laws: ReadonlyArray<Law> = [
   ofVectors(
+    "the models of a tenant are those that have a vector of it, and no other tenant's",
+    (store, vectors) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("green tea"))
+        yield* put(store, draft("green tea"), elsewhere)
+        assert.deepStrictEqual(yield* vectors.models("default"), [])
+        yield* embed(vectors, "m")
+        yield* embed(vectors, "ein Modell/1")
+        assert.deepStrictEqual((yield* vectors.models("default")).toSorted(), ["ein Modell/1", "m"])
+        assert.deepStrictEqual(yield* vectors.models("elsewhere"), [])
+        yield* vectors.attach("elsewhere", "another", [[textHash(tea), Float32Array.of(1)]])
+        assert.deepStrictEqual(yield* vectors.models("elsewhere"), ["another"])
+        yield* store.forget(ada, [tea.id], { purge: true })
+        assert.deepStrictEqual(yield* vectors.models("default"), [])
+        assert.deepStrictEqual(yield* vectors.models("elsewhere"), ["another"])
+      })
+  ),
+  ofVectors(
     "each live text wants one vector of a model, whoever has it; an edit wants a new one",
     (store, vectors) =>
       Effect.gen(function*() {

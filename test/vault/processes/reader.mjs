@@ -38,7 +38,7 @@ await run(root, (store) =>
     })
     while (!isOver) {
       yield* Effect.catchAll(read, (error) => Effect.sync(() => wrong.push(`${error.reason}: ${error.message}`)))
-      yield* Effect.sleep("2 millis") // leaves the processor to the writer
+      yield* Effect.sleep("20 millis") // leaves the processor to the writer
     }
     yield* say({ reads, wrong: wrong.slice(0, 20) })
   }), { poll: "10 millis" })

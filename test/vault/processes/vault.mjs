@@ -1,9 +1,10 @@
-// A vault in a process of its own. Lines go out before the next step is taken.
+// A vault, or a SQLite file that ends in .db, in a process of its own. Lines go out before the next step is taken.
 import * as NodeContext from "@effect/platform-node/NodeContext" // not the index, which takes as long to load as the rest
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { writeSync } from "node:fs"
 import { Markdown, MemoryStore, Viewer } from "../../../dist/index.js"
+import { Sqlite } from "../../../dist/sqlite.js"
 
 export const viewer = Viewer.make({ agentId: "Bob" })
 export const scope = { agentId: "Bob" }
@@ -21,9 +22,10 @@ export const dice = (seed) => () => {
   return ((t ^ (t >>> 14)) >>> 0) / 4294967296
 }
 
+const layer = (root, options) =>
+  root.endsWith(".db")
+    ? Sqlite.layer({ filename: root, ...options })
+    : Markdown.layer({ root, lockTimeout: 300, ...options }).pipe(Layer.provide(NodeContext.layer))
+
 export const run = (root, use, options = {}) =>
-  Effect.runPromise(
-    Effect.flatMap(MemoryStore.MemoryStore, use).pipe(
-      Effect.provide(Markdown.layer({ root, lockTimeout: 300, ...options }).pipe(Layer.provide(NodeContext.layer)))
-    )
-  )
+  Effect.runPromise(Effect.flatMap(MemoryStore.MemoryStore, use).pipe(Effect.provide(layer(root, options))))

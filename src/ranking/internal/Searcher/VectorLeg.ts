@@ -8,10 +8,10 @@ import { buildDoc, explain, idf, most, slopeOf } from "../../Bm25.ts"
 import * as Fusion from "../../Fusion.ts"
 import type { Candidate, Fact, Matches, Near } from "../../Retrieval.ts"
 import { cosineSimilarity, toFloat32 } from "../../VectorIndex.ts"
+import { RecordFact } from "../Outline.ts"
 import { Passages } from "../Passages.ts"
 import { type Asking, type Clues, confidence } from "../Ranker.ts"
 import type { Found, Plan, Round, Search } from "../Searcher.ts"
-import { RecordFact } from "../Slots.ts"
 
 /** Share of its cosine that a turn lends to the turns next to it. */
 const lent = 0.8

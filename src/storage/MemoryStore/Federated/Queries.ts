@@ -338,6 +338,7 @@ export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vector
           if (meant.length > 0) yield* attach(tenant, model, meant)
         }
       }),
+    models: (tenant) => Effect.map(each(({ models }) => models(tenant)), (found) => Array.from(new Set(found.flat()))),
     read: (tenant, model, hashes) =>
       Effect.map(
         each(({ read }) => read(tenant, model, hashes)),

@@ -192,6 +192,14 @@ export const vectors = (
 
     return {
       ...sidecar,
+      models: (tenant) =>
+        Effect.map(sidecar.models(tenant), (known) => [
+          ...known,
+          ...entries().flatMap(({ extra, path, tenant: at }) => {
+            const model = extra["embeddingModelId"] ?? unnamed
+            return at === tenant && isPlace(path) && typeof model === "string" ? [model] : []
+          })
+        ]),
       follow: (tenant, model) =>
         Effect.zipRight(
           sidecar.follow(tenant, model),

@@ -142,6 +142,22 @@ export const make = (
 
   return {
     embeddings: (tenant) => all.of(tenant),
+    models: (tenant) =>
+      Effect.gen(function*() {
+        const found = new Set(all.of(tenant).models)
+        for (const at of new Set([folder, folderOf(tenant)])) {
+          yield* within(at)
+          for (const name of yield* disk.list(at)) {
+            const path = `${at}/${name}`
+            if (!name.endsWith(".vec")) continue
+            yield* within(path)
+            const header = Option.getOrUndefined(headerOf(yield* disk.bytesFrom(path, 0, headerSize)))
+            // a file without a tenant holds the vectors of all: `follow` divides it
+            if (header !== undefined && (header.tenant ?? tenant) === tenant) found.add(header.model)
+          }
+        }
+        return Array.from(found)
+      }),
     follow,
     append: (tenant, model, rows) =>
       Effect.zipRight(
@@ -201,8 +217,11 @@ export const make = (
   }
 }
 
+/** Bytes within which the header of a file ends. */
+const headerSize = 8_192
+
 const headerOf = (bytes: Uint8Array) => {
-  const end = bytes.subarray(0, 8_192).indexOf(10)
+  const end = bytes.subarray(0, headerSize).indexOf(10)
   return end < 0 ? Option.none() : decodeHeader(new TextDecoder().decode(bytes.subarray(0, end)))
 }
 

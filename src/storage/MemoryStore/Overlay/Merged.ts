@@ -54,7 +54,7 @@ export const make = (options: Options): Merged => {
   const { below, branchOf, reader } = options
   const tenants = new Map<string, Tenant>()
   const locks = makeTenantLocks()
-  const { embeddings, ...vectors } = Vectors.inMemory()
+  const { embeddings, models, ...vectors } = Vectors.inMemory()
 
   const current = (tenant: string): Io<Tenant> =>
     Effect.gen(function*() {
@@ -142,7 +142,12 @@ export const make = (options: Options): Merged => {
             Effect.map(reader.read(tenant, ids), (rows) => rows.flatMap(Option.toArray))
           )
       ),
-    sidecar: Option.isSome(below.vectors) ? { ...vectors, embeddings, follow } : undefined
+    sidecar: Option.map(below.vectors, ({ models: modelsBelow }): Sidecar => ({
+      ...vectors,
+      embeddings,
+      follow,
+      models: (tenant) => Effect.zipWith(models(tenant), modelsBelow(tenant), (ours, theirs) => [...ours, ...theirs])
+    })).pipe(Option.getOrUndefined)
   }
 }
 

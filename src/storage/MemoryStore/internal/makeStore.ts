@@ -91,7 +91,7 @@ export const make = (
       nextExpiry = compacted.nextExpiry
       return compacted.count
     })
-    const usage = extras.usage ?? makeUsage((viewer, ids) => Reads.get(store, viewer, ids), engine.uses)
+    const usage = usageOf(engine, (viewer, ids) => Reads.get(store, viewer, ids), extras.usage)
 
     const service = checkingViewer({
       name,
@@ -120,7 +120,7 @@ export const make = (
       compact: observed(name, "compact", engine.capabilities.writable ? compact : Effect.succeed(0)),
       activity: { since: activity.since, nextExpiry: activity.nextExpiry },
       vectors: Option.map(Option.fromNullable(engine.vectors), (vectors) => vectorsOf(Vectors.make(vectors), counted)),
-      reader: Option.some(readerOf(engine, counted)),
+      reader: Option.some(readerOf(name, engine, usage.kept, counted)),
       sign: (purpose, text) => observed(name, "sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),
       ingest: Option.fromNullable(ingest),
       tools: tools ?? (() => [])
@@ -165,7 +165,9 @@ const secretOf = (name: string, { secret }: Engine.Engine, { durable, shared }: 
     : SecureRandom.secret
 
 const readerOf = (
-  { changed, overCap, page, read, revisions, tenantsWith }: Engine.Engine,
+  name: string,
+  { capabilities, changed, overCap, page, read, revisions, tenantsWith, transact }: Engine.Engine,
+  uses: Engine.Reader["uses"],
   counted: <A, E>(op: string, self: Effect.Effect<A, E>) => Effect.Effect<A, E>
 ): Engine.Reader => ({
   read: (tenant, ids) => counted("read", read(tenant, ids)),
@@ -173,14 +175,19 @@ const readerOf = (
   page: (sight, asked, after, limit) => counted("page", page(sight, asked, after, limit)),
   changed: changed && ((tenant, since) => counted("changed", changed(tenant, since))),
   overCap: (tenant, caps) => counted("overCap", overCap(tenant, caps)),
-  tenantsWith
+  tenantsWith,
+  transact: (tenant, needs, decide) =>
+    capabilities.writable
+      ? counted("transact", transact(tenant, needs, decide))
+      : MemoryError.make("read_only", { op: "transact", message: `${name} takes no writes` }),
+  uses
 })
 
 const Tenancy = Schema.Struct({ tenant: Viewer.Tenant })
 
 /** Checks the tenant of each call, and asks in NFC, the form that is used as a key. */
 const vectorsOf = (
-  { attach, pending, read }: Vectors.Vectors,
+  { attach, models, pending, read }: Vectors.Vectors,
   counted: <A, E>(op: string, self: Effect.Effect<A, E>) => Effect.Effect<A, E>
 ): Vectors.Vectors => {
   const within = <A>(
@@ -192,6 +199,7 @@ const vectorsOf = (
   return {
     pending: (tenant, model, limit) => within("pending", tenant, (tenant) => pending(tenant, model, limit)),
     attach: (tenant, model, vectors) => within("attach", tenant, (tenant) => attach(tenant, model, vectors)),
+    models: (tenant) => within("models", tenant, models),
     read: (tenant, model, hashes) => within("read", tenant, (tenant) => read(tenant, model, hashes))
   }
 }
@@ -199,22 +207,31 @@ const vectorsOf = (
 /** Records remembered; then the one touched longest ago is dropped. */
 const capacity = 100_000
 
-/** Makes the table of when a record was last used, and how often: the engine's, or one of this process, lost with it. */
-export const makeUsage = (
-  get: (
-    viewer: Viewer.Any,
-    ids: ReadonlyArray<MemoryId>
-  ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>,
-  table?: Engine.EngineUses | undefined
-): Engine.Usage => table === undefined ? inProcess(get) : inEngine(get, table)
+/** The uses of a store's records: for viewers, and as they are kept. */
+interface KeptUsage extends Engine.Usage {
+  readonly kept: Engine.Reader["uses"]
+}
 
-type Get = Parameters<typeof makeUsage>[0]
+type Get = (
+  viewer: Viewer.Any,
+  ids: ReadonlyArray<MemoryId>
+) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>
+
+/** Makes the table of when a record was last used, and how often: the `given` one, the engine's, or one of this process, lost with it. */
+const usageOf = (engine: Engine.Engine, get: Get, given: Engine.Usage | undefined): KeptUsage =>
+  given !== undefined
+    ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) } }
+    : engine.uses !== undefined
+    ? inEngine(get, engine.uses)
+    : inProcess(get, engine)
 
 /** Asks an engine, which erases the uses of a row with the row. */
-const inEngine = (get: Get, { read, touch }: Engine.EngineUses): Engine.Usage => {
+const inEngine = (get: Get, table: Engine.EngineUses): KeptUsage => {
+  const { read, touch } = table
   const shown = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) =>
     Effect.map(get(viewer, ids), (found) => found.flatMap(Option.toArray).map(({ id }) => id))
   return {
+    kept: table,
     touch: (viewer, ids) =>
       Effect.gen(function*() {
         const found = yield* shown(viewer, ids)
@@ -230,35 +247,48 @@ const inEngine = (get: Get, { read, touch }: Engine.EngineUses): Engine.Usage =>
   }
 }
 
-const inProcess = (get: Get): Engine.Usage => {
+const inProcess = (get: Get, engine: Engine.Engine): KeptUsage => {
   const table = new Map<string, Uses>()
   // includes the scope: an erased record's id may be used in another scope, whose viewers must not see the old count
-  const keyOf = (viewer: Viewer.Any, { id, scope }: MemoryRecord) =>
-    `${Viewer.tenantOf(viewer)}/${id}/${scopeKey(scope)}`
+  const keyOf = (tenant: string, { id, scope }: MemoryRecord) => `${tenant}/${id}/${scopeKey(scope)}`
+  const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses =>
+    (record && table.get(keyOf(tenant, record))) ?? { count: 0 }
+  const keep = (key: string, uses: Uses) => {
+    table.delete(key) // to the end: a Map keeps the order of insertion
+    table.set(key, uses)
+  }
+  const trim = () => {
+    for (const key of table.keys()) {
+      if (table.size <= capacity) break
+      table.delete(key)
+    }
+  }
+  const rows = (tenant: string, ids: ReadonlyArray<MemoryId>) =>
+    Effect.map(engine.read(tenant, ids), (rows) => rows.map((row) => Option.getOrUndefined(row)?.record))
 
   return {
     touch: (viewer, ids) =>
       Effect.gen(function*() {
         const accessedAt = yield* Clock.currentTimeMillis
-        const found = yield* get(viewer, ids)
-        for (const record of found) {
-          if (Option.isNone(record)) continue
-          const key = keyOf(viewer, record.value)
-          const count = (table.get(key)?.count ?? 0) + 1
-          table.delete(key) // to the end: a Map keeps the order of insertion
-          table.set(key, { count, accessedAt })
+        const tenant = Viewer.tenantOf(viewer)
+        for (const record of (yield* get(viewer, ids)).flatMap(Option.toArray)) {
+          keep(keyOf(tenant, record), { count: usesOf(tenant, record).count + 1, accessedAt })
         }
-        for (const key of table.keys()) {
-          if (table.size <= capacity) break
-          table.delete(key)
-        }
+        trim()
       }),
     uses: (viewer, ids) =>
       Effect.map(
         get(viewer, ids),
-        (found) =>
-          found.map((record): Uses => (Option.isSome(record) && table.get(keyOf(viewer, record.value))) || { count: 0 })
-      )
+        (found) => found.map((record) => usesOf(Viewer.tenantOf(viewer), Option.getOrUndefined(record)))
+      ),
+    kept: {
+      read: (tenant, ids) => Effect.map(rows(tenant, ids), (found) => found.map((record) => usesOf(tenant, record))),
+      set: (tenant, uses) =>
+        Effect.map(rows(tenant, uses.map(([id]) => id)), (found) => {
+          found.forEach((record, n) => record && keep(keyOf(tenant, record), uses[n]![1])) // a row or none for each
+          trim()
+        })
+    }
   }
 }
 

@@ -1,0 +1,182 @@
+/**
+ * The conversations that an outbox has open, a worker for each; and what `Outbox` and `OutboxCluster` do alike with the rows of
+ * the store.
+ */
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import { Internal } from "../../domain/MemoryScope.ts"
+import type { Message } from "../../domain/Message.ts"
+import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import * as ExtractionTrigger from "../ExtractionTrigger.ts"
+import type { ExtractionConfig, Options as OutboxOptions, Parked } from "../Outbox.ts"
+import * as ExtractionRunner from "./ExtractionRunner.ts"
+import * as OutboxLog from "./OutboxLog.ts"
+import * as OutboxState from "./OutboxState.ts"
+import * as OutboxWorker from "./OutboxWorker.ts"
+
+export interface Options extends Pick<OutboxOptions, "openLines" | "retry" | "trigger"> {
+  readonly log: OutboxLog.OutboxLog
+  /** Serves one request of a worker: tries once to read what waits, and fails if something still does. */
+  readonly attempt: (worker: OutboxWorker.OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
+  /** Whether a worker can be closed. Default `OutboxWorker.isIdle`. */
+  readonly isIdle?: ((worker: OutboxWorker.OutboxWorker) => boolean) | undefined
+}
+
+/** The open workers of one outbox. */
+export interface OutboxWorkers extends Options {
+  readonly scope: Scope.Scope
+  /** Serialises the opening of workers. */
+  readonly opening: Effect.Semaphore
+  /** The workers that are open, by `OutboxState.keyOf` of their conversation. */
+  readonly open: Map<string, OutboxWorker.OutboxWorker>
+  /** Workers that can be closed, in order of their last use. */
+  readonly idle: Set<OutboxWorker.OutboxWorker>
+}
+
+/** Makes the workers of an outbox; they end with the scope. */
+export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    const parent = yield* Effect.scope
+    return {
+      ...options,
+      scope: yield* Scope.fork(parent, ExecutionStrategy.sequential),
+      opening: yield* Effect.makeSemaphore(1),
+      open: new Map(),
+      idle: new Set()
+    }
+  })
+
+/** Holds the worker of a conversation while it is used; opens it where it is not open. */
+export const using = <A, E>(
+  workers: OutboxWorkers,
+  key: OutboxState.ConversationKey,
+  use: (worker: OutboxWorker.OutboxWorker) => Effect.Effect<A, E>
+): Effect.Effect<A, E> =>
+  Effect.acquireUseRelease(opened(workers, key), use, (worker) => {
+    worker.references--
+    return settle(workers, worker)
+  })
+
+/** Closes the workers that have been idle longest, if more than `openLines` are open. */
+export const settle = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const { idle, isIdle = OutboxWorker.isIdle, open, openLines = 1_000 } = workers
+    idle.delete(worker)
+    if (isIdle(worker) && open.get(worker.key) === worker) idle.add(worker)
+    const closing: Array<OutboxWorker.OutboxWorker> = []
+    for (const oldest of idle) {
+      if (open.size - closing.length <= openLines) break
+      closing.push(oldest)
+    }
+    return Effect.forEach(closing, (oldest) => close(workers, oldest), { discard: true })
+  })
+
+/** Closes a worker, in the background. Another use of its conversation opens another one. */
+export const close = (workers: OutboxWorkers, worker: OutboxWorker.OutboxWorker): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    workers.idle.delete(worker)
+    if (workers.open.get(worker.key) === worker) workers.open.delete(worker.key)
+    OutboxWorker.record(workers.log.capacity, worker, 0)
+    return Effect.asVoid(Effect.forkIn(worker.close, workers.scope))
+  })
+
+/**
+ * Keeps the messages that are meant to be extracted, and returns the sequence number of the first message, kept or not.
+ * Fails with `invalid_scope` if the viewer has no scope to remember them in.
+ */
+export const keep = (
+  { log }: OutboxWorkers,
+  worker: OutboxWorker.OutboxWorker,
+  options: ExtractionConfig,
+  messages: ReadonlyArray<Message>
+): Effect.Effect<number, MemoryError.MemoryError> =>
+  Effect.suspend(() => {
+    const { filter = isSpoken } = options
+    const isMeant = (message: Message) => message.content.trim() !== "" && filter(message)
+    return Effect.zipRight(
+      ExtractionRunner.targetOf(options, worker.viewer),
+      OutboxLog.append(log, worker, messages, isMeant)
+    )
+  })
+
+/**
+ * Reads the conversations of every tenant that has rows of the library's own; of a store that cannot tell, of every tenant.
+ */
+export const everywhere = (
+  store: MemoryStore.Service
+): Effect.Effect<ReadonlyArray<OutboxState.OutboxState>, MemoryError.MemoryError> =>
+  tenantsOf(store).pipe(
+    Effect.flatMap(Effect.forEach((tenant) => OutboxState.all(store, tenant))),
+    Effect.map((all) => all.flat())
+  )
+
+/** Lists the tenants that may have rows of an outbox. */
+export const tenantsOf = (
+  store: MemoryStore.Service
+): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
+  Option.match(store.reader, {
+    onNone: () => store.tenants,
+    onSome: ({ tenantsWith }) => Effect.map(Stream.runCollect(tenantsWith(Internal)), Chunk.toReadonlyArray)
+  })
+
+/** Whether something of the conversation is yet to be read or written. */
+export const isUnread = (state: OutboxState.OutboxState): boolean =>
+  state.plan !== undefined || OutboxState.waiting(state).length > 0
+
+/** Number of messages that wait. */
+export const waitingOf = (state: OutboxState.OutboxState): number =>
+  OutboxState.waiting(state).reduce((sum, { from, to }) => sum + to - from, 0)
+
+/** Lists the batches of a conversation that were given up on. */
+export const parkedOf = (state: OutboxState.OutboxState): ReadonlyArray<Parked> => {
+  const { session, viewer } = state
+  return OutboxState.parked(state).map(({ from, parked: reason = "", to }) => ({ viewer, session, from, to, reason }))
+}
+
+/** Fails with the number of failed conversations per reason; quotes none of their errors, which may hold a user's words. */
+export const unwritten = (
+  failed: ReadonlyArray<MemoryError.Reason>,
+  tried: number
+): Effect.Effect<void, MemoryError.MemoryError> => {
+  if (failed.length === 0) return Effect.void
+  const counts = new Map<MemoryError.Reason, number>()
+  for (const reason of failed) counts.set(reason, (counts.get(reason) ?? 0) + 1)
+  const reasons = Array.from(counts).sort(([a, n], [b, m]) => m - n || (a < b ? -1 : 1))
+  return MemoryError.make(counts.size === 1 && counts.has("model") ? "model" : "unavailable", {
+    op: "flush",
+    message: `${failed.length} of ${tried} conversations could not be written: ${
+      reasons.map(([reason, count]) => `${reason} ${count}`).join(", ")
+    }`
+  })
+}
+
+/** Number of conversations that a flush requests at once; `concurrency` limits how many of them are read at once. */
+export const flushing = 256
+
+const opened = (
+  workers: OutboxWorkers,
+  key: OutboxState.ConversationKey
+): Effect.Effect<OutboxWorker.OutboxWorker> =>
+  workers.opening.withPermits(1)(Effect.gen(function*() {
+    const { idle, open, scope } = workers
+    const { retry = defaultRetry, trigger = ExtractionTrigger.standard } = workers
+    const attempt = (worker: OutboxWorker.OutboxWorker) =>
+      Effect.ensuring(workers.attempt(worker), settle(workers, worker))
+    const worker = open.get(OutboxState.keyOf(key)) ??
+      (yield* Scope.extend(OutboxWorker.make(key, { trigger, retry, attempt }), scope))
+    open.set(worker.key, worker)
+    idle.delete(worker)
+    worker.references++
+    return worker
+  }))
+
+const defaultRetry = Schedule.either(Schedule.exponential("1 second"), Schedule.spaced("5 minutes"))
+
+/** Whether the message is neither a tool call nor a tool result. */
+const isSpoken = ({ role, tool }: Message): boolean => role !== "tool" && tool !== true

@@ -1,0 +1,348 @@
+/**
+ * An outbox whose conversations are shared among the machines of a cluster, by @effect/cluster: each is read by one of them
+ * at a time, and by another one when that dies. Use it where several processes serve one store; in a single process, and
+ * over a vault or SQLite, `Outbox` does the same without a cluster.
+ *
+ * ```text
+ * append     the messages are kept in the store, and a message of the cluster names their place: any process may append
+ * read       by the process that owns the conversation, as `Outbox` reads; its trigger, its limits, its plans
+ * a death    what was open is delivered to the next owner, whose triggers begin anew with it
+ * ```
+ *
+ * Laws: a batch is written once, however often it is delivered, since the write that brings what came of it also erases it.
+ * The model is asked once for it if its answer was kept. The order within a conversation is that of its appends, by any
+ * process. The tables of the cluster name tenants, ids of rows and places, and no person or word: what is forgotten in the
+ * store is in none of them.
+ *
+ * Its own subpath, `effect-memory/cluster`, since it needs @effect/cluster and its peers.
+ */
+import * as ClusterCron from "@effect/cluster/ClusterCron"
+import type * as MessageStorage from "@effect/cluster/MessageStorage"
+import type * as Sharding from "@effect/cluster/Sharding"
+import * as Arr from "effect/Array"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Cron from "effect/Cron"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../domain/MemoryError.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
+import { recencyOf } from "../domain/MemoryRecord.ts"
+import type { MemoryScope } from "../domain/MemoryScope.ts"
+import type { Message } from "../domain/Message.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
+import * as MemoryStore from "../storage/MemoryStore.ts"
+import * as Outbox from "./Outbox.ts"
+import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
+import * as OutboxLog from "./Outbox/OutboxLog.ts"
+import * as OutboxState from "./Outbox/OutboxState.ts"
+import * as OutboxTurns from "./Outbox/OutboxTurns.ts"
+import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
+import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
+import * as LineEntity from "./OutboxCluster/LineEntity.ts"
+
+/** `concurrency` and `turn` are of one process; `capacityPerLine` and `capacityPerTenant` are what one process lets wait. */
+export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
+  /** Tells apart the outboxes of one cluster, at most 100 characters. Default `"default"`. */
+  readonly name?: string | undefined
+  /** Times at which one process of the cluster compacts the store, see `compact`. `false` for never. Default every hour. */
+  readonly compaction?: Cron.Cron | false | undefined
+}
+
+export interface Service extends Outbox.Service {
+  /**
+   * Erases what waits of the viewer and of narrower viewers, with `scope` of those whose ids match it, and what the cluster
+   * keeps at the addresses of these conversations; returns the number of conversations. Where `WritePolicy.forgetAll` erased the
+   * rows, the owners clear the addresses when nothing of the conversations is open any more.
+   */
+  readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
+  /**
+   * Compacts the store, and clears the addresses of conversations in which nothing waits and for an hour nothing has happened:
+   * their owners do that, but those that were killed. Returns the number of records that were erased.
+   */
+  readonly compact: Effect.Effect<number, MemoryError.MemoryError>
+}
+
+export class OutboxCluster extends Context.Tag("@memory/OutboxCluster")<OutboxCluster, Service>() {}
+
+type Cluster = Sharding.Sharding | MessageStorage.MessageStorage
+
+/**
+ * Makes an outbox. A process that is a runner of the cluster owns a share of the conversations from then on; a client of
+ * the cluster appends only. Has what waits in the store read at once. The scope's end waits for no reading: what is unread
+ * is read by another runner, or by the next.
+ */
+export const make = (
+  store: MemoryStore.Service,
+  pipeline: MemoryPipeline.Service,
+  options: Options = {},
+  listener: Outbox.Listener = Outbox.unheard
+): Effect.Effect<Service, MemoryError.MemoryError, Scope.Scope | Cluster> =>
+  Effect.gen(function*() {
+    yield* ExtractionRunner.checked(options)
+    const {
+      concurrency = 16,
+      name = "default",
+      openLines,
+      retry,
+      timeout = "2 minutes",
+      trigger,
+      turn = "10 seconds"
+    } = options
+    const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
+    const turns = OutboxTurns.eventLoopTurns()
+    const unlimited = OutboxWorker.capacity({ capacityPerLine: Infinity, capacityPerTenant: Infinity, patience: turn })
+    const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn })
+    const waits = LineEntity.makeWaits()
+    const runner = ExtractionRunner.make({
+      log: OutboxLog.make({ store, capacity: unlimited, turns, onSeen: waits.onSeen }),
+      pipeline,
+      options,
+      listener,
+      readers: OutboxTurns.make({ concurrency, turn }),
+      timeout
+    })
+    const entity = LineEntity.make(name)
+    const lines = yield* LineEntity.client(entity)
+    yield* LineEntity.serve(entity, lines, runner, waits, { openLines, retry, trigger })
+    const senders: OutboxWorkers.OutboxWorkers = yield* OutboxWorkers.make({
+      log: OutboxLog.make({ store, capacity, turns }),
+      openLines,
+      retry,
+      trigger: silent,
+      attempt: (worker) => drainAgain(outbox, worker),
+      isIdle: ({ isReading, references }) => references === 0 && !isReading // what waits is another worker's to read
+    })
+    const outbox: OpenCluster = {
+      options,
+      store,
+      runner,
+      senders,
+      lines,
+      compactedAt: 0
+    }
+    let seen = { waiting: 0, parked: 0 }
+    yield* takeUpAll(outbox)
+    return {
+      append: (viewer, session, messages) =>
+        Viewer.required("append", viewer, (viewer) => append(outbox, { viewer, session }, messages)).pipe(
+          Effect.withSpan("OutboxCluster.append")
+        ),
+      sessionEnd: (viewer, session) =>
+        Viewer.required("sessionEnd", viewer, (viewer) => sessionEnd(outbox, { viewer, session })),
+      flush: Effect.withSpan(flush(outbox), "OutboxCluster.flush"),
+      status: countsOf(store).pipe(
+        Effect.tap((counts) => Effect.sync(() => seen = counts)),
+        Effect.catchAll(() => Effect.sync(() => seen)), // as it was last seen
+        Effect.map((counts) => ({
+          ...counts,
+          failuresInARow: runner.failuresInARow,
+          durable: store.capabilities.durable
+        }))
+      ),
+      parked: Effect.map(OutboxWorkers.everywhere(store), (all) => all.flatMap(OutboxWorkers.parkedOf)),
+      release: release(outbox),
+      forget: (viewer, scope) =>
+        Viewer.required("forget", viewer, (viewer) => forget(outbox, viewer, scope)).pipe(
+          Effect.withSpan("OutboxCluster.forget")
+        ),
+      compact: Effect.withSpan(compact(outbox), "OutboxCluster.compact")
+    }
+  })
+
+/** Provides an outbox of the store and the pipeline that are there, and has one process of the cluster compact the store. */
+export const layer = (
+  options: Options = {}
+): Layer.Layer<
+  Outbox.Outbox | OutboxCluster,
+  MemoryError.MemoryError,
+  MemoryStore.MemoryStore | MemoryPipeline.MemoryPipeline | Cluster
+> => {
+  const { compaction = Cron.unsafeParse("0 0 * * * *"), name = "default" } = options
+  const outbox = Layer.scopedContext(Effect.gen(function*() {
+    const service = yield* make(yield* MemoryStore.MemoryStore, yield* MemoryPipeline.MemoryPipeline, options)
+    return Context.make(Outbox.Outbox, service).pipe(Context.add(OutboxCluster, service))
+  }))
+  return compaction === false ? outbox : Layer.provideMerge(
+    ClusterCron.make({
+      name: `Memory/Compaction/${name}`,
+      cron: compaction,
+      execute: Effect.flatMap(OutboxCluster, ({ compact }) => compact),
+      skipIfOlderThan: "1 hour"
+    }),
+    outbox
+  )
+}
+
+/** The dependencies that the calls of one outbox share. */
+interface OpenCluster {
+  readonly options: Options
+  readonly store: MemoryStore.Service
+  readonly runner: ExtractionRunner.ExtractionRunner
+  /** The conversations that this process appended to. Their owners read them. */
+  readonly senders: OutboxWorkers.OutboxWorkers
+  readonly lines: LineEntity.LineClient
+  /** Time at which this process last compacted the store, epoch milliseconds; 0 for never. */
+  compactedAt: number
+}
+
+/** The trigger of those that only send. */
+const silent: NonNullable<Options["trigger"]> = {
+  name: "silent",
+  fires: () => Stream.empty,
+  watch: () => ({ on: () => false, due: () => undefined, wake: () => false })
+}
+
+const append = (
+  outbox: OpenCluster,
+  key: OutboxState.ConversationKey,
+  messages: ReadonlyArray<Message>
+): Effect.Effect<number, MemoryError.MemoryError> =>
+  OutboxWorkers.using(outbox.senders, key, (worker) =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.gen(function*() {
+        const from = yield* restore(OutboxWorkers.keep(outbox.senders, worker, outbox.options, messages))
+        const { batches, revision, sessionRow } = worker.state
+        const rows = batches.find((batch) => batch.from === from)?.rows ?? []
+        if (sessionRow === undefined) return from // it was forgotten meanwhile
+        const at = yield* Clock.currentTimeMillis
+        const to = from + messages.length
+        yield* outbox.lines.appended(sessionRow, { tenant: key.viewer.tenant, at, from, to, rows, revision })
+        return from
+      })
+    ))
+
+const sessionEnd = (
+  outbox: OpenCluster,
+  key: OutboxState.ConversationKey
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  OutboxWorkers.using(
+    outbox.senders,
+    key,
+    (worker) =>
+      Effect.flatMap(
+        OutboxLog.look(outbox.senders.log, worker),
+        ({ sessionRow }) =>
+          sessionRow === undefined ? Effect.void : outbox.lines.signal(sessionRow, key.viewer.tenant, "sessionEnd")
+      )
+  )
+
+/** Has the owner read what waits, and takes over how it is then. */
+const drainAgain = (
+  outbox: OpenCluster,
+  worker: OutboxWorker.OutboxWorker
+): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const { sessionRow } = yield* OutboxLog.look(outbox.senders.log, worker)
+    if (sessionRow === undefined) return
+    const drained = yield* Effect.either(outbox.lines.drain(sessionRow, worker.viewer.tenant))
+    worker.isStale = true
+    yield* OutboxLog.look(outbox.senders.log, worker)
+    if (drained._tag === "Right") return
+    const message = `the conversation could not be read: ${drained.left}`
+    return yield* MemoryError.make(drained.left === "model" ? "model" : "unavailable", { op: "drain", message })
+  })
+
+const flush = (outbox: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const { senders, store } = outbox
+    const unread = yield* unreadOf(store)
+    const results = yield* Effect.forEach(
+      unread,
+      ({ sessionRow, viewer }) => Effect.either(outbox.lines.drain(sessionRow, viewer.tenant)),
+      { concurrency: OutboxWorkers.flushing }
+    )
+    for (const worker of senders.open.values()) worker.isStale = true
+    yield* OutboxWorkers.unwritten(Arr.getLefts(results), results.length)
+  })
+
+const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryError> => {
+  const { senders, store } = outbox
+  const releaseOf = (key: OutboxState.OutboxState) =>
+    OutboxWorkers.using(senders, key, (worker) => {
+      worker.isStale = true
+      return Effect.tap(OutboxLog.release(senders.log, worker), (count) => {
+        const { sessionRow } = worker.state
+        return count > 0 && sessionRow !== undefined
+          ? outbox.lines.signal(sessionRow, key.viewer.tenant, "takeUp")
+          : Effect.void
+      })
+    })
+  return OutboxWorkers.everywhere(store).pipe(
+    Effect.flatMap((all) => Effect.forEach(all.filter((state) => OutboxState.parked(state).length > 0), releaseOf)),
+    Effect.map((counts) => counts.reduce((sum, count) => sum + count, 0))
+  )
+}
+
+/** Has every conversation read in which something was left unread. */
+const takeUpAll = ({ lines, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
+  Effect.flatMap(
+    unreadOf(store),
+    (all) =>
+      Effect.forEach(all, ({ sessionRow, viewer }) => lines.signal(sessionRow, viewer.tenant, "takeUp"), {
+        concurrency: 16,
+        discard: true
+      })
+  )
+
+/** Reads the conversations in which something waits. Each has a session row, since every write moves it on. */
+const unreadOf = (store: MemoryStore.Service) =>
+  Effect.map(
+    OutboxWorkers.everywhere(store),
+    (all) =>
+      all.filter(OutboxWorkers.isUnread).flatMap(({ sessionRow, viewer }) =>
+        sessionRow === undefined ? [] : [{ sessionRow, viewer }]
+      )
+  )
+
+const countsOf = (store: MemoryStore.Service) =>
+  Effect.map(OutboxWorkers.everywhere(store), (all) => ({
+    waiting: all.reduce((sum, state) => sum + OutboxWorkers.waitingOf(state), 0),
+    parked: all.reduce((sum, state) => sum + OutboxState.parked(state).length, 0)
+  }))
+
+const forget = (
+  outbox: OpenCluster,
+  viewer: Viewer.Viewer,
+  scope?: MemoryScope
+): Effect.Effect<number, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const forgotten = new Set(yield* OutboxLog.purge(outbox.store, viewer, scope))
+    yield* Effect.forEach(forgotten, (sessionRow) =>
+      Effect.zipRight(
+        // the owner ends what is open; where no owner answers, nothing is held open
+        Effect.timeoutOption(
+          Effect.disconnect(Effect.either(outbox.lines.drain(sessionRow, viewer.tenant))),
+          "5 seconds"
+        ),
+        outbox.lines.clear(sessionRow)
+      ), { concurrency: 16, discard: true })
+    for (const worker of outbox.senders.open.values()) worker.isStale = true
+    return forgotten.size
+  })
+
+const hour = 3_600_000
+
+const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const { store } = outbox
+    const now = yield* Clock.currentTimeMillis
+    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // since the last compaction
+    const erased = yield* store.compact
+    for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {
+      const busy = new Set<string>()
+      const quiet = new Map<string, MemoryId>()
+      yield* Stream.runForEach(OutboxState.rows(store, tenant), ([data, record]) =>
+        Effect.sync(() => {
+          if (data.row !== "session") busy.add(OutboxState.keyOf(data))
+          else if (isQuiet(now - recencyOf(record))) quiet.set(OutboxState.keyOf(data), record.id)
+        }))
+      const idle = Array.from(quiet).flatMap(([key, id]) => busy.has(key) ? [] : [id])
+      yield* Effect.forEach(idle, (id) => outbox.lines.clear(id), { concurrency: 4, discard: true })
+    }
+    outbox.compactedAt = now
+    return erased
+  })

@@ -1,0 +1,349 @@
+/**
+ * A conversation as an entity of the cluster: the messages that it is sent, and how the runner that owns it serves them.
+ *
+ * ```text
+ * appended   a batch was appended           open until the batch is read, parked or erased
+ * signal     the session ended, or what     open until all that waited then is
+ *            waits is to be read at once
+ * drain      everything is to be read       replied when it is, or with the reason why it could not be
+ * ```
+ *
+ * All of them are persisted, so the next owner is told again what was open when an owner died. They name a tenant, ids of
+ * rows and places, and neither a person nor a word: texts stay in the store.
+ */
+import * as ClusterSchema from "@effect/cluster/ClusterSchema"
+import * as Entity from "@effect/cluster/Entity"
+import * as EntityAddress from "@effect/cluster/EntityAddress"
+import * as EntityId from "@effect/cluster/EntityId"
+import * as MessageStorage from "@effect/cluster/MessageStorage"
+import * as Sharding from "@effect/cluster/Sharding"
+import * as Rpc from "@effect/rpc/Rpc"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as FiberId from "effect/FiberId"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import { MemoryId } from "../../domain/MemoryId.ts"
+import { isInternal } from "../../domain/MemoryScope.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import * as ExtractionRunner from "../Outbox/ExtractionRunner.ts"
+import * as OutboxLog from "../Outbox/OutboxLog.ts"
+import * as OutboxState from "../Outbox/OutboxState.ts"
+import type { OutboxWorker } from "../Outbox/OutboxWorker.ts"
+import * as OutboxWorkers from "../Outbox/OutboxWorkers.ts"
+
+const tenant = { tenant: Schema.String }
+const Row = Schema.Struct({ id: MemoryId, revision: Schema.Int })
+
+const appended = {
+  ...tenant,
+  /** When it was appended, epoch milliseconds. */
+  at: Schema.Number,
+  from: Schema.NonNegativeInt,
+  to: Schema.NonNegativeInt,
+  /** The rows of the batch; none where none of the messages was kept. */
+  rows: Schema.Array(Row),
+  /** Revision of the session row after the append. */
+  revision: Schema.Int
+}
+/** The message that tells the owner of a conversation of a new batch. */
+export type Appended = Schema.Struct.Type<typeof appended>
+
+const protocol = [
+  Rpc.make("appended", { payload: appended, primaryKey: ({ at, from }) => `${from}@${at}` })
+    .annotate(ClusterSchema.Persisted, true),
+  Rpc.make("signal", { payload: { ...tenant, event: Schema.Literal("sessionEnd", "takeUp") } })
+    .annotate(ClusterSchema.Persisted, true),
+  Rpc.make("drain", { payload: tenant, error: Schema.Struct({ reason: MemoryError.Reason }) })
+    .annotate(ClusterSchema.Persisted, true)
+    .annotate(ClusterSchema.Uninterruptible, "client") // a reading goes on though no caller waits for it any more
+] as const // `Entity` names its messages by the tuple
+
+/** The conversations of one outbox; `name` tells apart the outboxes of one cluster. An entity's id is that of its session row. */
+export type LineEntity = Entity.Entity<`Memory/Line/${string}`, typeof protocol[number]>
+export const make = (name: string): LineEntity => Entity.make(`Memory/Line/${name}`, protocol)
+
+/** Sends messages to the owners of conversations, which are named by the ids of their session rows. */
+export interface LineClient {
+  /** Says that a batch was appended. */
+  readonly appended: (id: MemoryId, batch: Appended) => Effect.Effect<void>
+  /** Says that the session ended, or has what waits read at once. */
+  readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
+  /**
+   * Asks the owner to read all that waits, and waits until it has. Fails with the owner's reason, or with `unavailable` where the
+   * connection was lost eleven times. It has no time-out: a request without an answer is sent again every 30 seconds.
+   */
+  readonly drain: (id: MemoryId, tenant: string) => Effect.Effect<void, MemoryError.Reason>
+  /** Erases what the cluster keeps of a conversation: its messages, and the replies to them. */
+  readonly clear: (id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
+}
+
+/** Makes a client. It sends again what could not be sent, until the scope closes. */
+export const client = (
+  entity: LineEntity
+): Effect.Effect<LineClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
+  Effect.gen(function*() {
+    const clientOf = yield* entity.client
+    const { getShardId } = yield* Sharding.Sharding
+    const storage = yield* MessageStorage.MessageStorage
+    const scope = yield* Effect.scope
+    return {
+      appended: (id, batch) => sent(scope, id, clientOf(id).appended(batch, { discard: true })),
+      signal: (id, tenant, event) => sent(scope, id, clientOf(id).signal({ tenant, event }, { discard: true })),
+      drain: (id, tenant) =>
+        Effect.suspend(() => clientOf(id).drain({ tenant })).pipe(
+          Effect.mapError((error): MemoryError.Reason => "reason" in error ? error.reason : "unavailable"),
+          Effect.catchAllDefect(() => Effect.fail(lost)),
+          Effect.retry({ while: (failure) => failure === lost, times: 10, schedule: Schedule.spaced("1 second") }),
+          Effect.mapError((failure): MemoryError.Reason => failure === lost ? "unavailable" : failure),
+          Effect.timeoutOption("30 seconds"), // then again: an owner that cleared the address may have erased the request
+          Effect.repeat({ until: Option.isSome }),
+          Effect.asVoid
+        ),
+      clear: (id) => {
+        const entityId = EntityId.make(id)
+        const shardId = getShardId(entityId, entity.getShardGroup(entityId))
+        return Effect.mapError(
+          storage.clearAddress(EntityAddress.make({ shardId, entityType: entity.type, entityId })),
+          (cause) => MemoryError.make("unavailable", { op: "clear", message: "the cluster's storage failed", cause })
+        )
+      }
+    }
+  })
+
+/** A connection to an owner that was lost: the cluster reports it as a defect. */
+const lost = "ConnectionLost" as const
+
+/**
+ * Sends a message in the background until the cluster has taken it, and waits for that a quarter of a second at most: it is
+ * saved in milliseconds, but a dead owner is told of it in vain for as long as it counts as alive. A message that appears to be
+ * lost is sent again, which its primary key, or what it says, makes harmless.
+ */
+const sent = (
+  scope: Scope.Scope,
+  id: MemoryId,
+  sending: Effect.Effect<void, { readonly _tag: string }>
+): Effect.Effect<void> =>
+  sending.pipe(
+    Effect.catchIf(({ _tag }) => _tag === "AlreadyProcessingMessage", () => Effect.void), // the owner has it
+    Effect.catchAllDefect(() => Effect.fail({ _tag: lost })),
+    Effect.disconnect,
+    Effect.timeoutFail({ duration: "30 seconds", onTimeout: () => ({ _tag: "Timeout" }) }),
+    Effect.tapError(({ _tag }) => Effect.logWarning(`the cluster took no message of ${id}, it is sent again: ${_tag}`)),
+    patiently,
+    Effect.interruptible,
+    Effect.forkIn(scope),
+    Effect.flatMap((fiber) => Effect.timeoutOption(Effect.interruptible(Fiber.join(fiber)), "250 millis")),
+    Effect.asVoid
+  )
+
+/** The conversations that this process owns, and what they are read with. */
+interface LineReader {
+  readonly lines: LineClient
+  readonly runner: ExtractionRunner.ExtractionRunner
+  readonly workers: OutboxWorkers.OutboxWorkers
+  readonly waits: Waits
+}
+
+/** Messages of the cluster that are acknowledged once their batch does not wait any more. */
+export interface Waits {
+  /** The waits of each conversation, by `OutboxWorker.key`, then by the place of the batch. */
+  readonly all: Map<string, Map<number, Deferred.Deferred<void>>>
+  /** Completes what waits for batches that do not wait any more. */
+  readonly onSeen: (worker: OutboxWorker) => void
+}
+
+export const makeWaits = (): Waits => {
+  const all: Waits["all"] = new Map()
+  return {
+    all,
+    onSeen: ({ key, state }) => {
+      const ofLine = all.get(key)
+      if (ofLine === undefined) return
+      const waiting = new Set(OutboxState.waiting(state).map(({ from }) => from))
+      for (const [from, wait] of ofLine) {
+        if (waiting.has(from)) continue
+        Deferred.unsafeDone(wait, Effect.void)
+        ofLine.delete(from)
+      }
+      if (ofLine.size === 0) all.delete(key)
+    }
+  }
+}
+
+/**
+ * Has this process own a share of the conversations, until the scope closes. Does nothing in a process that only sends. A
+ * conversation that moves to another owner is closed here, whatever waits in it.
+ */
+export const serve = (
+  entity: LineEntity,
+  lines: LineClient,
+  runner: ExtractionRunner.ExtractionRunner,
+  waits: Waits,
+  options: Pick<OutboxWorkers.Options, "openLines" | "retry" | "trigger">
+): Effect.Effect<void, never, Scope.Scope | Sharding.Sharding> =>
+  Effect.gen(function*() {
+    const { registerEntity } = yield* Sharding.Sharding
+    const workers = yield* OutboxWorkers.make({
+      ...options,
+      log: runner.log,
+      attempt: (worker) => ExtractionRunner.attempt(runner, worker)
+    })
+    // a conversation has its own locks, and one message may be open for as long as its trigger waits
+    const unlimited = { concurrency: "unbounded", mailboxCapacity: "unbounded" } as const
+    yield* registerEntity(entity, handlers(entity, { lines, runner, workers, waits }), unlimited)
+  })
+
+/** Serves the messages of one conversation, for as long as this process owns it. */
+const handlers = (entity: LineEntity, reader: LineReader) =>
+  Effect.gen(function*() {
+    const id = MemoryId.make((yield* Entity.CurrentAddress).entityId)
+    const { runner, waits, workers } = reader
+    const hearing = yield* Effect.makeSemaphore(1)
+    const used = new Set<OutboxWorker>()
+    let tenant: string | undefined
+    yield* Effect.addFinalizer(() =>
+      Effect.gen(function*() {
+        const isOpen = Array.from(used).some(({ key }) => waits.all.delete(key))
+        yield* Effect.forEach(used, (worker) => OutboxWorkers.close(workers, worker), { discard: true })
+        if (tenant !== undefined && !isOpen) yield* clearIfIdle(reader, tenant, id)
+      })
+    )
+    /** Does nothing where the conversation was forgotten. */
+    const using = (
+      key: Option.Option<OutboxState.ConversationKey>,
+      use: (worker: OutboxWorker) => Effect.Effect<void, MemoryError.MemoryError>
+    ) =>
+      Option.match(key, {
+        onNone: () => Effect.void,
+        onSome: (key) =>
+          OutboxWorkers.using(workers, key, (worker) => {
+            used.add(worker)
+            return use(worker)
+          })
+      })
+    const conversation = (name: string) => {
+      tenant = name
+      return Effect.map(sessionOf(runner.log.store, name, id), Option.map(({ key }) => key))
+    }
+    const awaited = (all: ReadonlyArray<Deferred.Deferred<void>>) =>
+      Effect.forEach(all, Deferred.await, { discard: true })
+    return entity.of({
+      appended: ({ payload }) =>
+        Effect.flatMap(patiently(conversation(payload.tenant)), (key) =>
+          Effect.orDie(using(key, (worker) =>
+            hearing.withPermits(1)(patiently(heard(reader, worker, id, payload))).pipe(Effect.flatMap(awaited))))),
+      signal: ({ payload: { event, tenant } }) =>
+        Effect.flatMap(patiently(conversation(tenant)), (key) =>
+          Effect.orDie(using(key, (worker) =>
+            hearing.withPermits(1)(patiently(signalled(reader, worker, event))).pipe(Effect.flatMap(awaited))))),
+      drain: ({ payload }) =>
+        Effect.flatMap(conversation(payload.tenant), (key) =>
+          using(key, (worker) => {
+            worker.isStale = true
+            return ExtractionRunner.drain(runner, worker)
+          })).pipe(Effect.mapError(({ reason }) => ({ reason })))
+    })
+  })
+
+/** Takes over a batch and tells the trigger of it, once; returns what has to be waited for. */
+const heard = (
+  { runner: { log }, waits }: LineReader,
+  worker: OutboxWorker,
+  id: MemoryId,
+  { from, revision, rows, to }: Appended
+): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    yield* OutboxLog.hear(log, worker, { from, to, rows }, { id, revision })
+    if (rows.length === 0) return yield* Effect.as(worker.notify({ _tag: "TurnEnd" }), [])
+    const look = Effect.map(
+      OutboxLog.look(log, worker),
+      (state) => OutboxState.waiting(state).find((batch) => batch.from === from)
+    )
+    const known = yield* look
+    if (known === undefined) worker.isStale = true // that it was read is certain only by the store
+    const batch = known ?? (yield* look)
+    if (batch === undefined) return []
+    const entries = yield* Effect.catchIf(
+      OutboxState.entries(log.store, worker.viewer.tenant, [batch]),
+      OutboxState.isTaken,
+      () => Effect.succeed([])
+    )
+    const wait = waitOf(waits, worker, from)
+    for (const { message, sequence } of entries) yield* worker.notify({ _tag: "Message", message, sequence })
+    yield* worker.notify({ _tag: "TurnEnd" })
+    return [wait]
+  })
+
+/** Tells the trigger that the session ended, or requests a reading; returns what has to be waited for. */
+const signalled = (
+  { runner: { log }, waits }: LineReader,
+  worker: OutboxWorker,
+  event: "sessionEnd" | "takeUp"
+): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    worker.isStale = true // other processes have appended, or released
+    const state = yield* OutboxLog.look(log, worker)
+    const all = OutboxState.waiting(state).map(({ from }) => waitOf(waits, worker, from))
+    if (event === "sessionEnd") yield* worker.notify({ _tag: "SessionEnd" })
+    else if (OutboxWorkers.isUnread(state)) yield* worker.request
+    return all
+  })
+
+const waitOf = ({ all, onSeen }: Waits, worker: OutboxWorker, from: number): Deferred.Deferred<void> => {
+  const ofLine = all.get(worker.key) ?? new Map<number, Deferred.Deferred<void>>()
+  const wait = ofLine.get(from) ?? Deferred.unsafeMake<void>(FiberId.none)
+  all.set(worker.key, ofLine.set(from, wait))
+  onSeen(worker) // it may have been read since the caller looked
+  return wait
+}
+
+/**
+ * Erases what the cluster keeps of a conversation in which nothing waits. A message that was sent meanwhile may be erased, too;
+ * then the conversation has moved on by then, and what waits in it is read at once.
+ */
+const clearIfIdle = (
+  { lines, runner: { log: { store } } }: LineReader,
+  tenant: string,
+  id: MemoryId
+): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    const before = yield* sessionOf(store, tenant, id)
+    if (Option.isSome(before) && OutboxWorkers.isUnread(yield* OutboxState.of(store, before.value.key))) return
+    yield* lines.clear(id)
+    const after = yield* sessionOf(store, tenant, id)
+    const revisionOf = Option.match({ onNone: () => 0, onSome: ({ revision }: { revision: number }) => revision })
+    if (revisionOf(after) !== revisionOf(before)) yield* lines.signal(id, tenant, "takeUp")
+  }).pipe(
+    Effect.disconnect, // from a store that never answers
+    Effect.interruptible,
+    Effect.timeout("5 seconds"),
+    Effect.catchAll((error) => Effect.logWarning(`what the cluster keeps of ${id} could not be cleared`, error))
+  )
+
+/** Reads the session row, which tells whose conversation it is; `None` where there is no such row any more. */
+const sessionOf = (
+  store: MemoryStore.Service,
+  tenant: string,
+  id: MemoryId
+): Effect.Effect<
+  Option.Option<{ readonly key: OutboxState.ConversationKey; readonly revision: number }>,
+  MemoryError.MemoryError
+> =>
+  Effect.map(
+    store.get(Viewer.system(tenant), [id]),
+    ([found]) =>
+      Option.flatMap(found ?? Option.none(), ({ data, revision, scope }) =>
+        isInternal(scope) ? Option.map(decode(data), (key) => ({ key, revision })) : Option.none())
+  )
+
+const decode = Schema.decodeUnknownOption(Schema.Struct({ viewer: Viewer.Stored, session: Schema.String }))
+
+/** Tries again for as long as it takes, at most a minute apart: what the cluster was promised is not given up. */
+const patiently = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
+  Effect.orDie(Effect.retry(self, Schedule.either(Schedule.exponential("200 millis"), Schedule.spaced("1 minute"))))

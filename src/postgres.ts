@@ -1,0 +1,2 @@
+/** `effect-memory/postgres`: a store in PostgreSQL. */
+export * as Postgres from "./storage/MemoryStore/Postgres.ts"

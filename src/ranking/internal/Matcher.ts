@@ -1,0 +1,333 @@
+/**
+ * The records of an index by slot, and what finds and ranks them: postings, the order of time, contenders. It needs of a record
+ * what an `Outline` says, so that the texts may lie in memory, as those of `MemoryIndex`, or in a database.
+ */
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import type * as Viewer from "../../domain/Viewer.ts"
+import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Retrieval.ts"
+import type { Tokenizer } from "../Tokenizer.ts"
+import { Contenders } from "./Contenders.ts"
+import { InvertedIndex, type View } from "./InvertedIndex.ts"
+import { actorOf, isLong, type Outline } from "./Outline.ts"
+import type { Ranked } from "./Ranker.ts"
+import { float64, RecencyIndex, topK } from "./Slots.ts"
+
+export interface Options<R extends Outline> {
+  /** Makes the words of a passage. */
+  readonly tokenizer: Tokenizer
+  readonly factOf: (record: R, length: number) => Fact
+  /** Whether a record passes a filter, validity aside. */
+  readonly passes: (asked: Asked, record: R) => boolean
+  /** Returns the texts of a long record, to rank it by its passages; `undefined`: they are not at hand. */
+  readonly textOf: (record: R) => MemoryRecord | undefined
+}
+
+/** The records that are in sight and pass a filter. */
+export interface Seen {
+  readonly has: (id: MemoryId) => boolean
+  /** All of them; `undefined`: they are too many to look at one by one. */
+  readonly few: ReadonlyArray<MemoryId> | undefined
+}
+
+export class Matcher<R extends Outline> {
+  readonly slots = new Map<MemoryId, number>()
+  // by slot; the columns repeat what is asked of every match
+  index = new InvertedIndex()
+  #records: Array<R | undefined> = []
+  #timeline = new RecencyIndex()
+  #contenders: Contenders
+  /** Number of records that more than words rank, by number of their scope; and of all scopes. */
+  #special: Array<number> = []
+  #anySpecial = 0
+  readonly #validAt = float64()
+  readonly #invalidAt = float64()
+  /** Final scores by slot, of the match under way, where a question weighs more than relevance. */
+  #finals = new Float64Array()
+  readonly #options: Options<R>
+
+  constructor(options: Options<R>) {
+    this.#options = options
+    this.#contenders = this.#noContenders()
+  }
+
+  /** The record of a slot that is not removed. */
+  readonly recordOf = (slot: number): R => this.#records[slot]!
+
+  /** Records that are not removed, in the order of their slots. */
+  get records(): ReadonlyArray<R> {
+    return this.#records.filter((record) => record !== undefined)
+  }
+
+  get(id: MemoryId): R | undefined {
+    const slot = this.slots.get(id)
+    return slot === undefined ? undefined : this.#records[slot]
+  }
+
+  /** Takes a record that the inverted index has just added at this slot. */
+  add(slot: number, record: R): void {
+    this.slots.set(record.id, slot)
+    this.#records[slot] = record
+    this.#timeline.add(slot, record)
+    this.#tally(slot, 1)
+    this.#validAt.set(slot, record.validAt)
+    this.#invalidAt.set(slot, record.invalidAt ?? Infinity)
+  }
+
+  /** Returns whether the record was there. */
+  remove(id: MemoryId): boolean {
+    const slot = this.slots.get(id)
+    if (slot === undefined) return false
+    this.slots.delete(id)
+    this.#tally(slot, -1)
+    this.#records[slot] = undefined
+    this.index.remove(slot)
+    if (this.index.slots - this.index.live > 1_024 + this.index.live / 2) this.compact()
+    return true
+  }
+
+  /** Makes all of it anew without the slots of removed records. */
+  compact(): void {
+    const { index, kept } = this.index.compacted()
+    const before = this.#records
+    this.index = index
+    this.#records = []
+    this.#timeline = new RecencyIndex()
+    this.#contenders = this.#noContenders()
+    this.#special = []
+    this.#anySpecial = 0
+    kept.forEach((old, slot) => this.add(slot, before[old]!))
+  }
+
+  #noContenders(): Contenders {
+    const { textOf, tokenizer } = this.#options
+    return new Contenders(this.recordOf, (slot) => textOf(this.recordOf(slot)), tokenizer)
+  }
+
+  #tally(slot: number, by: 1 | -1): void {
+    const record = this.recordOf(slot)
+    if (record.source.session === undefined && actorOf(record) === undefined && !isLong(record)) return
+    const scope = this.index.scopeOf(slot)
+    this.#special[scope] = (this.#special[scope] ?? 0) + by
+    this.#anySpecial += by
+    if (by > 0) this.#contenders.add(slot, scope, record)
+    else this.#contenders.remove(slot, scope)
+  }
+
+  /** Whether anything in sight may be of a session, have a speaker or be long. Cost: the scopes. */
+  #hasSpecial({ scopes }: View): boolean {
+    return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
+  }
+
+  /** Validity is looked up in the columns, which is all that most queries need; the record is for the other clauses. */
+  passing(asked: Asked): (slot: number) => boolean {
+    const { at: now, filter } = asked
+    const at = filter.asOf ?? now
+    const isBare = clauses.every((clause) => filter[clause] === undefined)
+    const { passes } = this.#options
+    const validAt = this.#validAt.data
+    const invalidAt = this.#invalidAt.data
+    return (slot) =>
+      (at === undefined || (validAt[slot]! <= at && (filter.closed === true || invalidAt[slot]! > at))) &&
+      (isBare || passes(asked, this.#records[slot]!))
+  }
+
+  /** Orders records that are there: newest first, then by id. */
+  readonly newestFirst = (a: MemoryId, b: MemoryId): number =>
+    this.#timeline.newestFirst(this.slots.get(a)!, this.slots.get(b)!)
+
+  factOf(slot: number): Fact {
+    return this.#options.factOf(this.recordOf(slot), this.index.lengthOf(slot))
+  }
+
+  /** Oldest first; where the viewer sees much of what there is, what it does not see is among it. */
+  #byAge(view: View): ReadonlyArray<number> {
+    const { index } = this
+    if (view.count * 8 > index.live) return this.#timeline.all()
+    index.everything(view)
+    const seen = Array.from(index.matches.data.subarray(0, index.matched))
+    index.clear()
+    return seen.sort((a, b) => this.#timeline.newestFirst(b, a))
+  }
+
+  /** Finds the matches of a question, in one step: see `Retrieval`. */
+  match(sight: Viewer.Sight, asked: Asked, question: Question): Matches {
+    const { index } = this
+    const view = index.view(sight)
+    // records that nothing but words ranks are in the order of their words
+    const ranked = question.ranked && (question.ranked.isTimely || this.#hasSpecial(view))
+      ? question.ranked.read()
+      : undefined
+    try {
+      if (question.terms === undefined) index.everything(view)
+      else index.match(view, question.terms, ranked !== undefined)
+      return this.#matchesOf(view, this.passing(asked), question, ranked)
+    } finally {
+      index.clear()
+    }
+  }
+
+  /** Ranks, weighs and cuts what the index has matched. */
+  #matchesOf(
+    view: View,
+    passes: (slot: number) => boolean,
+    { also, depth, minScore, score, terms = [] }: Question,
+    ranked: Ranked | undefined
+  ): Matches {
+    const index = this.index
+    const contenders = this.#contenders
+    const { newestFirst } = this.#timeline
+    const scores = index.scores.data
+    const keptBest = keep(index, view, passes)
+    const matches = index.matches.data.subarray(0, index.kept)
+    const ranking = ranked &&
+      contenders.rank(index, view, { matches, best: keptBest, passes, depth, newestFirst, terms }, ranked)
+    const { best, bestWords, ranks, slots, wordless } = ranking ??
+      { slots: matches, ranks: scores, best: keptBest, bestWords: keptBest, wordless: 0 }
+    const relevanceOf = (rank: number) => best > 0 ? Math.min(1, rank / best) : 0
+    const scored = (slot: number, rank: number) =>
+      score === undefined
+        ? relevanceOf(rank)
+        : score(this.factOf(slot), relevanceOf(rank), () => index.frequenciesIn(slot))
+    let count = slots.length
+    let order = ranks // where only relevance counts, these have the right order
+    if (score !== undefined || minScore > 0) {
+      if (score !== undefined) {
+        if (this.#finals.length < scores.length) this.#finals = new Float64Array(scores.length)
+        order = this.#finals
+      }
+      count = 0
+      for (let i = 0; i < slots.length; i++) {
+        const slot = slots[i]!
+        const final = scored(slot, ranks[slot]!)
+        if (score !== undefined) order[slot] = final
+        if (final >= minScore) swap(slots, count++, i)
+      }
+    }
+    const candidate = (slot: number): Candidate => {
+      const rank = ranking === undefined ? scores[slot]! : contenders.rankOf(slot, index)
+      const clues = ranked?.isExplained === true ? { ...contenders.cluesOf(slot) } : undefined
+      return { fact: this.factOf(slot), lexical: rank, clues, score: scored(slot, rank) }
+    }
+    const first = topK(slots, count, order, depth, newestFirst)
+    const wanted = also.length === 0 ? [] : this.#slotsOf(also, first, view, passes)
+    return {
+      documents: view.count,
+      totalLength: view.length,
+      documentFrequencies: index.documentFrequencies.slice(),
+      best,
+      bestWords,
+      isNamed: ranking?.isNamed,
+      candidates: [...first, ...wanted].map(candidate),
+      // matches that are no contenders are found as well, further down
+      count: minScore > 0 ? count : matches.length + wordless,
+      exact: true
+    }
+  }
+
+  /** The slots of ids that are in sight and pass, but for those known already. */
+  #slotsOf(
+    ids: ReadonlyArray<MemoryId>,
+    known: ReadonlyArray<number>,
+    view: View,
+    pass: (slot: number) => boolean
+  ): ReadonlyArray<number> {
+    const sees = this.index.sees(view)
+    const seen = new Set(known)
+    const found: Array<number> = []
+    for (const id of ids) {
+      const slot = this.slots.get(id)
+      if (slot === undefined || seen.has(slot) || !sees(slot) || !pass(slot)) continue
+      seen.add(slot)
+      found.push(slot)
+    }
+    return found
+  }
+
+  /**
+   * Tells which records are in sight and pass: any by id, and all of them as a list where they are few of what there is, or where a
+   * list is asked for. Good until the next change.
+   */
+  seen(sight: Viewer.Sight, asked: Asked, isListed = false): Seen {
+    const { index, slots } = this
+    const view = index.view(sight)
+    const pass = this.passing(asked)
+    const isSeen = index.sees(view)
+    return {
+      has: (id) => {
+        const slot = slots.get(id)
+        return slot !== undefined && isSeen(slot) && pass(slot)
+      },
+      few: isListed || view.count * 8 < index.live
+        ? Array.from(index.seen(view)).filter(pass).map((slot) => this.recordOf(slot).id)
+        : undefined
+    }
+  }
+
+  /** Returns up to `limit` records that pass, after a position, newest first, then by id. */
+  page(sight: Viewer.Sight, asked: Asked, after: Position | undefined, limit: number): ReadonlyArray<R> {
+    if (asked.filter.forgotten === true) return [] // an index has no tombstones
+    const view = this.index.view(sight)
+    const seen = this.#byAge(view)
+    const sees = this.index.sees(view)
+    const pass = this.passing(asked)
+    const items: Array<R> = []
+    const from = after === undefined ? seen.length : this.#timeline.after(seen, after)
+    for (let i = from; i-- > 0 && items.length < limit;) {
+      const slot = seen[i]!
+      if (sees(slot) && pass(slot)) items.push(this.recordOf(slot))
+    }
+    return items
+  }
+}
+
+/** All of a filter but validity, viewer, cursor and limit. */
+const clauses = [
+  "scope",
+  "kinds",
+  "tags",
+  "ids",
+  "createdAt",
+  "validAt",
+  "minImportance",
+  "maxTrust",
+  "where"
+] as const
+
+/**
+ * Drops the matches that are not seen, puts those that pass first, and returns the best score of these, 0 where there is none.
+ * A function of its own, since variables that a closure shares are slow in so hot a loop.
+ */
+const keep = (index: InvertedIndex, view: View, passes: (slot: number) => boolean): number => {
+  const until = index.until.data
+  const scores = index.scores.data
+  const masks = index.masks.data
+  const matches = index.matches.data
+  const { at, whole } = view
+  let seen = 0
+  let kept = 0
+  let best = 0
+  for (let i = 0, end = index.matched; i < end; i++) {
+    const slot = matches[i]!
+    if (!whole && !(until[slot]! > at)) {
+      scores[slot] = 0
+      masks[slot] = 0
+      continue
+    }
+    matches[seen] = slot
+    if (passes(slot)) {
+      if (scores[slot]! > best) best = scores[slot]!
+      matches[seen] = matches[kept]!
+      matches[kept++] = slot
+    }
+    seen++
+  }
+  index.matched = seen
+  index.kept = kept
+  return best
+}
+
+/** Puts the number at `b` at `a`, and the other way round. */
+const swap = (numbers: Int32Array, a: number, b: number): void => {
+  ;[numbers[a], numbers[b]] = [numbers[b]!, numbers[a]!]
+}

@@ -1,0 +1,312 @@
+/**
+ * The index of records whose texts lie elsewhere, as in a database: each is kept as its words, counted, and its outline. It gives
+ * the answers of `MemoryIndex`. What only a text can tell is asked for: passages of long records, and a `where`.
+ */
+import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import { hashOf, type MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { Global, isInternal } from "../../domain/MemoryScope.ts"
+import type * as Viewer from "../../domain/Viewer.ts"
+import type { Asked, Matches, Near, Question } from "../Retrieval.ts"
+import type { Tokenizer } from "../Tokenizer.ts"
+import { cosineSimilarity } from "../VectorIndex.ts"
+import { CompactVectors } from "./CompactVectors.ts"
+import { Matcher } from "./Matcher.ts"
+import { isLong, type Outline, OutlineFact } from "./Outline.ts"
+import { type Form, formOf } from "./Ranker.ts"
+
+/** Texts that were read so far, by id; `undefined`: there is no such record any more. */
+export type Texts = ReadonlyMap<MemoryId, MemoryRecord | undefined>
+
+/** Vectors that were read so far, by hash of the text; `undefined`: there is none any more. */
+export type Vectors = ReadonlyMap<string, Float32Array | undefined>
+
+/** The answer, or the texts (by id) and vectors (by hash) that it still needs: read them, and ask the same question with them. */
+export type Answer<A> =
+  | { readonly _tag: "Answered"; readonly answer: A }
+  | { readonly _tag: "Wanting"; readonly ids: ReadonlyArray<MemoryId>; readonly hashes: ReadonlyArray<string> }
+
+/** An outline as an index holds it. A class, so that V8 gives all instances one hidden class. */
+class Indexed implements Outline {
+  readonly id: Outline["id"]
+  readonly scope: Outline["scope"]
+  readonly kind: Outline["kind"]
+  readonly tags: Outline["tags"]
+  readonly importance: Outline["importance"]
+  readonly confidence: Outline["confidence"]
+  readonly data: Outline["data"]
+  readonly metadata: Outline["metadata"]
+  readonly source: Outline["source"]
+  readonly createdAt: Outline["createdAt"]
+  readonly updatedAt: Outline["updatedAt"]
+  readonly validAt: Outline["validAt"]
+  readonly invalidAt: Outline["invalidAt"]
+  readonly expiresAt: Outline["expiresAt"]
+  readonly size: Outline["size"]
+  readonly form: Form
+  readonly hash: string
+  /** Version at which the row was written. */
+  readonly version: number
+
+  constructor(packed: Packed, version: number, scope: Outline["scope"]) {
+    const { actorId, emotion } = packed
+    this.id = packed.id
+    this.scope = scope
+    this.kind = packed.kind
+    this.tags = packed.tags ?? none
+    this.importance = packed.importance
+    this.confidence = packed.confidence
+    this.data = emotion === undefined ? nothing : { emotion }
+    this.metadata = actorId === undefined ? nothing : { actorId }
+    this.source = packed.source
+    this.createdAt = packed.createdAt
+    this.updatedAt = packed.updatedAt
+    this.validAt = packed.validAt
+    this.invalidAt = packed.invalidAt
+    this.expiresAt = packed.expiresAt
+    this.size = packed.size
+    this.form = forms[packed.form]! // three bits
+    this.hash = packed.hash
+    this.version = version
+  }
+}
+
+/** The facts of a record whose text may have been read already. */
+class IndexedFact extends OutlineFact {
+  declare readonly outline: Indexed
+  readonly #known: (outline: Indexed) => MemoryRecord | undefined
+  #record: MemoryRecord | undefined
+
+  constructor(outline: Indexed, length: number, known: (outline: Indexed) => MemoryRecord | undefined) {
+    super(outline, length)
+    this.#known = known
+  }
+
+  /** The text, where it is at hand. It is kept once it was found, so that no answer changes while it is put together. */
+  get record(): MemoryRecord | undefined {
+    return this.#record ??= this.#known(this.outline)
+  }
+}
+
+export class OutlineIndex {
+  /** The vectors of each model. */
+  readonly #vectors = new Map<string, CompactVectors>()
+  readonly #matcher: Matcher<Indexed>
+  // state of the question that is being answered
+  #texts: Texts = new Map()
+  #wanted = new Set<MemoryId>()
+  #hashes = new Set<string>()
+  #passesBare: (record: Filtered) => boolean = () => true
+
+  /** `tokenizer`: the one by which words were counted. `known`: the texts that are at hand anyway, by outline. */
+  constructor(tokenizer: Tokenizer, known: (outline: Indexed) => MemoryRecord | undefined = () => undefined) {
+    this.#matcher = new Matcher({
+      tokenizer,
+      factOf: (outline, length) => new IndexedFact(outline, length, known),
+      textOf: (outline) => known(outline) ?? this.#textOf(outline.id),
+      passes: (asked, outline) => {
+        if (!this.#passesBare(outline)) return false
+        if (asked.filter.where === undefined) return true
+        const text = known(outline) ?? this.#textOf(outline.id)
+        return text !== undefined && asked.passes(text)
+      }
+    })
+  }
+
+  get size(): number {
+    return this.#matcher.slots.size
+  }
+
+  /** Records that are held, any order. */
+  get outlines(): ReadonlyArray<Indexed> {
+    return this.#matcher.records
+  }
+
+  has(id: MemoryId): boolean {
+    return this.#matcher.get(id) !== undefined
+  }
+
+  /** Adds what `encode` made of a record, written at a version. Replaces the one of the same id. */
+  add(encoded: string, version: number): void {
+    const { length, packed, terms } = decode(encoded)
+    this.remove(packed.id)
+    const { index } = this.#matcher
+    const slot = index.addCounted(packed.scope, terms, length, packed.expiresAt ?? Infinity)
+    for (const vectors of this.#vectors.values()) vectors.waiting.add(packed.id)
+    this.#matcher.add(slot, new Indexed(packed, version, index.scope(index.scopeOf(slot)))) // one object for all of a scope
+  }
+
+  remove(id: MemoryId): void {
+    this.#matcher.remove(id)
+    for (const vectors of this.#vectors.values()) vectors.remove(id)
+  }
+
+  /** Returns the dimensions of the vectors that are held of a model; `undefined`: none is. */
+  dimensions(model: string): number | undefined {
+    return this.#vectors.get(model)?.dimensions
+  }
+
+  /**
+   * Returns the records whose vector of a model is not held, each with the hash of its text, the library's own left out. The first
+   * call begins to keep vectors of the model; `attach` ignores those of others. Cost: all records, later those that it returns.
+   */
+  lacking(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
+    let vectors = this.#vectors.get(model)
+    if (vectors === undefined) {
+      vectors = new CompactVectors(dimensions)
+      this.#vectors.set(model, vectors)
+      for (const { id } of this.outlines) vectors.waiting.add(id)
+    }
+    return Array.from(vectors.waiting).flatMap((id) => {
+      const { hash = "", scope = Global } = this.#matcher.get(id) ?? {}
+      return isInternal(scope) ? [] : [[id, hash] as const]
+    })
+  }
+
+  /** Adds the vector of a text to a record that has none of the model here. Nothing where the record has another text by now. */
+  attach(model: string, id: MemoryId, hash: string, vector: Float32Array): void {
+    const vectors = this.#vectors.get(model)
+    const isIts = this.#matcher.get(id)?.hash === hash
+    if (isIts && vectors?.dimensions === vector.length && vectors.waiting.has(id)) vectors.add(id, vector)
+  }
+
+  /** Drops the vectors of a model. */
+  detach(model: string): void {
+    this.#vectors.delete(model)
+  }
+
+  match(sight: Viewer.Sight, asked: Asked, question: Question, texts: Texts): Answer<Matches> {
+    return this.#answer(asked, texts, () => this.#matcher.match(sight, asked, question))
+  }
+
+  near(
+    sight: Viewer.Sight,
+    asked: Asked,
+    model: string,
+    vector: Float32Array,
+    depth: number,
+    texts: Texts,
+    read: Vectors
+  ): Answer<Near> {
+    return this.#answer(asked, texts, () => this.#near(sight, asked, model, vector, depth, read))
+  }
+
+  #near(sight: Viewer.Sight, asked: Asked, model: string, vector: Float32Array, depth: number, read: Vectors): Near {
+    const { slots } = this.#matcher
+    const vectors = this.#vectors.get(model)
+    const { few, has } = this.#matcher.seen(sight, asked, vectors === undefined)
+    const awaiting = vectors === undefined ? few?.length ?? 0 : Array.from(vectors.waiting).filter(has).length
+    const close = vectors?.dimensions === vector.length ? vectors.contenders(vector, depth, few, has) : []
+    const hits = close.flatMap((id) => {
+      const fact = this.#matcher.factOf(slots.get(id)!) // of a record that is there
+      const own = vectors?.get(id) ?? read.get(fact.hash)
+      if (own === undefined && !read.has(fact.hash)) this.#hashes.add(fact.hash)
+      const cosine = own === undefined ? 0 : cosineSimilarity(vector, own)
+      return cosine > 0 ? [{ fact, cosine }] : []
+    })
+    const { newestFirst } = this.#matcher
+    hits.sort((a, b) => b.cosine - a.cosine || newestFirst(a.fact.id, b.fact.id))
+    return { hits: hits.slice(0, depth), awaiting, exact: true }
+  }
+
+  #answer<A>({ at, filter, passes }: Asked, texts: Texts, ask: () => A): Answer<A> {
+    this.#texts = texts
+    this.#wanted = new Set()
+    this.#hashes = new Set()
+    this.#passesBare = filter.where === undefined ? passes : matching({ ...filter, where: undefined }, at)
+    const answer = ask()
+    this.#texts = new Map()
+    return this.#wanted.size + this.#hashes.size > 0
+      ? { _tag: "Wanting", ids: Array.from(this.#wanted), hashes: Array.from(this.#hashes) }
+      : { _tag: "Answered", answer }
+  }
+
+  #textOf(id: MemoryId): MemoryRecord | undefined {
+    const text = this.#texts.get(id)
+    if (text === undefined && !this.#texts.has(id)) this.#wanted.add(id)
+    return text
+  }
+}
+
+/** A record as `encode` made it. */
+interface Kept {
+  /** Number of terms. */
+  readonly length: number
+  /** Each term, followed by twice its occurrences, plus 1 where it is a whole tag. */
+  readonly terms: ReadonlyArray<string | number>
+  readonly packed: Packed
+}
+
+/** Encodes the words and the outline of a record as JSON. */
+export const encode = (record: MemoryRecord, terms: ReadonlyMap<string, number>, length: number): string => {
+  const {
+    body,
+    createdAt,
+    data,
+    expiresAt,
+    id,
+    importance,
+    invalidAt,
+    kind,
+    metadata,
+    scope,
+    source,
+    tags,
+    updatedAt
+  } = record
+  const { isFirstPerson, isQuestion, namesTime } = formOf(body)
+  const { actor, origin, sequence, session, trust } = source
+  const { confidence, validAt } = record
+  return JSON.stringify([
+    length,
+    Array.from(terms).flat(),
+    {
+      id,
+      scope,
+      kind,
+      source: { origin, trust, session, actor, sequence },
+      createdAt,
+      updatedAt,
+      validAt,
+      invalidAt,
+      expiresAt,
+      importance,
+      confidence,
+      tags: tags.length > 0 ? tags : undefined,
+      emotion: data["emotion"],
+      actorId: metadata["actorId"],
+      size: isLong(record) ? body.length : undefined,
+      form: (isQuestion ? 1 : 0) + (isFirstPerson ? 2 : 0) + (namesTime ? 4 : 0),
+      hash: hashOf(record)
+    }
+  ])
+}
+
+type Packed = Omit<Outline, "tags" | "data" | "metadata" | "form" | "hash"> & {
+  readonly tags?: ReadonlyArray<string>
+  readonly emotion?: Outline["data"][string]
+  readonly actorId?: Outline["metadata"][string]
+  readonly form: number
+  readonly hash: string
+}
+
+const decode = (encoded: string): Kept => {
+  // as `encode` made it
+  const [length, terms, packed] = JSON.parse(encoded) as [number, ReadonlyArray<string | number>, Packed]
+  const { form, hash, id, kind, scope, source } = packed
+  // what a damaged row may lack, and ranking reads unasked
+  if (
+    typeof id !== "string" || typeof kind !== "string" || typeof hash !== "string" || forms[form] === undefined ||
+    typeof scope !== "object" && scope !== Global || scope === null || typeof source !== "object" ||
+    !Array.isArray(terms)
+  ) throw new TypeError("expected an encoded outline")
+  return { length, terms, packed }
+}
+
+const none: ReadonlyArray<string> = []
+const nothing: Outline["data"] = {}
+const forms: ReadonlyArray<Form> = Array.from({ length: 8 }, (_, bits) => ({
+  isQuestion: (bits & 1) !== 0,
+  isFirstPerson: (bits & 2) !== 0,
+  namesTime: (bits & 4) !== 0
+}))

@@ -1,0 +1,142 @@
+/**
+ * The records of one side of a copy: read by the page, each with its kept revisions, and held against those of the other side.
+ */
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import * as Sink from "effect/Sink"
+import * as Stream from "effect/Stream"
+import { canonicalJson } from "../../domain/Digest.ts"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { Reader, Stored } from "../Engine.ts"
+import * as Reads from "../MemoryStore/internal/Reads.ts"
+import type { Vectors } from "../Vectors.ts"
+import { revisionsKept } from "../Version.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+/** One side of a copy. */
+export interface Side {
+  readonly name: string
+  readonly reader: Reader
+  readonly vectors: Vectors | undefined
+}
+
+/** The kept revisions of a record, oldest first; the last one is its row. */
+export type Lineage = readonly [Stored, ...Array<Stored>]
+
+/** Length of the texts of a transaction, in UTF-16 units, from which on it takes no further record. */
+const mostText = 4_000_000
+/** Tombstones asked for at a time: an engine may look through all of them for each page. */
+const tombstonePage = 1_000
+
+/** Streams the rows of a tenant, the live ones first, then the tombstones; what has expired is among them. */
+export const rowsOf = (
+  { reader }: Side,
+  tenant: string,
+  batch: number
+): Stream.Stream<Stored, MemoryError.MemoryError> => {
+  const pages = (forgotten: boolean, limit: number) =>
+    Reads.pages((after) => reader.page(everything(tenant), asked(forgotten), after, limit), limit)
+  return Stream.concat(pages(false, batch), pages(true, Math.max(batch, tombstonePage))).pipe(
+    Stream.mapEffect((page) =>
+      Effect.map(reader.read(tenant, page.map(({ id }) => id)), (rows) => rows.flatMap(Option.toArray))
+    ),
+    Stream.flattenIterables
+  )
+}
+
+/** Sees every row, whatever its scope, and whether or not it has expired. */
+export const everything = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
+/** Means every live row, or every tombstone. */
+export const asked = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
+
+/** Streams the records of a tenant with their revisions, as many at a time as a transaction takes. */
+export const lineagesOf = (
+  side: Side,
+  tenant: string,
+  batch: number
+): Stream.Stream<ReadonlyArray<Lineage>, MemoryError.MemoryError> =>
+  rowsOf(side, tenant, batch).pipe(
+    Stream.mapEffect((row) => lineageOf(side, tenant, row)),
+    Stream.transduce(Sink.foldWeighted({
+      initial: [] as ReadonlyArray<Lineage>, // else the type of an empty array
+      maxCost: mostText,
+      cost: (_, lineage: Lineage) => Math.max(Math.floor(mostText / batch), lengthOf(lineage)),
+      body: (all, lineage) => [...all, lineage]
+    })),
+    Stream.filter(({ length }) => length > 0)
+  )
+
+const lengthOf = (lineage: Lineage): number => lineage.reduce((sum, { record }) => sum + record.body.length, 0)
+
+/** Returns the kept revisions of a row. Cost: nothing of one that was never changed. */
+export const lineageOf = ({ reader }: Side, tenant: string, row: Stored): Io<Lineage> =>
+  row.record.revision === 1
+    ? Effect.succeed([row])
+    : Effect.map(
+      reader.revisions(tenant, row.record.id, revisionsKept),
+      (revisions) => toLineage(row, revisions)
+    )
+
+/** The row is what the store says that it is; only the revisions before it are taken from its history. */
+export const toLineage = (row: Stored, newestFirst: ReadonlyArray<Stored>): Lineage => {
+  const [first, ...rest] = newestFirst.filter(({ record }) => record.revision < row.record.revision).toReversed()
+  return first === undefined ? [row] : [first, ...rest, row]
+}
+
+export const newestOf = (lineage: Lineage): Stored => lineage.at(-1)! // one at least
+export const idOf = (lineage: Lineage): MemoryId => lineage[0].record.id
+
+/** The text by which two revisions are compared. */
+export const contentOf = ({ forgotten, record }: Stored): string => canonicalJson([forgotten, record])
+
+export const readRows = (
+  { reader }: Side,
+  tenant: string,
+  ids: ReadonlyArray<MemoryId>
+): Io<ReadonlyMap<MemoryId, Stored>> =>
+  Effect.map(
+    reader.read(tenant, ids),
+    (rows) => new Map(rows.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : [])) // in the order of ids
+  )
+
+/* Decides what of a record's revisions the target lacks. */
+
+/** Both sides, and whether the target keeps earlier revisions. */
+export interface Sides {
+  readonly from: Side
+  readonly to: Side
+  readonly hasHistory: boolean
+}
+
+/** Returns the revisions to append, oldest first; `conflict` where the target's past is not the source's. */
+export const lackingOf = (
+  { from, hasHistory, to }: Sides,
+  source: Lineage,
+  target: Lineage | undefined
+): Either.Either<ReadonlyArray<Stored>, MemoryError.MemoryError> => {
+  const kept = (revisions: ReadonlyArray<Stored>) => hasHistory ? revisions : revisions.slice(-1)
+  if (target === undefined) return Either.right(kept(source))
+  const id = idOf(source)
+  const expected = newestOf(source).record.revision
+  const actual = newestOf(target).record.revision
+  const known = new Map(source.map((stored) => [stored.record.revision, stored]))
+  const isSame = target.every((stored) => {
+    const ours = known.get(stored.record.revision)
+    return ours === undefined || contentOf(ours) === contentOf(stored)
+  })
+  if (isSame && known.has(actual)) return Either.right(kept(source.filter(({ record }) => record.revision > actual)))
+  const why = !isSame
+    ? `${to.name} has another record or another past of this id`
+    : actual > expected
+    ? `${to.name} has moved on since it was copied`
+    : `${from.name} no longer keeps revision ${actual}, at which ${to.name} stands`
+  return Either.left(MemoryError.make("conflict", {
+    op: "copy",
+    id,
+    message: `${why}. Nothing was overwritten. Purge ${id} in ${to.name}, or in ${from.name}, and copy again`,
+    detail: { expected, actual }
+  }))
+}

@@ -1,0 +1,347 @@
+/**
+ * A store in PostgreSQL, for any number of processes on any number of machines. Its own subpath, since it needs a driver:
+ * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. PostgreSQL 13 or later; no extension.
+ *
+ * Laws: batches of different users do not wait for each other. A batch with more than 128 ids and dedupe keys together locks its
+ * whole tenant until its transaction ends. Instances see each other's writes at once, unless they may read a `replica`, and hear
+ * of them within the time of `poll`. Several may start at the same time. The caller's own transactions have nothing to do with the store's.
+ */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Exit from "effect/Exit"
+import type * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Scope from "effect/Scope"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { Engine } from "../Engine.ts"
+import type * as MemoryStore from "../MemoryStore.ts"
+import { guarded } from "./Postgres/Connection.ts"
+import { type Ask, follow } from "./Postgres/Replica.ts"
+import { codeOf, type Database, type Dialect, type Driver, each, fromDriver, messageOf, text } from "./Sql/Database.ts"
+import type * as SqlEngine from "./Sql/SqlEngine.ts"
+import * as SqlStore from "./Sql/SqlStore.ts"
+
+export interface Options extends SqlEngine.Options {
+  /** `postgres://user:password@host:port/database`. Never printed. */
+  readonly url: Redacted.Redacted
+  /** Schema of the tables, made where there is none. Default `public`. */
+  readonly schema?: string | undefined
+  /** Largest number of connections to each server, the primary and the `replica`. Default 10. */
+  readonly maxConnections?: number | undefined
+  /** How long a call waits for a connection, before it fails with `unavailable`. Default 5 seconds. */
+  readonly connectTimeout?: Duration.DurationInput | undefined
+  /** How long a statement may take, before it fails with `unavailable`. Default 30 seconds. */
+  readonly statementTimeout?: Duration.DurationInput | undefined
+  /** A standby that reads may be sent to. Default: none; all are sent to the primary. */
+  readonly replica?: ReplicaOptions | undefined
+}
+
+/** Says which standby reads may be sent to, and how old their answers may be. */
+export interface ReplicaOptions {
+  /** The standby's. Same user, database and schema rights as those of the primary. Never printed. */
+  readonly url: Redacted.Redacted
+  /**
+   * Age that an answer may have: what other processes wrote may be seen this much later, what this one wrote is seen at once. A
+   * standby that is further behind, or does not answer, is not asked. Writes, changes,
+   * uses, tenants, compaction, and the look-up of models and their dimensions always ask the primary.
+   */
+  readonly staleness: Duration.DurationInput
+}
+
+const functions = SqlStore.over("postgres", (options: Options) => open(options))
+
+/** Makes the engine alone, for those who wrap it before they make a store of it. */
+export const engine: (options: Options) => Effect.Effect<Engine, MemoryError.MemoryError, Scope.Scope> =
+  functions.engine
+
+/** Makes a store of a database. Compacts it once an hour while it is used. */
+export const make: (options: Options) => Effect.Effect<MemoryStore.Service, MemoryError.MemoryError, Scope.Scope> =
+  functions.make
+
+/** A store in the database, connected until the layer's scope closes. */
+export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, MemoryError.MemoryError> =
+  functions.layer
+
+/**
+ * Makes the index of a database anew, by the analyzer in force: what opens one that was made by another. No other instance may
+ * have it open meanwhile. Cost: every row is read and written.
+ */
+export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
+
+/** The transaction that wrote a change. */
+const xid = "CAST(CAST(CAST(position AS bigint) AS text) AS xid8)"
+
+const dialect: Dialect = {
+  name: "postgres",
+  each: "jsonb_array_elements(CAST(? AS jsonb))",
+  // an array, since of a set the planner expects a hundred, and reads the table
+  in: "= ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(? AS jsonb))))",
+  bytes: "bytea",
+  exact: `COLLATE "C"`,
+  position: "CAST(CAST(pg_current_xact_id() AS text) AS double precision)",
+  // transactions commit in another order than they begin: a snapshot knows which of them had
+  moment: "CAST(pg_current_snapshot() AS text)",
+  isBetween: `NOT pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))
+    AND pg_visible_in_snapshot(${xid}, CAST(? AS pg_snapshot))`,
+  // a role that reads the tables without owning them reads the rows of the tenant that it has set, and no row of `memory_meta`
+  guards: (tables) => [
+    "ALTER TABLE memory_meta ENABLE ROW LEVEL SECURITY",
+    ...tables.flatMap((table) => [
+      `ALTER TABLE ${table} ENABLE ROW LEVEL SECURITY`,
+      `DROP POLICY IF EXISTS memory_tenant ON ${table}`,
+      `CREATE POLICY memory_tenant ON ${table} USING (tenant = current_setting('effect_memory.tenant', true))`
+    ])
+  ]
+}
+
+const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError, Scope.Scope> =>
+  Effect.gen(function*() {
+    const { connectTimeout = "5 seconds", maxConnections = 10, schema = "public", statementTimeout = "30 seconds" } =
+      options
+    yield* checkSchema(schema)
+    const url = yield* urlOf(options.url)
+    const standby = options.replica === undefined ? undefined : yield* urlOf(options.replica.url)
+    const failure = failuresOf(url, ...standby === undefined ? [] : [standby])
+    const { PgClient, Reactivity } = yield* driver
+    const connect = (size: number, settings: ReadonlyArray<string>, to = url) =>
+      PgClient.make({
+        url: Redacted.make(withSettings(to, settings)),
+        maxConnections: size,
+        connectTimeout,
+        applicationName: "effect-memory"
+      }).pipe(
+        Effect.provide(Reactivity.layer),
+        Effect.mapError(({ cause }) => failure("make", cause)),
+        Effect.catchAllDefect((cause) => Effect.fail(failure("make", cause)))
+      )
+    const settings = yield* Effect.scoped(Effect.gen(function*() {
+      const { reserve } = yield* connect(1, [])
+      const connection = yield* Effect.mapError(reserve, ({ cause }) => failure("make", cause))
+      return yield* prepare(
+        schema,
+        (sql, parameters) =>
+          Effect.mapError(connection.executeValues(sql, parameters), ({ cause }) => failure("make", cause))
+      )
+    }))
+    const time = Duration.toMillis(statementTimeout)
+    const own = [`search_path=${identifier(schema)}`, `statement_timeout=${time}`, ...settings]
+    // the server's own limit comes first, where it can tell
+    const patience = Duration.sum(Duration.millis(time), "5 seconds")
+    const reserve = guarded((yield* connect(maxConnections, own)).reserve, patience)
+    const askOf = (reserve: Driver["reserve"]): Ask => (sql, parameters) =>
+      Effect.mapError(
+        Effect.scoped(Effect.flatMap(reserve, (connection) => connection.executeValues(sql, parameters))),
+        ({ cause }) => failure("read", cause)
+      )
+    const following = (url: URL, { staleness }: ReplicaOptions) =>
+      Effect.gen(function*() {
+        const parent = yield* Effect.scope
+        let there: Driver["reserve"] | undefined
+        // a standby that is not there yet is looked for again
+        const joined = Effect.gen(function*() {
+          const scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
+          const { reserve } = yield* connect(maxConnections, own, url).pipe(
+            Scope.extend(scope),
+            Effect.onError((cause) => Scope.close(scope, Exit.failCause(cause)))
+          )
+          return there = guarded(reserve, patience)
+        })
+        const standby: Ask = (sql, parameters) =>
+          Effect.flatMap(Effect.suspend(() => there === undefined ? joined : Effect.succeed(there)), (reserve) =>
+            askOf(reserve)(sql, parameters))
+        return {
+          reserve: Effect.suspend(() =>
+            there!
+          ), // it is current once it was asked
+          ...(yield* follow(askOf(reserve), standby, Duration.decode(staleness)))
+        }
+      })
+    return fromDriver({
+      dialect,
+      reserve,
+      replica: standby && options.replica && (yield* following(standby, options.replica)),
+      // whatever the server's default: what a lock was waited for must be seen once it is there
+      begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
+      written: numbered,
+      failureOf: failure,
+      isInTheWay: ({ cause }) => ["40001", "40P01"].includes(codeOf(cause)),
+      pause: 5,
+      attempts: 20,
+      lock: (query, tenant, { dedupeKeys, ids }) => {
+        const all = [...ids, ...dedupeKeys]
+        // a large batch locks the whole tenant instead, since the server's lock table is limited
+        return all.length > fewLocks
+          ? Effect.asVoid(query("SELECT pg_advisory_xact_lock(hashtextextended(?, 0))", [text(tenant)]))
+          : Effect.asVoid(query(
+            `SELECT pg_advisory_xact_lock_shared(hashtextextended(?, 0)), (SELECT count(pg_advisory_xact_lock(l.k)) FROM
+               (SELECT DISTINCT hashtextextended(e.value->>0, 1) AS k FROM {each} AS e ORDER BY k) AS l)`,
+            [text(tenant), each(all.map((key) => [text(`${tenant}\n${key}`)]))]
+          ))
+      }
+    })
+  })
+
+/** Checks that the server can hold a store, makes the schema where there is none, and returns what it can be set to. */
+const prepare = (schema: string, ask: Ask): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const [row = []] = yield* ask(
+      `SELECT current_setting('server_version_num'), current_setting('server_encoding'), pg_is_in_recovery(),
+         current_setting('transaction_read_only'), EXISTS (SELECT 1 FROM pg_namespace WHERE nspname = $1)`,
+      [schema]
+    )
+    const [version, encoding, isStandby, isReadOnly, isThere] = row.map(String)
+    if (Number(version) < 130_000) {
+      return yield* unsupported(`the server is of version ${version}. Expected PostgreSQL 13 or later`)
+    }
+    if (encoding !== "UTF8") {
+      return yield* unsupported(
+        `the database is encoded in ${encoding}, which not every text can be. Expected one that was created with ENCODING 'UTF8'`
+      )
+    }
+    if (isStandby === "true" || isReadOnly === "on") {
+      return yield* MemoryError.make("read_only", {
+        op: "make",
+        message: isStandby === "true"
+          ? "postgres: the server is a standby, and does not write. Use the url of the primary, or promote it"
+          : "postgres: the role or the database is set to default_transaction_read_only. Use another role, or set it off"
+      })
+    }
+    if (isThere === "false") {
+      yield* ask(`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`, []).pipe(
+        // two at a time are in each other's way, and one of them has made it
+        Effect.catchIf(({ cause }) => ["23505", "42P06"].includes(codeOf(cause)), () => Effect.void)
+      )
+    }
+    // a statement that waits for a lock ends when its caller has gone, where the server can tell
+    const watching = "client_connection_check_interval"
+    return yield* ask("SELECT set_config($1, '1000', false)", [watching]).pipe(
+      Effect.as([`${watching}=1000`]),
+      Effect.catchAll(() => Effect.succeed([]))
+    )
+  })
+
+const unsupported = (message: string): MemoryError.MemoryError =>
+  MemoryError.make("unsupported", { op: "make", message: `postgres: ${message}` })
+
+/** Largest number of keys that a batch locks one by one. */
+const fewLocks = 128
+
+/** The driver is loaded when a store is made, since it is installed by those alone that want it. */
+const driver = Effect.tryPromise({
+  try: async () => ({
+    PgClient: await import("@effect/sql-pg/PgClient"),
+    Reactivity: await import("@effect/experimental/Reactivity")
+  }),
+  catch: (cause) =>
+    MemoryError.make("unsupported", {
+      op: "make",
+      message:
+        "postgres: the driver is missing. npm install @effect/sql-pg@^0.53 @effect/sql@^0.52 @effect/experimental@^0.61",
+      cause
+    })
+})
+
+/** Reads the URL. Errors do not quote it: it has the password. */
+const urlOf = (url: Redacted.Redacted): Effect.Effect<URL, MemoryError.MemoryError> => {
+  const wrong = unsupported("url is none. Expected postgres://user:password@host:port/database")
+  return Effect.try({
+    try: () => {
+      const all = new URL(Redacted.value(url))
+      decodeURIComponent(all.username + all.password + all.pathname) // throws where the driver would
+      return all
+    },
+    catch: () => wrong
+  }).pipe(Effect.filterOrFail(({ protocol }) => /^postgres(?:ql)?:$/.test(protocol), () => wrong))
+}
+
+/** The URL with settings that each connection begins with. */
+const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
+  const all = new URL(url)
+  const given = all.searchParams.get("options")
+  const own = settings.map((setting) => `-c ${setting.replaceAll(/[\\\s]/g, "\\$&")}`)
+  all.searchParams.set("options", [...given === null ? [] : [given], ...own].join(" "))
+  return all.href
+}
+
+/** A name that the server would cut off, or read as another, is refused: two stores would be one. */
+const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryError> => {
+  const bytes = new TextEncoder().encode(schema).length
+  const isPlain = Array.from(schema).every((character) => character > "\x1f" && character !== "\x7f")
+  const isName = bytes >= 1 && bytes <= 63 && schema.isWellFormed() && isPlain && !/^\$user$|^pg_/.test(schema)
+  return isName
+    ? Effect.void
+    : unsupported("schema is no name for one. Expected 1..63 bytes, no control character, not $user, not pg_…")
+}
+
+const identifier = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
+
+/** Numbers the parameters. */
+const numbered = (sql: string): string => {
+  let n = 0
+  return sql.replaceAll("?", () => `$${++n}`)
+}
+
+/** A driver's failure as logs may show it: its message and code, without the rows, parameters and settings that it holds. */
+class DriverError extends Error {
+  override readonly name = "DriverError"
+  readonly code: string
+  constructor(code: string, message: string) {
+    super(message)
+    this.code = code
+  }
+}
+
+/** Makes the errors of servers. The passwords of their URLs are in none of them. */
+const failuresOf = (...urls: ReadonlyArray<URL>) => {
+  const secrets = urls.flatMap(({ password }) => [password, decodeURIComponent(password)])
+    .filter((secret) => secret !== "")
+  return (op: string, cause: unknown): MemoryError.MemoryError => {
+    const said = cause instanceof AggregateError ? cause.errors.map(messageOf).join("; ") : messageOf(cause)
+    const told = secrets.reduce((text, secret) => text.replaceAll(secret, "***"), said)
+    return failureOf(op, new DriverError(codeOf(cause), told))
+  }
+}
+
+/** Tells a failure of the driver by its code: postgresql.org/docs/current/errcodes-appendix.html. */
+const failureOf = (op: string, cause: DriverError): MemoryError.MemoryError => {
+  const { code, message } = cause
+  const unavailable = (message: string) =>
+    MemoryError.make("unavailable", { op, message: `postgres: ${message}`, cause })
+  switch (code) {
+    case "57014":
+      return unavailable("a statement took longer than statementTimeout")
+    case "53300":
+      return unavailable("the server has no connection left")
+    case "53100":
+      return MemoryError.make("io", { op, message: "postgres: the server's disk is full", cause })
+    case "28P01":
+    case "28000":
+      return unavailable("the server refuses the user or the password of the url")
+    case "3D000":
+      return unavailable("there is no such database")
+    case "25006":
+    case "42501":
+      return MemoryError.make("read_only", { op, message: "postgres: the server, or the role, does not write", cause })
+    case "40001":
+    case "40P01":
+      return unavailable("other writers were in the way, again and again")
+    case "55P03":
+      return unavailable("a lock was not had in time")
+    case "ENOENT":
+      return unavailable("a file that the url names is not there")
+  }
+  if (/^(08|57P|53)/.test(code) || /^E[A-Z_]+$/.test(code)) return unavailable(`the server cannot be reached (${code})`)
+  if (code.startsWith("XX")) {
+    return MemoryError.make("corrupt", {
+      op,
+      message: "postgres: the data are damaged",
+      detail: { location: "server" },
+      cause
+    })
+  }
+  if (/SASL|password/.test(message)) return unavailable("the server wants another password than that of the url")
+  if (/SSL/.test(message)) return unavailable("the server and the url do not agree on SSL")
+  if (code === "") return unavailable("no connection was had in time, or it was lost")
+  return MemoryError.make("io", { op, message: `postgres: the server says ${code}`, cause })
+}

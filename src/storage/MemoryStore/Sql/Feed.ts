@@ -1,0 +1,146 @@
+/** The feed of changes that other processes made, read from the table of changes, from the moment of listening on. */
+import * as Chunk from "effect/Chunk"
+import * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import * as Stream from "effect/Stream"
+import type { MemoryError } from "../../../domain/MemoryError.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import type { Change, Event } from "../../Engine.ts"
+import { revisionsKept } from "../../Version.ts"
+import { atATime, type Database, idOf, parsed, type Row, text } from "./Database.ts"
+import { revisions } from "./Rows.ts"
+
+export interface Options {
+  readonly tenant: string
+  /** The process whose own changes are left out: its listeners are told when they are made. */
+  readonly writer: string
+  /** Time between two looks. */
+  readonly poll: Duration.Duration
+}
+
+/** How long a change is kept, in milliseconds: listeners look every moment. */
+const kept = 3_600_000
+/** Batches of a partition by which an index may be behind, before it is read anew. */
+const behind = 10_000
+
+/** Erases old changes, and the notes of old erasures. Runs with each compaction. */
+export const prune = ({ transaction }: Database): Effect.Effect<void, MemoryError> =>
+  transaction((query) => pruned(query))
+
+const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
+  Effect.gen(function*() {
+    const now = yield* Clock.currentTimeMillis
+    // the last one stays, so that positions go on
+    yield* query(
+      "DELETE FROM memory_changes WHERE at < ? AND position < (SELECT max(last.position) FROM memory_changes AS last)",
+      [now - kept]
+    )
+    const trimmed = yield* query(
+      `DELETE FROM memory_gone WHERE EXISTS
+         (SELECT 1 FROM memory_partitions AS p WHERE p.tenant = memory_gone.tenant AND p.partition = memory_gone.partition
+            AND memory_gone.version < p.version - CAST(? AS double precision))
+       RETURNING tenant, partition`,
+      [behind]
+    )
+    for (const key of new Set(trimmed.map((row) => JSON.stringify(row)))) {
+      const [tenant, partition] = JSON.parse(key) as [string, string] // as it was printed
+      yield* query("UPDATE memory_partitions SET floor = version - ? WHERE tenant = ? AND partition = ?", [
+        behind,
+        tenant,
+        partition
+      ])
+    }
+  })
+
+/**
+ * Streams the changes of other processes, each once. Each look returns what was committed between two snapshots, so that a
+ * transaction that commits late is not missed, and one that stays open holds up no other. Changes of a record come in their order.
+ */
+export const others = <A>(
+  database: Database,
+  { poll, tenant, writer }: Options,
+  heard: (event: Event, now: number) => A | undefined
+): Stream.Stream<A, MemoryError> =>
+  Stream.unwrap(
+    Effect.map(momentOf(database), (last) =>
+      Stream.paginateChunkEffect<Look, A, MemoryError, never>({ after: last, until: last, place: start }, (look) =>
+        Effect.gen(function*() {
+          const isNew = look.after === look.until
+          if (isNew) {
+            yield* Effect.sleep(poll)
+          }
+          const until = isNew ? yield* momentOf(database) : look.until
+          const rows = look.after === until ? [] : yield* rowsOf(database, tenant, { ...look, until })
+          const now = yield* Clock.currentTimeMillis
+          const told: Array<A> = []
+          for (const row of rows) {
+            if (row[2] === writer) {
+              continue
+            }
+            const change = heard(yield* changeOf(database, tenant, row), now)
+            if (change !== undefined) {
+              told.push(change)
+            }
+          }
+          const end = rows.at(-1)
+          const next: Look = end === undefined || rows.length < atATime
+            ? { after: until, until, place: start }
+            : { after: look.after, until, place: [Number(end[0]), Number(end[1])] }
+          return [Chunk.unsafeFromArray(told), Option.some(next)] as const
+        }).pipe(
+          // a listener outlives the connection, and the server's restart: it looks again from where it was
+          Effect.retry({
+            while: ({ reason }) =>
+              reason === "unavailable",
+            schedule: Schedule.spaced(poll)
+          })
+        )))
+  )
+
+/** A range of the table: the changes that were committed after one moment and until another, from a place on. */
+interface Look {
+  readonly after: string
+  readonly until: string
+  readonly place: Place
+}
+type Place = readonly [position: number, n: number]
+const start: Place = [-1, -1]
+
+const momentOf = ({ dialect, query }: Database): Effect.Effect<string, MemoryError> =>
+  Effect.map(query(`SELECT ${dialect.moment}`), ([row]) => String(row![0])) // it returns one row
+
+const rowsOf = (
+  { dialect, query }: Database,
+  tenant: string,
+  { after, place: [position, n], until }: Look
+): Effect.Effect<ReadonlyArray<Row>, MemoryError> =>
+  query(
+    `SELECT position, n, writer, id, before, revision FROM memory_changes
+     WHERE tenant = ? AND position >= ? AND ${dialect.isBetween} AND (position > ? OR (position = ? AND n > ?))
+     ORDER BY position, n LIMIT ?`,
+    // a moment begins with the position of which all before it had been committed
+    [text(tenant), Number.parseFloat(after), after, until, position, position, n, atATime]
+  )
+
+const changeOf = (
+  { query }: Database,
+  tenant: string,
+  [, , , id, before, revision]: Row
+): Effect.Effect<Change, MemoryError> =>
+  Effect.gen(function*() {
+    const own = idOf(id)
+    const known = before === null ? undefined : yield* parsed<NonNullable<Change["before"]>>("memory_changes", before)
+    const after = revision === null ? undefined : yield* recordAt(query, tenant, own, Number(revision))
+    return { id: own, before: known, after, by: "there" }
+  })
+
+/** Returns a revision; where it is not kept any more the record as it is now, if it is not forgotten. */
+const recordAt = (query: Database["query"], tenant: string, id: MemoryId, revision: number) =>
+  Effect.gen(function*() {
+    const all = yield* revisions(query, tenant, id, revisionsKept)
+    const row = all.findLast(({ record }) => record.revision >= revision)
+    return row === undefined || row.forgotten ? undefined : row.record
+  })

@@ -1,0 +1,393 @@
+/**
+ * Indexes of what was searched lately, in memory, so that a search reads no words from the database. Each holds the partitions of
+ * a tenant that were asked for, at a version; before it answers it reads what was written since, by whichever process.
+ *
+ * Beyond `capacity` the partitions that were asked for longest ago are dropped, except those that the search at hand needs.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { MemoryError } from "../../../domain/MemoryError.ts"
+import * as Errors from "../../../domain/MemoryError.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import * as MemoryScope from "../../../domain/MemoryScope.ts"
+import type * as Viewer from "../../../domain/Viewer.ts"
+import { turn } from "../../../host/EventLoop.ts"
+import type * as Analyzer from "../../../ranking/Analyzer.ts"
+import { type Answer, OutlineIndex, type Texts, type Vectors } from "../../../ranking/internal/OutlineIndex.ts"
+import { fingerprint } from "../../../ranking/Tokenizer.ts"
+import { makeTenantLocks, type Stored } from "../../Engine.ts"
+import { type Database, idOf, inBatches, keys, type Reading, type Row, text } from "./Database.ts"
+import { having, partitionOf, rowsOf } from "./Rows.ts"
+import { TextCache } from "./TextCache.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError>
+
+/** Bytes as measured: of the words and outline of a record of 80 words, of an index without records, of a partition without any. */
+const bytesOfRecord = 1_500
+const bytesOfIndex = 30_000
+const bytesOfPartition = 500
+/** Bytes of a number of a vector: few vectors are kept whole. */
+const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.5
+/** Rows that are read, and added, without a pause: about 10 ms. */
+const stretch = 500
+
+/** A partition that is held. */
+interface Part {
+  /** The version up to which it was read; 0: not to the end yet. */
+  version: number
+  /** Whether rows are on their way into it: it stays as long. */
+  isRead: boolean
+  readonly ids: Set<MemoryId>
+}
+
+interface Held {
+  readonly index: OutlineIndex
+  readonly parts: Map<string, Part>
+  /** The version of each model's vectors, and the number of records that had come, when they were last looked up. */
+  readonly models: Map<string, { readonly version: number; readonly added: number; readonly dimensions: number }>
+  /** Number of records that ever came. */
+  added: number
+  /** Estimated bytes of a record with its vectors. */
+  weight: number
+}
+
+type Wanted = ReadonlyMap<string, { readonly version: number; readonly floor: number }>
+
+/** What is in sight, as it is now. */
+interface Versions {
+  readonly wanted: Wanted
+  /** The vectors of the model that is asked for. Dimensions 0: there are none. */
+  readonly vectors: { readonly dimensions: number; readonly version: number }
+}
+
+export interface IndexCache {
+  /**
+   * Brings the partitions in sight up to date and asks their index. Reads the texts and vectors that the answer needs, and asks
+   * again until none is missing. Cost: the rows that were written since the last search of a partition, or all of its rows.
+   */
+  readonly ask: <A>(
+    sight: Viewer.Sight,
+    question: (index: OutlineIndex, texts: Texts, vectors: Vectors) => Answer<A>,
+    model?: string
+  ) => Io<A>
+  /** Reads rows by id, in their order, and keeps their texts for the searches that come. */
+  readonly read: (tenant: string, ids: ReadonlyArray<MemoryId>) => Io<ReadonlyArray<Option.Option<Stored>>>
+}
+
+/**
+ * `capacity`: bytes of all indexes together, by estimate. Above it, partitions are dropped until nine tenths of it are left. Texts
+ * take up to an eighth of it in addition.
+ */
+export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
+  const textCache = new TextCache(capacity / 8)
+  const tenants = new Map<string, Held>()
+  /** The partitions that were read, by tenant and name; those asked for last at the end: a Map keeps the order of insertion. */
+  const used = new Map<string, readonly [tenant: string, partition: string]>()
+  const locks = makeTenantLocks()
+  const made = fingerprint(analyzer.index)
+
+  const held = (tenant: string): Held => {
+    const known = tenants.get(tenant) ?? {
+      index: new OutlineIndex(analyzer.index, (outline) => textCache.get(tenant, outline.version, outline)),
+      parts: new Map(),
+      models: new Map(),
+      added: 0,
+      weight: bytesOfRecord
+    }
+    tenants.set(tenant, known)
+    return known
+  }
+
+  /** Drops the partitions that were asked for longest ago, but for those that are asked for now. */
+  const makeRoom = (tenant: string, wanted: Wanted) => {
+    for (const partition of wanted.keys()) {
+      const key = `${tenant}\n${partition}`
+      used.delete(key)
+      used.set(key, [tenant, partition])
+    }
+    let size = 0
+    for (const { index, parts, weight } of tenants.values()) {
+      size += bytesOfIndex + parts.size * bytesOfPartition + index.size * weight
+    }
+    if (size <= capacity) return
+    for (const [key, [owner, partition]] of used) {
+      if (size <= 0.9 * capacity) return
+      if (owner === tenant && wanted.has(partition)) continue
+      const one = tenants.get(owner)
+      const part = one?.parts.get(partition)
+      if (part?.isRead === true) continue
+      used.delete(key)
+      if (one === undefined || part === undefined) continue
+      size -= bytesOfPartition + part.ids.size * one.weight
+      clear(one, part)
+      one.parts.delete(partition)
+      if (one.parts.size > 0) continue
+      tenants.delete(owner)
+      size -= bytesOfIndex
+    }
+  }
+
+  /** Reads what is in sight and not held, or was written since. */
+  const current = (
+    source: Reading,
+    { tenant }: Viewer.Sight,
+    { vectors, wanted }: Versions,
+    model: string | undefined
+  ): Io<Held> =>
+    Effect.gen(function*() {
+      const one = held(tenant)
+      for (const [partition, { floor, version }] of wanted) {
+        if (one.parts.get(partition)?.version === version) continue
+        // another fiber that asks for the same waits until it is there
+        yield* locks.withLock(`${tenant}\n${partition}`)(Effect.suspend(() => {
+          const part = one.parts.get(partition) ?? { version: 0, isRead: false, ids: new Set() }
+          one.parts.set(partition, part)
+          if (part.version >= version) return Effect.void
+          // read from the beginning: after a reindex, after erasures whose notes are gone, and after a reading that was broken off
+          if (part.version < floor || part.version === 0) {
+            part.version = 0
+            clear(one, part)
+          }
+          part.isRead = true
+          return follow(source, tenant, partition, one, part).pipe(
+            Effect.map(() => {
+              part.version = version
+            }),
+            Effect.ensuring(Effect.sync(() => {
+              part.isRead = false
+            }))
+          )
+        }))
+      }
+      // where nothing is in sight, nothing is known of the model
+      if (model !== undefined && wanted.size > 0) {
+        yield* locks.withLock(`${tenant}\n\n${model}`)(
+          Effect.suspend(() => followModel(source, tenant, model, vectors, one))
+        )
+      }
+      makeRoom(tenant, wanted)
+      return one
+    })
+
+  /**
+   * Whether all that is wanted is there: while one fiber waits, another one may have dropped it to make room, or added records
+   * whose vectors are not looked up yet.
+   */
+  const isThere = (tenant: string, one: Held, { wanted }: Versions, model: string | undefined): boolean =>
+    tenants.get(tenant) === one &&
+    (model === undefined || wanted.size === 0 || one.models.get(model)?.added === one.added) &&
+    Array.from(wanted).every(([partition, { version }]) => (one.parts.get(partition)?.version ?? -1) >= version)
+
+  /** Reads rows by id, and keeps their texts. */
+  const rowsIn = ({ query }: Reading, tenant: string, ids: ReadonlyArray<MemoryId>) =>
+    rowsOf(query, tenant, ids, ({ forgotten, record }, version, length) => {
+      if (!forgotten) textCache.add(tenant, version, record, length)
+    })
+
+  return {
+    read: (tenant, ids) =>
+      Effect.map(
+        Effect.flatMap(database.reading, (source) => rowsIn(source, tenant, ids)),
+        (rows) => ids.map((id) => Option.fromNullable(rows.get(id)))
+      ),
+    ask: (sight, question, model) =>
+      Effect.gen(function*() {
+        const texts = new Map<MemoryId, MemoryRecord | undefined>()
+        const vectors = new Map<string, Float32Array | undefined>()
+        // all of a call is asked of one side: a replica may lack what the versions of the database promise
+        const source = yield* database.reading
+        for (;;) {
+          const versions = yield* versionsOf(source, sight, made, model)
+          const one = yield* current(source, sight, versions, model)
+          if (!isThere(sight.tenant, one, versions, model)) continue
+          // in one step with the look whether all is there
+          const answer = question(one.index, texts, vectors)
+          if (answer._tag === "Answered") return answer.answer
+          const rows = yield* rowsIn(source, sight.tenant, answer.ids)
+          for (const id of answer.ids) texts.set(id, rows.get(id)?.record)
+          const found = yield* vectorsOf(source, sight.tenant, model ?? "", answer.hashes)
+          for (const hash of answer.hashes) vectors.set(hash, found.get(hash))
+        }
+      })
+  }
+}
+
+/** Removes the records of a partition. */
+const clear = ({ index }: Held, { ids }: Part): void => {
+  for (const id of ids) index.remove(id)
+  ids.clear()
+}
+
+/** Returns the versions of the partitions in sight; `unsupported` where their words are those of another analyzer. */
+const versionsOf = (
+  { query }: Reading,
+  { tenant, visibility }: Viewer.Sight,
+  analyzer: string,
+  model = ""
+): Io<Versions> => {
+  const select =
+    `SELECT p.partition, p.version, p.floor, (SELECT value FROM memory_meta WHERE name = 'analyzer'), m.dimensions, m.version
+     FROM memory_partitions AS p
+     LEFT JOIN memory_models AS m ON m.tenant = p.tenant AND m.model = ?
+     WHERE p.tenant = ? AND `
+  const asked = [text(model), text(tenant)]
+  const only = (partitions: Iterable<string>) => query(`${select}p.partition {in}`, [...asked, keys(partitions)])
+  const rows = (): Io<ReadonlyArray<Row>> => {
+    switch (visibility._tag) {
+      case "All":
+        return query(`${select}1 = 1`, asked)
+      case "Everyone":
+        return query(`${select}p.partition <> ?`, [...asked, text(partitionOf(MemoryScope.Internal))])
+      case "Scopes":
+        return only(new Set(visibility.keys.map(firstId)))
+      case "Within": {
+        const { userId } = visibility.ids
+        if (userId !== undefined) return only([partitionOf({ userId })])
+        const { parameters, sql } = having(visibility.ids)
+        return query(
+          `${select}p.partition IN (SELECT partition FROM memory_scopes WHERE tenant = ?${sql})`,
+          [...asked, text(tenant), ...parameters]
+        )
+      }
+    }
+  }
+  return Effect.flatMap(rows(), (found) =>
+    found.some(([, , , made]) => made !== analyzer)
+      ? Errors.make("unsupported", {
+        op: "search",
+        message: "the index was made anew by another analyzer. Provide that one, and open the store again"
+      })
+      : Effect.succeed({
+        wanted: new Map(found.map(([partition, version, floor]) => [
+          String(partition),
+          { version: Number(version), floor: Number(floor) }
+        ])),
+        vectors: vectorsIn(found[0])
+      }))
+}
+
+const vectorsIn = (row: Row | undefined): Versions["vectors"] => ({
+  dimensions: Number(row?.[4] ?? 0),
+  version: Number(row?.[5] ?? 0)
+})
+
+/** The first id of a scope's key: its partition. */
+const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // matches at least nothing
+
+/** Reads what was written, and what was erased, since the version of a partition; 0: everything. */
+const follow = ({ query }: Reading, tenant: string, partition: string, one: Held, part: Part): Io<void> =>
+  Effect.gen(function*() {
+    const since = part.version
+    const gone = since === 0 ? [] : yield* query(
+      "SELECT id FROM memory_gone WHERE tenant = ? AND partition = ? AND version > ?",
+      [text(tenant), partition, since]
+    )
+    // before the rows: an id that was erased may have been put again, here or into another partition
+    for (const [id] of gone) if (part.ids.delete(idOf(id))) one.index.remove(idOf(id))
+    let [version, last] = [since + 1, ""]
+    for (;;) {
+      const rows = yield* query(
+        `SELECT version, id, entry FROM memory_records WHERE tenant = ? AND partition = ? AND (version, id) > (?, ?)
+         ORDER BY version, id LIMIT ?`,
+        [text(tenant), partition, version, last, stretch]
+      )
+      yield* Effect.try({
+        try: () => {
+          for (const [version, id, entry] of rows) take(one, part, idOf(id), String(entry), Number(version))
+        },
+        catch: (cause) =>
+          Errors.make("corrupt", {
+            op: "read",
+            message: "a row whose words are damaged",
+            detail: { location: "memory_records" },
+            cause
+          })
+      })
+      const end = rows.at(-1)
+      if (end === undefined || rows.length < stretch) return
+      ;[version, last] = [Number(end[0]), String(end[1])]
+      yield* turn
+    }
+  })
+
+/** Takes a row; an empty entry is that of a tombstone. */
+const take = (one: Held, part: Part, id: MemoryId, entry: string, version: number): void => {
+  if (!part.ids.has(id) && one.index.has(id)) {
+    for (const other of one.parts.values()) other.ids.delete(id) // erased there, and put here
+  }
+  if (entry === "") {
+    part.ids.delete(id)
+    one.index.remove(id)
+    return
+  }
+  one.index.add(entry, version)
+  part.ids.add(id)
+  one.added++
+}
+
+/**
+ * Looks up the vectors of a model for those records that have none here, where any may have come. One fiber at a time does for a
+ * model, since each begins with what the one before it has left.
+ */
+const followModel = (
+  source: Reading,
+  tenant: string,
+  model: string,
+  now: Versions["vectors"],
+  one: Held
+): Io<void> =>
+  Effect.gen(function*() {
+    const { index } = one
+    for (;;) {
+      const { added } = one
+      const known = one.models.get(model)
+      if (known !== undefined && known.version >= now.version && known.added === added) return
+      // another fiber, or a replica, may have read an older version than the one that is held
+      const { dimensions, version } = known === undefined || now.version > known.version ? now : known
+      if (index.dimensions(model) !== dimensions) index.detach(model)
+      const lacking = dimensions === 0 ? [] : index.lacking(model, dimensions)
+      for (let at = 0; at < lacking.length; at += vectorsAtATime) {
+        if (at > 0) yield* turn
+        const some = lacking.slice(at, at + vectorsAtATime)
+        const found = yield* vectorsOf(source, tenant, model, some.map(([, hash]) => hash))
+        for (const [id, hash] of some) {
+          const vector = found.get(hash)
+          if (vector !== undefined) index.attach(model, id, hash, vector)
+        }
+      }
+      one.models.set(model, { version, added, dimensions })
+      one.weight = bytesOfRecord
+      for (const { dimensions } of one.models.values()) {
+        one.weight += dimensions * bytesOfNumber(dimensions * index.size)
+      }
+    }
+  })
+
+/** Number of vectors that are read together: 2 MB of 512 dimensions. */
+const vectorsAtATime = 1_000
+
+/** Reads vectors by the hash of their text. */
+export const vectorsOf = (
+  { query }: Reading,
+  tenant: string,
+  model: string,
+  hashes: ReadonlyArray<string>
+): Io<ReadonlyMap<string, Float32Array>> =>
+  Effect.map(
+    inBatches(Array.from(new Set(hashes)), (batch) =>
+      query(
+        `SELECT hash, vector FROM memory_vectors
+         WHERE tenant = ? AND model = ? AND hash {in}`,
+        [text(tenant), text(model), keys(batch)]
+      )),
+    (rows) => new Map(rows.map(([hash, vector]) => [String(hash), vectorOf(vector)]))
+  )
+
+/** Reads a vector out of a column: in place, where its bytes are aligned. */
+const vectorOf = (column: unknown): Float32Array => {
+  const bytes = column as Uint8Array // as the column's type says
+  return bytes.byteOffset % 4 === 0
+    ? new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4)
+    : new Float32Array(Uint8Array.from(bytes).buffer)
+}

@@ -1,0 +1,46 @@
+/** Statements that write rows: a row alone by its values, since that is fastest, and several by an array of JSON. */
+import { atATime, each, type Parameter } from "./Database.ts"
+
+/** A statement with its parameters. */
+export type Statement = readonly [sql: string, parameters: ReadonlyArray<Parameter>]
+
+/** The cells of a row, in the order of the columns. */
+export type Cells = ReadonlyArray<string | number | null>
+
+export interface Options {
+  readonly table: string
+  /** The columns beside `tenant`, with the types of their cells. */
+  readonly columns: Readonly<Record<string, "text" | "integer" | "number">>
+  /** Columns that have no cell, each with the expression that it is set to. Default: none. */
+  readonly set?: Readonly<Record<string, string>> | undefined
+  /** What follows `ON CONFLICT`. Default: a row that is there already is an error. */
+  readonly conflict?: string | undefined
+}
+
+/** Makes the statements that insert rows of one tenant. The caller encodes `tenant` and the cells that are keys. */
+export const insert = (
+  { columns, conflict, set = {}, table }: Options
+): (tenant: string, rows: ReadonlyArray<Cells>) => ReadonlyArray<Statement> => {
+  const names = Object.keys(columns)
+  const into = `INSERT INTO ${table} AS t (tenant, ${[...Object.keys(set), ...names].join(", ")})`
+  const expressions = Object.values(set).map((expression) => `${expression}, `).join("")
+  const end = conflict === undefined ? "" : ` ON CONFLICT ${conflict}`
+  const one = `${into} VALUES (?, ${expressions}${names.map(() => "?").join(", ")})${end}`
+  const cells = Object.values(columns).map((type, n) =>
+    type === "text"
+      ? `e.value->>${n}`
+      : `CAST(e.value->>${n} AS ${type === "integer" ? "integer" : "double precision"})`
+  )
+  // without WHERE, SQLite reads ON CONFLICT as the condition of a join
+  const many = `${into} SELECT ?, ${expressions}${cells.join(", ")} FROM {each} AS e WHERE true${end}`
+  return (tenant, rows) => {
+    const [first] = rows
+    if (first === undefined) return []
+    if (rows.length === 1) return [[one, [tenant, ...first]]]
+    const statements: Array<Statement> = []
+    for (let at = 0; at < rows.length; at += atATime) {
+      statements.push([many, [tenant, each(rows.slice(at, at + atATime))]])
+    }
+    return statements
+  }
+}

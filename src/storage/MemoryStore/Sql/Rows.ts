@@ -1,0 +1,354 @@
+/** The rows of a SQL store: how a record becomes one and is read again, by id, by name and by page, and what is due. */
+import * as Effect from "effect/Effect"
+import { sha256 } from "../../../domain/Digest.ts"
+import type { MemoryError } from "../../../domain/MemoryError.ts"
+import * as Errors from "../../../domain/MemoryError.ts"
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import { type MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
+import * as MemoryScope from "../../../domain/MemoryScope.ts"
+import * as Viewer from "../../../domain/Viewer.ts"
+import type { Asked, Position } from "../../../ranking/Retrieval.ts"
+import { pageOf, within } from "../../Catalog.ts"
+import type { Due, Needs, Stored } from "../../Engine.ts"
+import { byTime } from "../../internal/Compaction.ts"
+import {
+  each,
+  fromText,
+  idOf,
+  inBatches,
+  keys,
+  type Parameter,
+  parsed,
+  type Query,
+  type Reading,
+  type Row,
+  text
+} from "./Database.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError>
+
+/** The part of a tenant that an index reads together: the scopes of one user, else of one agent, and so on. */
+export const partitionOf = (scope: MemoryScope.MemoryScope): string => {
+  if (scope === MemoryScope.Global) return MemoryScope.Global
+  const field = MemoryScope.fields.find((field) => scope[field] !== undefined)!
+  return MemoryScope.key({ [field]: scope[field] })
+}
+
+/** The key of a scope, as a column has it. */
+export const scopeKey = (scope: MemoryScope.MemoryScope): string => text(MemoryScope.key(scope))
+
+/** Prints a record as JSON. */
+export const contentOf = (record: MemoryRecord): string => JSON.stringify(record)
+
+type Fields = { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }
+
+const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value)
+
+/** Whether JSON of a row has the parts of a record that the library reads unasked: a damaged row has not. */
+const isRecord = (json: Partial<Fields> | null): json is Fields =>
+  json !== null && typeof json.id === "string" && typeof json.kind === "string" && typeof json.body === "string" &&
+  typeof json.summary === "string" && typeof json.revision === "number" && typeof json.createdAt === "number" &&
+  typeof json.validAt === "number" && (json.scope === MemoryScope.Global || isIds(json.scope)) &&
+  isObject(json.source) && isObject(json.data) && isObject(json.metadata) &&
+  Array.isArray(json.tags) && json.tags.every((tag) => typeof tag === "string") &&
+  Array.isArray(json.links) && json.links.every(isObject)
+
+const isIds = (scope: unknown): boolean =>
+  isObject(scope) && MemoryScope.fields.some((field) => field in Object(scope)) &&
+  Object.values(Object(scope)).every((id) => typeof id === "string")
+
+const recordOf = (content: unknown): Io<MemoryRecord> =>
+  Effect.flatMap(
+    parsed<Partial<Fields> | null>("memory_records", content),
+    (json) =>
+      isRecord(json) ? Effect.succeed(unchecked(json)) : Errors.make("corrupt", {
+        op: "read",
+        message: "a row that is no record",
+        detail: { location: "memory_records" }
+      })
+  )
+
+/** Reads a row of `forgotten, dedupe, content`. */
+export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
+  Effect.map(recordOf(content), (record) => ({
+    record,
+    forgotten: Number(forgotten) === 1,
+    ...(dedupe !== null && { dedupeKey: String(dedupe) })
+  }))
+
+/** Reads rows by id, in any order. `seen` is told each, with the version at which it was written and the length of its JSON. */
+export const rowsOf = (
+  query: Query,
+  tenant: string,
+  ids: ReadonlyArray<MemoryId>,
+  seen?: (row: Stored, version: number, length: number) => void
+): Io<ReadonlyMap<MemoryId, Stored>> =>
+  Effect.map(
+    inBatches(Array.from(new Set(ids)), (batch) =>
+      Effect.flatMap(
+        query(
+          `SELECT forgotten, dedupe, content, version FROM memory_records
+           WHERE tenant = ? AND id {in}`,
+          [text(tenant), keys(batch)]
+        ),
+        Effect.forEach((row) =>
+          Effect.map(storedOf(row), (stored) => {
+            seen?.(stored, Number(row[3]), String(row[2]).length)
+            return stored
+          })
+        )
+      )),
+    (rows) => new Map(rows.map((row) => [row.record.id, row]))
+  )
+
+/** Reads the revisions of a record, the current one first. */
+export const revisions = (query: Query, tenant: string, id: MemoryId, limit: number): Io<ReadonlyArray<Stored>> =>
+  Effect.flatMap(
+    query(
+      `SELECT forgotten, dedupe, content FROM (
+         SELECT revision, forgotten, dedupe, content FROM memory_records WHERE tenant = ? AND id = ?
+         UNION ALL SELECT revision, forgotten, dedupe, content FROM memory_revisions WHERE tenant = ? AND id = ?
+       ) AS kept ORDER BY revision DESC LIMIT ?`,
+      [text(tenant), id, text(tenant), id, limit]
+    ),
+    Effect.forEach(storedOf)
+  )
+
+/** The rows that a batch depends on, read by one statement. */
+export interface Gathered {
+  /** Fingerprint of the analyzer that made the index. */
+  readonly analyzer: string
+  readonly rows: ReadonlyMap<MemoryId, Stored>
+  /** Records with one of the dedupe keys that are not forgotten. */
+  readonly holders: ReadonlyArray<Stored>
+}
+
+export const gather = (
+  query: Query,
+  tenant: string,
+  { dedupeKeys, ids }: Pick<Needs, "dedupeKeys" | "ids">
+): Io<Gathered> =>
+  Effect.gen(function*() {
+    const found = yield* query(
+      `SELECT 'a', 0, NULL, value FROM memory_meta WHERE name = 'analyzer'
+       UNION ALL SELECT 'r', forgotten, dedupe, content FROM memory_records
+         WHERE tenant = ? AND id {in}
+       UNION ALL SELECT 'h', forgotten, dedupe, content FROM memory_records
+         WHERE tenant = ? AND dedupe IS NOT NULL AND dedupe {in}`,
+      [text(tenant), keys(ids), text(tenant), keys(dedupeKeys)]
+    )
+    let analyzer = ""
+    const rows = new Map<MemoryId, Stored>()
+    const holders: Array<Stored> = []
+    for (const [part, ...row] of found) {
+      if (part === "a") {
+        analyzer = String(row[2])
+        continue
+      }
+      const stored = yield* storedOf(row)
+      if (part === "r") rows.set(stored.record.id, stored)
+      else if (!stored.forgotten) holders.push(stored)
+    }
+    return { analyzer, rows, holders }
+  })
+
+/** Returns the records in sight that pass and have one of the names in a role: `n` answers to it, `r` refers to it. */
+export const byName = (
+  { query }: Reading,
+  role: "n" | "r",
+  sight: Viewer.Sight,
+  asked: Asked,
+  names: ReadonlyArray<string>
+): Io<ReadonlyArray<MemoryRecord>> =>
+  Effect.gen(function*() {
+    const ids = yield* inBatches(Array.from(new Set(names)), (batch) =>
+      query(
+        `SELECT DISTINCT id FROM memory_names
+         WHERE tenant = ? AND role = ? AND name {in}`,
+        [text(sight.tenant), role, keys(batch.map(nameKey))]
+      ))
+    const rows = yield* rowsOf(
+      query,
+      sight.tenant,
+      ids.map(([id]) => idOf(id))
+    )
+    return within(sight, asked, Array.from(rows.values()).flatMap((row) => row.forgotten ? [] : [row.record]))
+  })
+
+/** The key of a name: names are as long as a summary. */
+export const nameKey = (name: string): string => sha256(name).slice(0, 32)
+
+/** A condition on `memory_records`, with its parameters. */
+interface Condition {
+  readonly sql: string
+  readonly parameters: ReadonlyArray<Parameter>
+}
+
+/** The records of a page as conditions of which each is answered in the order of an index: one for each scope in sight. */
+const partsOf = (query: Query, sight: Viewer.Sight, isTrash: boolean): Io<ReadonlyArray<Condition>> => {
+  const { tenant, visibility } = sight
+  const forgotten = isTrash ? 1 : 0
+  const part = (sql: string, ...parameters: ReadonlyArray<Parameter>): Condition => ({
+    sql: `tenant = ? AND forgotten = ${forgotten}${sql}`,
+    parameters: [text(tenant), ...parameters]
+  })
+  switch (visibility._tag) {
+    case "All":
+      return Effect.succeed([part("")])
+    case "Everyone":
+      return Effect.succeed([part(" AND partition <> ?", text(partitionOf(MemoryScope.Internal)))])
+    case "Scopes":
+      return Effect.map(
+        query(
+          `SELECT DISTINCT scope FROM memory_scopes WHERE tenant = ? AND scope {in}`,
+          [text(tenant), keys(visibility.keys)]
+        ),
+        (scopes) => scopes.map(([scope]) => part(" AND scope = ?", String(scope)))
+      )
+    case "Within": {
+      const { sql, parameters } = having(visibility.ids)
+      return Effect.succeed([
+        part(` AND scope IN (SELECT scope FROM memory_scopes WHERE tenant = ?${sql})`, text(tenant), ...parameters)
+      ])
+    }
+  }
+}
+
+const columns = {
+  userId: "user_id",
+  agentId: "agent_id",
+  runId: "run_id",
+  sessionId: "session_id",
+  actorId: "actor_id"
+}
+
+/** The condition of a scope that has all of these ids. */
+export const having = (ids: MemoryScope.Ids): Condition => {
+  const asked = MemoryScope.fields.filter((field) => ids[field] !== undefined)
+  return {
+    sql: asked.map((field) => ` AND ${columns[field]} = ?`).join(""),
+    parameters: asked.map((field) => text(ids[field]!.normalize("NFC")))
+  }
+}
+
+/** The ids of a scope, as columns. */
+export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string | null> =>
+  MemoryScope.fields.map((field) => {
+    const id = scope === MemoryScope.Global ? undefined : scope[field]
+    return id === undefined ? null : text(id.normalize("NFC"))
+  })
+
+/** Most rows that are read at a time, where a filter keeps out most of them. */
+const most = 1_000
+
+/** Returns up to `limit` records that pass, after a position, newest first, then by id. Cost: the rows up to the last. */
+export const page = (
+  { query }: Reading,
+  sight: Viewer.Sight,
+  asked: Asked,
+  after: Position | undefined,
+  limit: number
+): Io<ReadonlyArray<MemoryRecord>> =>
+  Effect.gen(function*() {
+    const { forgotten, ids } = asked.filter
+    if (ids !== undefined) {
+      const rows = yield* rowsOf(query, sight.tenant, ids)
+      return pageOf(Array.from(rows.values()), sight, asked, after, limit)
+    }
+    const parts = yield* partsOf(query, sight, forgotten === true)
+    const found: Array<MemoryRecord> = []
+    if (parts.length === 0) return found
+    let from = after
+    for (let size = Math.min(most, limit);; size = Math.min(most, 4 * size)) {
+      const rows = yield* rowsAfter(query, parts, sight.now, from, size)
+      const records = yield* Effect.forEach(rows, ([, , content]) => recordOf(content))
+      for (const record of within(sight, asked, records)) if (found.push(record) === limit) return found
+      const last = rows.at(-1)
+      if (last === undefined || rows.length < size) return found
+      from = { recency: Number(last[1]), id: idOf(last[0]) }
+    }
+  })
+
+const rowsAfter = (
+  query: Query,
+  parts: ReadonlyArray<Condition>,
+  now: number,
+  after: Position | undefined,
+  limit: number
+): Io<ReadonlyArray<Row>> => {
+  // the first condition is for the index, which the second alone would be read through from its start
+  const beyond = after === undefined ? "" : " AND recency <= ? AND (recency < ? OR id > ?)"
+  const position = after === undefined ? [] : [after.recency, after.recency, after.id]
+  const unexpired = now === -Infinity ? "" : " AND (expires_at IS NULL OR expires_at > ?)"
+  const statement = ({ sql }: Condition) =>
+    `SELECT id, recency, content FROM memory_records WHERE ${sql}${beyond}${unexpired} ORDER BY recency DESC, id LIMIT ?`
+  const parameters = parts.flatMap((part): ReadonlyArray<Parameter> => [
+    ...part.parameters,
+    ...position,
+    ...(now === -Infinity ? [] : [now]),
+    limit
+  ])
+  const [only] = parts
+  return parts.length === 1 && only !== undefined
+    ? query(statement(only), parameters)
+    : query(
+      parts.map((part) => `SELECT * FROM (${statement(part)}) AS part`).join(" UNION ALL ") +
+        " ORDER BY recency DESC, id LIMIT ?",
+      [...parameters, limit]
+    )
+}
+
+/** The beginning of time. A bare 0 would be an integer, which PostgreSQL compares with no time of today. */
+const never = "CAST(0 AS double precision)"
+
+/** Returns up to `limit` rows that compaction may erase, after one of them, by time. `trash` is in milliseconds. */
+export const due = (
+  { query }: Reading,
+  trash: number,
+  after: Due | undefined,
+  limit: number
+): Io<ReadonlyArray<Due>> => {
+  /** `at` is the time that is due: `key`, which an index has in order, and `offset` milliseconds. */
+  const rows = (at: string, key: string, offset: number, where: string): Io<ReadonlyArray<Due>> =>
+    Effect.map(
+      query(
+        `SELECT ${at}, tenant, id, revision FROM memory_records WHERE ${where}${
+          after === undefined ? "" : ` AND (${key}, tenant, id) > (?, ?, ?)`
+        } ORDER BY ${key === never ? "" : `${key}, `}tenant, id LIMIT ?`,
+        [...after === undefined ? [] : [after.at - offset, text(after.tenant), after.id], limit]
+      ),
+      (found) =>
+        found.map(([at, tenant, id, revision]) => ({
+          at: Number(at),
+          tenant: fromText(String(tenant)),
+          id: idOf(id),
+          revision: Number(revision)
+        }))
+    )
+  const expiring = (where: string) => rows("expires_at", "expires_at", 0, `expires_at IS NOT NULL${where}`)
+  if (trash === Infinity) return expiring("")
+  // a tombstone that expires is due at the earlier of its two times
+  const end = trash === 0 ? never : `recency + ${trash}`
+  return Effect.zipWith(
+    expiring(` AND (forgotten = 0 OR expires_at <= ${end})`),
+    rows(end, trash === 0 ? never : "recency", trash, `forgotten = 1 AND (expires_at IS NULL OR expires_at > ${end})`),
+    (expired, forgotten) => [...expired, ...forgotten].sort(byTime).slice(0, limit)
+  )
+}
+
+/** Returns the groups that hold more rows than the cap of their kind. */
+export const overCap = (
+  { query }: Reading,
+  tenant: string,
+  caps: ReadonlyMap<string, number>
+): Io<ReadonlyArray<readonly [scope: string, kind: string]>> =>
+  caps.size === 0
+    ? Effect.succeed([])
+    : Effect.map(
+      query(
+        `SELECT s.scope, s.kind FROM {each} AS e JOIN memory_scopes AS s
+         ON s.tenant = ? AND s.kind = e.value->>0 AND s.total > CAST(e.value->>1 AS double precision)`,
+        [each(Array.from(caps, ([kind, cap]) => [text(kind), cap])), text(tenant)]
+      ),
+      (rows) => rows.map(([scope, kind]) => [fromText(String(scope)), fromText(String(kind))] as const)
+    )

@@ -1,0 +1,207 @@
+/**
+ * An engine over a SQL database: rows and what was written of them lie there, a process keeps indexes of what was searched lately.
+ *
+ * A write is one transaction. It holds the rows that it needs, absent ones included, and the versions of the partitions that it
+ * writes, so that batches of different users do not wait for each other where the database has several writers.
+ */
+import * as Clock from "effect/Clock"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Stream from "effect/Stream"
+import type { MemoryError } from "../../../domain/MemoryError.ts"
+import * as Errors from "../../../domain/MemoryError.ts"
+import * as SecureRandom from "../../../host/SecureRandom.ts"
+import * as Analyzer from "../../../ranking/Analyzer.ts"
+import { encode } from "../../../ranking/internal/OutlineIndex.ts"
+import { fingerprint } from "../../../ranking/Tokenizer.ts"
+import { changesOf } from "../../Catalog.ts"
+import * as Changes from "../../Changes.ts"
+import type { Decide, Engine, Entry, Found, Needs, Stored } from "../../Engine.ts"
+import { byAge, defaultTrash, isLive, revisionsKept } from "../../Version.ts"
+import { commit } from "./Commit.ts"
+import { type Database, each, fromText, type Query } from "./Database.ts"
+import * as Feed from "./Feed.ts"
+import * as IndexCache from "./IndexCache.ts"
+import * as Rows from "./Rows.ts"
+import { metaOf, migrate, setMeta } from "./Tables.ts"
+import * as VectorTable from "./VectorTable.ts"
+
+export interface Options {
+  /** How long a forgotten record can be restored, at least. Default 30 days. */
+  readonly trash?: Duration.DurationInput | undefined
+  /** Time between two looks for what other processes wrote, while there are listeners. Default 500 ms. */
+  readonly poll?: Duration.DurationInput | undefined
+  /**
+   * Bytes that this process holds of indexes, by estimate: 1,500 for a record, and 1.5 for each dimension of its vector. A search
+   * that sees more exceeds it until a later one frees it. Texts that were read lately take up to an eighth of it in addition. Default 80 MB.
+   */
+  readonly cacheSize?: number | undefined
+}
+
+type Io<A> = Effect.Effect<A, MemoryError>
+
+interface Context {
+  readonly name: string
+  readonly database: Database
+  /** Fingerprint of the analyzer in force. */
+  readonly analyzer: string
+  readonly writer: string
+  readonly changes: Changes.Changes
+}
+
+/** Makes the tables where there are none, and an engine over them. `name` is what errors call it. */
+export const make = (
+  name: string,
+  database: Database,
+  { cacheSize = 80_000_000, poll = "500 millis", trash = defaultTrash }: Options = {}
+): Io<Engine> =>
+  Effect.gen(function*() {
+    yield* migrate(name, database, yield* SecureRandom.secret)
+    const analyzer = yield* Analyzer.Analyzer
+    const context: Context = {
+      name,
+      database,
+      analyzer: fingerprint(analyzer.index),
+      writer: (yield* SecureRandom.secret).slice(0, 16),
+      changes: Changes.make()
+    }
+    const secret = yield* database.transaction((query) => begun(query, context))
+    const indexes = IndexCache.make(database, analyzer, cacheSize)
+    const { query, reading } = database
+    return {
+      capabilities: { writable: true, durable: true, shared: true, history: true },
+      secret,
+      analyzer: metaOf(query, "analyzer"),
+      reindex: (made, entryOf) => reindex(database, made, entryOf),
+      read: indexes.read,
+      revisions: (tenant, id, limit) =>
+        Effect.flatMap(reading, ({ query }) => Rows.revisions(query, tenant, id, limit)),
+      transact: (tenant, needs, decide) => transact(context, tenant, needs, decide),
+      page: (sight, asked, after, limit) =>
+        Effect.flatMap(reading, (source) => Rows.page(source, sight, asked, after, limit)),
+      match: (sight, asked, question) =>
+        indexes.ask(sight, (index, texts) => index.match(sight, asked, question, texts)),
+      named: (sight, asked, names) =>
+        Effect.flatMap(reading, (source) => Rows.byName(source, "n", sight, asked, names)),
+      referring: (sight, asked, keys) =>
+        Effect.flatMap(reading, (source) => Rows.byName(source, "r", sight, asked, keys)),
+      due: (after, limit) => Rows.due(database, Duration.toMillis(trash), after, limit),
+      overCap: (tenant, caps) => Rows.overCap(database, tenant, caps),
+      tenants: names(query, "SELECT DISTINCT tenant FROM memory_partitions WHERE total > 0", []),
+      tenantsWith: (scope) =>
+        names(query, "SELECT DISTINCT tenant FROM memory_scopes WHERE scope = ? AND total > 0", [Rows.scopeKey(scope)]),
+      changes: (tenant, heard) =>
+        Stream.merge(
+          context.changes.stream(tenant, heard),
+          Feed.others(database, { tenant, writer: context.writer, poll: Duration.decode(poll) }, heard)
+        ),
+      uses: VectorTable.uses(database),
+      vectors: {
+        ...VectorTable.make(database, indexes),
+        prune: Effect.zipRight(VectorTable.prune(database), Feed.prune(database))
+      }
+    }
+  })
+
+const names = (query: Query, sql: string, parameters: ReadonlyArray<string>): Stream.Stream<string, MemoryError> =>
+  Stream.fromIterableEffect(
+    Effect.map(query(sql, parameters), (rows) => rows.map(([tenant]) => fromText(String(tenant))))
+  )
+
+/** Notes the analyzer of a store that has no rows yet, and returns the secret. */
+const begun = (query: Query, { analyzer }: Context): Io<string | undefined> =>
+  Effect.gen(function*() {
+    const [row] = yield* query("SELECT 1 FROM memory_records LIMIT 1")
+    if (row === undefined) yield* setMeta(query, "analyzer", analyzer)
+    return yield* metaOf(query, "secret")
+  })
+
+const transact = <A>(context: Context, tenant: string, needs: Needs, decide: Decide<A>): Io<A> => {
+  const { changes, database, name, writer } = context
+  return Effect.map(
+    database.transaction(
+      (query) =>
+        Effect.gen(function*() {
+          yield* database.lock(query, tenant, needs)
+          const gathered = yield* Rows.gather(query, tenant, needs)
+          if (gathered.analyzer !== context.analyzer) return yield* otherAnalyzer(name)
+          const found = yield* foundIn(query, tenant, needs, gathered)
+          const decision = decide(found)
+          if (Either.isLeft(decision)) return yield* decision.left
+          const { answer, isQuiet = false, writes } = decision.right
+          if (writes.length > 0) {
+            yield* commit(query, database, { tenant, now: found.now, rows: found.rows, writes, isQuiet, writer })
+          }
+          return { answer, found, writes, isQuiet }
+        }),
+      // what was committed is told, even if the caller is interrupted then
+      ({ found, isQuiet, writes }) =>
+        isQuiet || writes.length === 0 ? Effect.void : changes.publish(tenant, changesOf(found.rows, writes))
+    ),
+    ({ answer }) => answer
+  )
+}
+
+const otherAnalyzer = (name: string) =>
+  Errors.make("unsupported", {
+    op: "commit",
+    message: `${name}: another process has made its index by another analyzer. Provide that one, and open it again`
+  })
+
+const foundIn = (
+  query: Query,
+  tenant: string,
+  { dedupeKeys, ids, revisions }: Needs,
+  { holders: held, rows }: Rows.Gathered
+): Io<Found> =>
+  Effect.gen(function*() {
+    const kept = yield* Effect.forEach(
+      revisions,
+      (id) => Effect.map(Rows.revisions(query, tenant, id, revisionsKept), (all) => [id, all] as const)
+    )
+    const now = yield* Clock.currentTimeMillis
+    const holdersOf = (key: string) =>
+      held.flatMap((row) => row.dedupeKey === key && isLive(row, now) ? [row.record] : [])
+        .sort(byAge).slice(0, ids.length + 1)
+    return {
+      now,
+      rows,
+      holders: new Map(dedupeKeys.map((key) => [key, holdersOf(key)])),
+      revisions: new Map(kept)
+    }
+  })
+
+/** Rows that are read, and counted, at a time. */
+const reindexed = 200
+
+/** Counts the words of every row anew. */
+const reindex = (database: Database, analyzer: string, entryOf: (stored: Stored) => Entry): Io<void> =>
+  database.transaction((query) =>
+    Effect.gen(function*() {
+      let [tenant, id] = ["", ""]
+      for (;;) {
+        const rows = yield* query(
+          `SELECT tenant, id, forgotten, dedupe, content FROM memory_records
+           WHERE (tenant, id) > (?, ?) ORDER BY tenant, id LIMIT ?`,
+          [tenant, id, reindexed]
+        )
+        const entries = yield* Effect.forEach(rows, ([tenant, id, ...row]) =>
+          Effect.map(Rows.storedOf(row), (stored) => {
+            const entry = entryOf(stored)
+            const words = stored.forgotten ? "" : encode(stored.record, entry.terms, entry.length)
+            return [String(tenant), String(id), words]
+          }))
+        yield* query(
+          `UPDATE memory_records SET entry = e.value->>2 FROM {each} AS e
+           WHERE memory_records.tenant = e.value->>0 AND memory_records.id = e.value->>1`,
+          [each(entries)]
+        )
+        const last = rows.at(-1)
+        if (last === undefined) break
+        ;[tenant, id] = [String(last[0]), String(last[1])]
+      }
+      yield* query("UPDATE memory_partitions SET version = version + 1, floor = version + 1")
+      yield* setMeta(query, "analyzer", analyzer)
+    })
+  )

@@ -1,0 +1,224 @@
+/** The vectors of a SQL store, by model and hash of the text, and how often each record was used. */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import { invalid } from "../../../domain/Check.ts"
+import type { MemoryError } from "../../../domain/MemoryError.ts"
+import { embeddingText, isExpired } from "../../../domain/MemoryRecord.ts"
+import { Internal } from "../../../domain/MemoryScope.ts"
+import type { EngineUses, EngineVectors, Unembedded } from "../../Engine.ts"
+import { sweep } from "./Commit.ts"
+import { atATime, type Database, each, fromText, keys, text } from "./Database.ts"
+import { type IndexCache, vectorsOf } from "./IndexCache.ts"
+import { partitionOf, storedOf } from "./Rows.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError>
+
+/** Makes the vectors of an engine. */
+export const make = (database: Database, indexes: IndexCache): EngineVectors => {
+  const { query } = database
+  const places: Places = new Map()
+  return {
+    models: (tenant) =>
+      Effect.map(
+        query("SELECT model FROM memory_models WHERE tenant = ? AND dimensions > 0", [text(tenant)]),
+        (rows) => rows.map(([model]) => fromText(String(model)))
+      ),
+    dimensions: (tenant, model) =>
+      Effect.map(
+        query("SELECT dimensions FROM memory_models WHERE tenant = ? AND model = ? AND dimensions > 0", [
+          text(tenant),
+          text(model)
+        ]),
+        ([row]) => row === undefined ? undefined : Number(row[0])
+      ),
+    pending: (tenant, model, limit) => pending(database, places, tenant, model, limit),
+    attach: (tenant, model, vectors) => attach(database, tenant, model, vectors),
+    read: (tenant, model, hashes) =>
+      Effect.map(
+        Effect.flatMap(database.reading, (source) => vectorsOf(source, tenant, model, hashes)),
+        (found) => hashes.map((hash) => Option.fromNullable(found.get(hash)))
+      ),
+    near: (sight, asked, model, vector, depth) =>
+      indexes.ask(
+        sight,
+        (index, texts, vectors) => index.near(sight, asked, model, vector, depth, texts, vectors),
+        model
+      )
+  }
+}
+
+/** Where the search for texts without a vector goes on, by tenant and model: the hash after which it does. */
+type Places = Map<string, string>
+
+/** Number of places that are kept: a call of a tenant whose place was dropped begins at the first hash. */
+const mostPlaces = 10_000
+
+/**
+ * Returns texts that have no vector of a model. Goes once round all hashes of the tenant, from where the call before has stopped, so
+ * that calls which are followed by `attach` cost as much together as one that finds nothing: two look-ups by index for each text.
+ */
+const pending = (
+  { query }: Database,
+  places: Places,
+  tenant: string,
+  model: string,
+  limit: number
+): Io<ReadonlyArray<Unembedded>> =>
+  Effect.gen(function*() {
+    if (limit <= 0) return []
+    const now = yield* Clock.currentTimeMillis
+    const key = `${text(tenant)}\n${text(model)}`
+    const start = places.get(key) ?? ""
+    places.delete(key)
+    const where = "tenant = ? AND forgotten = 0 AND partition <> ? AND hash"
+    const live = [text(tenant), text(partitionOf(Internal))]
+    const found = new Map<string, Unembedded>()
+    // to the last hash, and from the first one to where it began
+    for (const [first, end] of start === "" ? [["", ""]] : [[start, ""], ["", start]]) {
+      for (let after = first!;;) {
+        const hashes = yield* query(
+          `SELECT DISTINCT hash FROM memory_records WHERE ${where} > ?${end === "" ? "" : " AND hash <= ?"}
+           ORDER BY hash LIMIT ?`,
+          [...live, after, ...end === "" ? [] : [end!], atATime]
+        )
+        const kept = yield* query(
+          "SELECT hash FROM memory_vectors WHERE tenant = ? AND model = ? AND hash {in}",
+          [text(tenant), text(model), keys(hashes.map(([hash]) => String(hash)))]
+        )
+        const known = new Set(kept.map(([hash]) => hash))
+        const lacking = hashes.flatMap(([hash]) => known.has(hash) ? [] : [String(hash)])
+        const rows = lacking.length === 0 ? [] : yield* query(
+          `SELECT forgotten, dedupe, content, hash FROM memory_records WHERE ${where} {in}`,
+          [...live, keys(lacking)]
+        )
+        for (const row of rows) {
+          const { record } = yield* storedOf(row)
+          const hash = String(row[3])
+          if (!isExpired(record, now)) found.set(hash, { hash, text: embeddingText(record) })
+          if (found.size < limit) continue
+          places.set(key, after)
+          const [oldest] = places.keys()
+          if (places.size > mostPlaces && oldest !== undefined) places.delete(oldest)
+          return Array.from(found.values())
+        }
+        if (hashes.length < atATime) break
+        after = String(hashes.at(-1)![0]) // there are as many as were asked for
+      }
+    }
+    return Array.from(found.values())
+  })
+
+const attach = (
+  database: Database,
+  tenant: string,
+  model: string,
+  vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
+): Io<void> => {
+  const [first] = vectors
+  if (first === undefined) return Effect.void
+  const dimensions = first[1].length
+  return database.transaction((query) =>
+    Effect.gen(function*() {
+      const [row] = yield* query(
+        `INSERT INTO memory_models AS m (tenant, model, dimensions, version) VALUES (?, ?, ?, 1)
+         ON CONFLICT (tenant, model) DO UPDATE SET version = m.version + 1,
+           dimensions = CASE WHEN m.dimensions = 0 THEN excluded.dimensions ELSE m.dimensions END RETURNING dimensions`,
+        [text(tenant), text(model), dimensions]
+      )
+      if (Number(row?.[0]) !== dimensions) {
+        return yield* invalid("attach", `vector: expected ${row?.[0]} dimensions`)
+      }
+      for (let at = 0; at < vectors.length; at += atATime) {
+        const batch = vectors.slice(at, at + atATime)
+        const bytes = new Uint8Array(batch.length * dimensions * 4)
+        batch.forEach(([, vector], n) =>
+          bytes.set(new Uint8Array(vector.buffer, vector.byteOffset, vector.byteLength), n * dimensions * 4)
+        )
+        yield* query(
+          `INSERT INTO memory_vectors (tenant, model, hash, vector)
+           SELECT ?, ?, e.value->>0, substr(b.bytes, CAST(e.value->>1 AS integer), ${dimensions * 4})
+           FROM (SELECT CAST(? AS ${database.dialect.bytes}) AS bytes) AS b, {each} AS e WHERE true
+           ON CONFLICT (tenant, model, hash) DO NOTHING`,
+          [text(tenant), text(model), bytes, each(batch.map(([hash], n) => [hash, n * dimensions * 4 + 1]))]
+        )
+        // the text may have gone while its vector was made
+        yield* query(
+          `INSERT INTO memory_litter (tenant, hash) SELECT ?, e.value->>0 FROM {each} AS e
+           WHERE NOT EXISTS (SELECT 1 FROM memory_records AS r WHERE r.tenant = ? AND r.hash = e.value->>0)
+           ON CONFLICT (tenant, hash) DO NOTHING`,
+          [text(tenant), each(batch.map(([hash]) => [hash])), text(tenant)]
+        )
+      }
+    })
+  )
+}
+
+/** Erases vectors of texts that were edited away. Cost: those texts. */
+export const prune = (database: Database): Io<void> =>
+  Effect.gen(function*() {
+    for (;;) {
+      const rows = yield* database.query("SELECT tenant, hash FROM memory_litter ORDER BY tenant, hash LIMIT ?", [
+        atATime
+      ])
+      const tenants = new Map<string, Array<string>>()
+      for (const [tenant, hash] of rows) {
+        const hashes = tenants.get(String(tenant)) ?? []
+        hashes.push(String(hash))
+        tenants.set(String(tenant), hashes)
+      }
+      for (const [tenant, hashes] of tenants) {
+        yield* database.transaction((query) =>
+          Effect.zipRight(
+            sweep(query, tenant, hashes),
+            query("DELETE FROM memory_litter WHERE tenant = ? AND hash {in}", [
+              tenant,
+              keys(hashes)
+            ])
+          )
+        )
+      }
+      if (rows.length < atATime) return
+    }
+  })
+
+/** Makes the uses of an engine. */
+// rows are written in one order, so that no two statements wait for each other
+export const uses = ({ query }: Database): EngineUses => ({
+  touch: (tenant, ids, now) =>
+    Effect.asVoid(query(
+      `INSERT INTO memory_uses AS u (tenant, id, uses, accessed_at)
+       SELECT r.tenant, r.id, CAST(e.value->>1 AS integer), CAST(? AS double precision)
+       FROM {each} AS e JOIN memory_records AS r ON r.tenant = ? AND r.id = e.value->>0 WHERE true ORDER BY r.id
+       ON CONFLICT (tenant, id) DO UPDATE SET uses = u.uses + excluded.uses, accessed_at = excluded.accessed_at`,
+      [now, each(Array.from(counted(ids))), text(tenant)]
+    )),
+  read: (tenant, ids) =>
+    Effect.map(
+      query(
+        "SELECT id, uses, accessed_at FROM memory_uses WHERE tenant = ? AND id {in}",
+        [text(tenant), keys(ids)]
+      ),
+      (rows) => {
+        const found = new Map(rows.map(([id, count, at]) => [
+          String(id),
+          { count: Number(count), ...(at !== null && { accessedAt: Number(at) }) }
+        ]))
+        return ids.map((id) => found.get(id) ?? { count: 0 })
+      }
+    ),
+  set: (tenant, all) =>
+    Effect.asVoid(query(
+      `INSERT INTO memory_uses AS u (tenant, id, uses, accessed_at)
+       SELECT r.tenant, r.id, CAST(e.value->>1 AS integer), CAST(e.value->>2 AS double precision)
+       FROM {each} AS e JOIN memory_records AS r ON r.tenant = ? AND r.id = e.value->>0 WHERE true ORDER BY r.id
+       ON CONFLICT (tenant, id) DO UPDATE SET uses = excluded.uses, accessed_at = excluded.accessed_at`,
+      [each(all.map(([id, { accessedAt = null, count }]) => [id, count, accessedAt])), text(tenant)]
+    ))
+})
+
+const counted = (ids: ReadonlyArray<string>): ReadonlyMap<string, number> => {
+  const counts = new Map<string, number>()
+  for (const id of ids) counts.set(id, (counts.get(id) ?? 0) + 1)
+  return counts
+}

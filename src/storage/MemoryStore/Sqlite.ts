@@ -1,0 +1,179 @@
+/**
+ * A store in one SQLite file, for several processes of one machine. Its own subpath, since it needs a driver:
+ * `npm install @effect/sql-sqlite-node@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`.
+ *
+ * Laws: an acknowledged write is on the disk (write-ahead log, each commit synchronised). Writers of all processes take turns; one
+ * that waits longer than `patience` fails with `unavailable`. A file of a later release is refused as it is.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { MemoryStore, Viewer } from "effect-memory"
+ * import { Sqlite } from "effect-memory/sqlite"
+ *
+ * const ada = Viewer.make({ userId: "ada" })
+ *
+ * const program = Effect.gen(function*() {
+ *   const store = yield* MemoryStore.MemoryStore
+ *   yield* store.put(ada, [{ scope: { userId: "ada" }, kind: "user", body: "Drinks tea, never coffee." }])
+ *   const { hits } = yield* store.search(ada, { text: "tea?" })
+ *   return hits.map(({ record }) => record.body)
+ * })
+ *
+ * const found = await program.pipe(
+ *   Effect.provide(Sqlite.layer({ filename: ":memory:" })),
+ *   Effect.runPromise
+ * )
+ *
+ * found // => ["Drinks tea, never coffee."]
+ * ```
+ */
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { Engine } from "../Engine.ts"
+import type * as MemoryStore from "../MemoryStore.ts"
+import { codeOf, type Database, type Dialect, fromDriver, messageOf } from "./Sql/Database.ts"
+import type * as SqlEngine from "./Sql/SqlEngine.ts"
+import * as SqlStore from "./Sql/SqlStore.ts"
+import { checkVersion } from "./Sql/Tables.ts"
+
+export interface Options extends SqlEngine.Options {
+  /** Path of the file, made where there is none; its folder has to be there. `:memory:` is gone with the layer. */
+  readonly filename: string
+  /**
+   * Time that a call waits while other processes hold the file, in milliseconds, before it fails with `unavailable`. It is counted
+   * in pauses of 2 ms, so a busy machine waits longer. Default 30,000.
+   */
+  readonly patience?: number | undefined
+}
+
+const functions = SqlStore.over("sqlite", (options: Options) => open(options))
+
+/** Makes the engine alone, for those who wrap it before they make a store of it. */
+export const engine: (options: Options) => Effect.Effect<Engine, MemoryError.MemoryError, Scope.Scope> =
+  functions.engine
+
+/** Makes a store of a file. Compacts it once an hour while it is used. */
+export const make: (options: Options) => Effect.Effect<MemoryStore.Service, MemoryError.MemoryError, Scope.Scope> =
+  functions.make
+
+/** A store in the file, open until the layer's scope closes. */
+export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, MemoryError.MemoryError> =
+  functions.layer
+
+/**
+ * Makes the index of a file anew, by the analyzer in force: what opens a file that was made by another one. Nobody may have the file
+ * open meanwhile. Cost: every row is read and written.
+ */
+export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
+
+/** @internal */
+export const dialect: Dialect = {
+  name: "sqlite",
+  each: "json_each(?)",
+  in: "IN (SELECT value FROM json_each(?))",
+  bytes: "blob",
+  exact: "",
+  // there is one writer at a time, so the order of positions is that of commits
+  position: "(SELECT coalesce(max(position), 0) + 1 FROM memory_changes)",
+  moment: "CAST((SELECT coalesce(max(position), 0) FROM memory_changes) AS text)",
+  isBetween: "position > CAST(? AS real) AND position <= CAST(? AS real)",
+  guards: () => []
+}
+
+const open = (
+  { filename, patience = 30_000 }: Options
+): Effect.Effect<Database, MemoryError.MemoryError, Scope.Scope> =>
+  Effect.gen(function*() {
+    const { Reactivity, SqliteClient } = yield* driver
+    // the driver would change the mode of the log before it knows whose file it is, and would not wait for others
+    const { reserve } = yield* SqliteClient.make({ filename, disableWAL: true }).pipe(
+      Effect.provide(Reactivity.layer),
+      // the driver throws where it cannot open the file
+      Effect.catchAllDefect((cause) => failureOf("make", cause))
+    )
+    let failures = 0
+    const database = fromDriver({
+      dialect,
+      reserve,
+      begin: "BEGIN IMMEDIATE", // takes the lock of writers first: SQLite cannot wait when a read becomes a write
+      // the driver keeps a failure to prepare a statement for as long as it keeps the statement: another comment, and it is prepared anew
+      written: (sql) => failures === 0 ? sql : `${sql} -- ${failures}`,
+      failureOf: (op, cause) => {
+        failures++
+        return failureOf(op, cause)
+      },
+      isInTheWay: ({ cause, reason }) => reason === "unavailable" && isBusyCode(codeOf(cause)),
+      pause,
+      attempts: Math.ceil(patience / pause),
+      lock: () => Effect.void
+    })
+    // writers of other processes are waited for by us, without blocking the event loop
+    yield* database.query("PRAGMA busy_timeout = 0")
+    const [meta] = yield* database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'memory_meta'")
+    if (meta !== undefined) yield* checkVersion("sqlite", database.query)
+    for (const pragma of ["journal_mode = WAL", "synchronous = FULL", "cache_size = -8192"]) {
+      yield* database.query(`PRAGMA ${pragma}`)
+    }
+    return database
+  })
+
+/** The driver is loaded when a store is made, since it is installed by those alone that want it. */
+const driver = Effect.tryPromise({
+  try: async () => ({
+    Reactivity: await import("@effect/experimental/Reactivity"),
+    SqliteClient: await import("@effect/sql-sqlite-node/SqliteClient")
+  }),
+  catch: (cause) =>
+    MemoryError.make("unsupported", {
+      op: "make",
+      message: "sqlite: the driver is missing. npm install @effect/sql-sqlite-node@^0.53 @effect/sql@^0.52 " +
+        "@effect/experimental@^0.61",
+      cause
+    })
+})
+
+/** Milliseconds between two attempts at a file that another process writes. */
+const pause = 2
+
+// PROTOCOL: others opened and closed the file so fast that its log was never at rest
+const isBusyCode = (code: string): boolean => /^SQLITE_(?:BUSY|LOCKED|PROTOCOL)/.test(code)
+
+/** Tells a failure of the driver by its code: https://sqlite.org/rescode.html. */
+const failureOf = (op: string, cause: unknown): MemoryError.MemoryError => {
+  const code = codeOf(cause)
+  if (isBusyCode(code)) {
+    return MemoryError.make("unavailable", { op, message: "sqlite: another process is writing; try again", cause })
+  }
+  if (/^SQLITE_(?:READONLY|PERM|AUTH)/.test(code)) {
+    return MemoryError.make("read_only", { op, message: "sqlite: the file, or its folder, cannot be written", cause })
+  }
+  // a table that is missing, or a row that is there twice, was so before we came
+  if (
+    /^SQLITE_(?:CORRUPT|NOTADB|CONSTRAINT|MISMATCH|TOOBIG)/.test(code) ||
+    code === "SQLITE_ERROR" && /no such|malformed/.test(messageOf(cause))
+  ) {
+    return MemoryError.make("corrupt", {
+      op,
+      message: "sqlite: the file is damaged, or no database",
+      detail: { location: "file" },
+      cause
+    })
+  }
+  if (code.startsWith("SQLITE_FULL")) return MemoryError.make("io", { op, message: "sqlite: the disk is full", cause })
+  if (code.startsWith("SQLITE_CANTOPEN") || /directory does not exist/.test(messageOf(cause))) {
+    return MemoryError.make("io", { op, message: "sqlite: the file cannot be opened; is its folder there?", cause })
+  }
+  if (code.startsWith("ERR_DLOPEN") || /bindings file/.test(messageOf(cause))) {
+    return MemoryError.make("unsupported", {
+      op,
+      message: "sqlite: the driver has no binary for this version of Node. npm rebuild better-sqlite3",
+      cause
+    })
+  }
+  if (/connection is not open/.test(messageOf(cause))) {
+    return MemoryError.make("unavailable", { op, message: "sqlite: the store is closed", cause })
+  }
+  return MemoryError.make("io", { op, message: `sqlite: ${code || "the driver failed"}`, cause })
+}

@@ -1,0 +1,167 @@
+/** The tables of a cluster name no person and no word: while a conversation waits, when it was forgotten, and when it is quiet. */
+import type * as MessageStorage from "@effect/cluster/MessageStorage"
+import type * as Sharding from "@effect/cluster/Sharding"
+import { SqlClient } from "@effect/sql"
+import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Cron from "effect/Cron"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
+import * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
+import * as OutboxState from "../../src/harness/Outbox/OutboxState.ts"
+import * as LineEntity from "../../src/harness/OutboxCluster/LineEntity.ts"
+import * as WritePolicy from "../../src/harness/WritePolicy.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { model, never, remembered, rows, settled, users } from "../harness/Outboxes.ts"
+import { type Cluster, openedOn, runnerWith } from "./Clusters.ts"
+
+const ada = Viewer.make({ userId: "ada lovelace" })
+const bob = Viewer.make({ userId: "bob" })
+
+const events = MemoryEvents.makePublisher(() => Effect.void)
+
+/** All that the tables hold of conversations. */
+const tables = (cluster: Cluster) =>
+  Effect.gen(function*() {
+    const sql = Context.get(cluster, SqlClient.SqlClient)
+    const messages = yield* sql`SELECT * FROM cluster_messages WHERE entity_type LIKE 'Memory/Line/%'`
+    const replies = yield* sql`SELECT * FROM cluster_replies`
+    return { messages: messages.length, text: JSON.stringify([messages, replies]) }
+  })
+
+const until = <E>(condition: Effect.Effect<boolean, E>): Effect.Effect<void, E> =>
+  Effect.asVoid(Effect.repeat(Effect.zipRight(settled, condition), { until: (holds) => holds }))
+
+const isEmpty = (cluster: Cluster) => until(Effect.map(tables(cluster), ({ messages }) => messages === 0))
+
+describe("the tables of a cluster", () => {
+  const law = (
+    title: string,
+    check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>
+  ) => it.scopedLive(title, () => Effect.provide(check, MemoryStore.layerInMemory))
+
+  law(
+    "name neither a person nor a session, and hold no word, whatever waits, is read or fails",
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const cluster = yield* runnerWith({})
+      let isDown = true
+      const { extract } = model((contents) => isDown ? Effect.die(contents.join()) : Effect.void)
+      const outbox = yield* openedOn(cluster, store, { extract }, { trigger: never })
+      const isSilent = Effect.map(tables(cluster), ({ messages, text }) => {
+        assert.isAbove(messages, 0)
+        assert.notMatch(text, /lovelace|holiday|secret/)
+      })
+      yield* outbox.append(ada, "holiday", users("a secret"))
+      yield* isSilent
+      yield* outbox.flush
+      assert.lengthOf(yield* outbox.parked, 1)
+      yield* isSilent
+      isDown = false
+      yield* outbox.release
+      yield* outbox.sessionEnd(ada, "holiday")
+      yield* until(Effect.map(remembered(store), ([text]) => text === "a secret"))
+      yield* isSilent
+    })
+  )
+
+  law(
+    "hold nothing of a viewer that forgot, and another viewer's conversation goes on",
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const cluster = yield* runnerWith({})
+      const outbox = yield* openedOn(cluster, store, model(), { trigger: never })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.append(ada, "t", users("b"))
+      assert.strictEqual((yield* tables(cluster)).messages, 2)
+      assert.strictEqual(yield* outbox.forget(ada), 2)
+      assert.deepStrictEqual(yield* rows(store), [])
+      assert.strictEqual((yield* tables(cluster)).messages, 0)
+      yield* outbox.append(bob, "s", users("c"))
+      assert.strictEqual(yield* outbox.forget(ada), 0)
+      assert.strictEqual(yield* outbox.append(ada, "s", users("d")), 1)
+      yield* outbox.flush
+      assert.deepStrictEqual(yield* remembered(store), ["c", "d"])
+    })
+  )
+
+  law(
+    "hold nothing of what a policy forgot or of what is idle, once their owner has closed them, and both go on",
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const cluster = yield* runnerWith({ entityMaxIdleTime: "20 millis" })
+      const outbox = yield* openedOn(cluster, store, model(), { trigger: ExtractionTrigger.idle("50 millis") })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.append(bob, "s", users("b"))
+      yield* WritePolicy.forgetAll(store, { rules: { globalWrites: "deny" }, events }, ada, {}, { purge: true })
+      yield* isEmpty(cluster)
+      assert.deepStrictEqual(yield* remembered(store), ["b"])
+      yield* outbox.append(ada, "s", users("c"))
+      assert.strictEqual(yield* outbox.append(bob, "s", users("d")), 1)
+      yield* outbox.flush
+      assert.deepStrictEqual(yield* remembered(store), ["b", "c", "d"])
+    })
+  )
+
+  law(
+    "are emptied by a compaction of what has been quiet for an hour, and of nothing that waits",
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const cluster = yield* runnerWith({})
+      const outbox = yield* openedOn(cluster, store, model(), { trigger: never })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.flush
+      yield* outbox.append(bob, "s", users("b"))
+      const { messages } = yield* tables(cluster)
+      yield* outbox.compact
+      assert.strictEqual((yield* tables(cluster)).messages, messages)
+      yield* Effect.withClock(outbox.compact, later(Clock.make(), 2 * 3_600_000))
+      assert.strictEqual((yield* tables(cluster)).messages, 1)
+      yield* outbox.flush
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
+    })
+  )
+})
+
+describe("a cluster", () => {
+  it.scopedLive("reads a batch once that it is told of twice", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const cluster = yield* runnerWith({})
+      const { calls, extract } = model()
+      const outbox = yield* openedOn(cluster, store, { extract }, { trigger: ExtractionTrigger.invocation })
+      const lines = yield* Effect.provide(
+        LineEntity.client(LineEntity.make("default")),
+        cluster as Context.Context<Sharding.Sharding | MessageStorage.MessageStorage> // a part of it
+      )
+      yield* outbox.append(ada, "s", users("a"))
+      yield* until(Effect.map(remembered(store), (all) => all.length === 1))
+      const { revision, sessionRow } = yield* OutboxState.of(store, { viewer: ada, session: "s" })
+      const again = { tenant: "default", at: 1, from: 0, to: 1, rows: [{ id: sessionRow!, revision }], revision }
+      for (let n = 0; n < 2; n++) yield* lines.appended(sessionRow!, again) // the conversation has one
+      yield* outbox.flush
+      assert.deepStrictEqual(calls, [["a"]])
+      assert.strictEqual((yield* tables(cluster)).messages, 2)
+    }).pipe(Effect.provide(MemoryStore.layerInMemory)))
+
+  it.scopedLive("compacts the store when its cron says, and goes on after a failure", () =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      let count = 0
+      const counting: MemoryStore.Service = {
+        ...store,
+        compact: Effect.suspend(() => count++ === 0 ? Effect.die("once") : store.compact)
+      }
+      yield* openedOn(yield* runnerWith({ entityMessagePollInterval: "100 millis" }), counting, model(), {
+        compaction: Cron.unsafeParse("* * * * * *")
+      })
+      yield* until(Effect.sync(() => count > 1))
+    }).pipe(Effect.provide(MemoryStore.layerInMemory)))
+})
+
+/** The clock, ahead by so many milliseconds. */
+const later = (clock: Clock.Clock, ahead: number): Clock.Clock =>
+  Object.assign(Object.create(clock), { currentTimeMillis: Effect.map(clock.currentTimeMillis, (now) => now + ahead) })

@@ -1,0 +1,469 @@
+/** The laws of the `Outbox` service, which every implementation holds over any store. Laws about rows are in `Outbox.test.ts`. */
+import { assert } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
+import type * as Outbox from "../../src/harness/Outbox.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Boxes from "./Outboxes.ts"
+
+const { ada, bob, down, model, mute, never, refused, refusing, remembered, rows, settled, users, writes } = Boxes
+
+/** A law: a title that reads without the body, and its check against an implementation. */
+export interface Law {
+  readonly title: string
+  readonly check: (opened: typeof Boxes.opened) => Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>
+}
+
+const laws: Array<Law> = []
+const law = (title: string, check: Law["check"]): void => void laws.push({ title, check })
+const theStore = MemoryStore.MemoryStore
+
+/** Waits until the condition holds, turn by turn of the event loop; the test's own timeout ends it. */
+const until = <E>(condition: Effect.Effect<boolean, E>): Effect.Effect<void, E> =>
+  Effect.asVoid(Effect.repeat(Effect.zipRight(settled, condition), { until: (holds) => holds }))
+
+const waitsFor = (outbox: Outbox.Service, count: number) =>
+  until(Effect.map(outbox.status, ({ waiting }) => waiting === count))
+
+const remembers = (store: MemoryStore.Service, ...texts: ReadonlyArray<string>) =>
+  until(Effect.map(remembered(store), (all) => all.join() === texts.join()))
+
+law(
+  "what was appended is read once, in order, by whoever flushes, and leaves nothing behind",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const outbox = yield* opened(store, { extract }, { trigger: never })
+      assert.strictEqual(yield* outbox.append(ada, "s", users("a", "b")), 0)
+      assert.strictEqual(yield* outbox.append(ada, "s", users("c")), 2)
+      assert.strictEqual((yield* outbox.status).waiting, 3)
+      yield* outbox.flush
+      yield* outbox.flush
+      assert.deepStrictEqual(calls, [["a", "b", "c"]])
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b", "c"])
+      assert.deepStrictEqual(yield* rows(store), [])
+      const { durable } = store.capabilities
+      assert.deepStrictEqual(yield* outbox.status, { waiting: 0, parked: 0, failuresInARow: 0, durable })
+    })
+)
+
+law(
+  "a plan is kept before it is written: three failed writes ask the model once, and write once",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      let failures = 3
+      const { calls, extract } = model()
+      const fragile = refusing(store, (batch) => writes(batch) && failures-- > 0 ? down : undefined)
+      const outbox = yield* opened(fragile, { extract }, { trigger: never })
+      yield* outbox.append(ada, "s", users("a"))
+      for (let n = 0; n < 3; n++) {
+        assert.strictEqual((yield* Effect.flip(outbox.flush)).reason, "unavailable")
+        assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
+      }
+      yield* outbox.flush
+      assert.lengthOf(calls, 1)
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+      assert.deepStrictEqual(yield* rows(store), [])
+    })
+)
+
+law("a plan outlives its process: the next writes it without asking", (opened) =>
+  Effect.gen(function*() {
+    const store = yield* theStore
+    const first = model()
+    yield* Effect.scoped(Effect.gen(function*() {
+      const fragile = refusing(store, (batch) => writes(batch) ? down : undefined)
+      const outbox = yield* opened(fragile, first, { trigger: never })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* Effect.flip(outbox.flush)
+    }))
+    assert.lengthOf(first.calls, 1)
+    assert.deepStrictEqual(yield* rows(store), ["messages", "plan"])
+    const second = model()
+    const outbox = yield* opened(store, second)
+    yield* outbox.flush
+    assert.lengthOf(second.calls, 0)
+    assert.deepStrictEqual(yield* remembered(store), ["a"])
+    assert.deepStrictEqual(yield* rows(store), [])
+  }))
+
+law(
+  "what another process left behind is read when the next begins, whatever the trigger, and places go on",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      yield* Effect.scoped(Effect.gen(function*() {
+        const outbox = yield* opened(store, model(() => mute), { trigger: never })
+        assert.strictEqual(yield* outbox.append(ada, "s", users("a", "b")), 0)
+      }))
+      assert.deepStrictEqual(yield* remembered(store), [])
+      const outbox = yield* opened(store, model(), { trigger: never })
+      yield* remembers(store, "a", "b")
+      assert.strictEqual(yield* outbox.append(ada, "s", users("c")), 2)
+    })
+)
+
+law("two outboxes over one store and line: every message once, no place twice", (opened) =>
+  Effect.gen(function*() {
+    const store = yield* theStore
+    const boxes = [
+      yield* opened(store, model(), { trigger: never }),
+      yield* opened(store, model(), { trigger: never })
+    ]
+    const places = yield* Effect.forEach(
+      Array.from({ length: 20 }, (_, n) => n),
+      (n) =>
+        Effect.gen(function*() {
+          const box = boxes[n % 2]!
+          const place = yield* box.append(ada, "s", users(`m${n}`, `n${n}`))
+          if (n % 5 === 4) yield* box.flush
+          return place
+        }),
+      { concurrency: 7 }
+    )
+    assert.deepStrictEqual(places.sort((a, b) => a - b), Array.from({ length: 20 }, (_, n) => 2 * n))
+    yield* Effect.forEach(boxes, ({ flush }) => flush, { concurrency: 2 })
+    const expected = Array.from({ length: 20 }, (_, n) => [`m${n}`, `n${n}`]).flat().sort()
+    assert.deepStrictEqual(yield* remembered(store), expected)
+    assert.deepStrictEqual(yield* rows(store), [])
+  }))
+
+law(
+  "as they are: messages become records with their places, once, though two lines share session and scope",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const boxes = [
+        yield* opened(store, { extract }, { trigger: never, extractor: "ingest" }),
+        yield* opened(store, { extract }, { trigger: never, extractor: "ingest" })
+      ]
+      const coach = Viewer.make({ userId: "ada", agentId: "coach" })
+      const within = Viewer.make({ userId: "ada", reach: "within" })
+      for (const [n, viewer] of [ada, coach, within].entries()) {
+        yield* boxes[n % 2]!.append(viewer, "s", users(`a${n}`))
+        yield* boxes[(n + 1) % 2]!.append(viewer, "s", users(`b${n}`))
+      }
+      yield* Effect.forEach(boxes, ({ flush }) => flush, { concurrency: 2 })
+      assert.deepStrictEqual(yield* remembered(store), ["a0", "a1", "a2", "b0", "b1", "b2"])
+      const { items } = yield* store.list(ada, {})
+      const sources = items.map(({ body, source: { sequence, session } }) => [body[0], session, sequence].join())
+      assert.deepStrictEqual(sources.sort(), ["a,s,0", "a,s,0", "a,s,0", "b,s,1", "b,s,1", "b,s,1"])
+      assert.lengthOf(calls, 0)
+    })
+)
+
+law(
+  "texts longer than a record holds, and with half characters in them, come out whole",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const outbox = yield* opened(store, { extract }, { trigger: never })
+      const long = `long ${"x🐈\"\n".repeat(50_000)}`
+      yield* outbox.append(ada, "s", users(long, "half \ud83d"))
+      yield* outbox.flush
+      assert.deepStrictEqual(calls, [[long, "half \ufffd"]])
+      assert.deepStrictEqual(yield* rows(store), [])
+    })
+)
+
+law(
+  "the same session of two users and two tenants is four lines, each remembered of its own",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const outbox = yield* opened(store, model(), { trigger: never })
+      for (const tenant of ["one", "two"]) {
+        for (const userId of ["ada", "bob"]) {
+          const viewer = Viewer.make({ tenant, userId })
+          assert.strictEqual(yield* outbox.append(viewer, "s", users(`${tenant} ${userId}`)), 0)
+        }
+      }
+      yield* outbox.flush
+      for (const tenant of ["one", "two"]) {
+        assert.deepStrictEqual(yield* remembered(store, tenant), [`${tenant} ada`, `${tenant} bob`])
+        const { items } = yield* store.list(Viewer.make({ tenant, userId: "ada" }), {})
+        assert.deepStrictEqual(items.map(({ scope }) => scope), [{ userId: "ada" }])
+      }
+    })
+)
+
+law(
+  "places are never given twice, whatever was read, filtered or left by another in between",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const tool = new Message.Message({ role: "tool", content: "42" })
+      let next = 0
+      for (let round = 0; round < 3; round++) {
+        yield* Effect.scoped(Effect.gen(function*() {
+          const outbox = yield* opened(store, model(), { trigger: never })
+          for (const turn of [users("a"), [tool, tool], [], [tool, ...users("b")]]) {
+            assert.strictEqual(yield* outbox.append(ada, "s", turn), next)
+            next += turn.length
+          }
+        }))
+      }
+    })
+)
+
+law("every five turns a conversation is read, and at the end of its session", (opened) =>
+  Effect.gen(function*() {
+    const store = yield* theStore
+    const { calls, extract } = model()
+    const outbox = yield* opened(store, { extract })
+    for (const text of ["1", "2", "3", "4"]) yield* outbox.append(ada, "s", users(text))
+    yield* settled
+    assert.lengthOf(calls, 0)
+    yield* outbox.append(ada, "s", users("5"))
+    yield* remembers(store, "1", "2", "3", "4", "5")
+    yield* waitsFor(outbox, 0)
+    yield* settled
+    yield* outbox.append(ada, "s", users("6"))
+    yield* outbox.sessionEnd(bob, "s")
+    yield* outbox.sessionEnd(ada, "t")
+    yield* settled
+    assert.lengthOf(calls, 1)
+    yield* outbox.sessionEnd(ada, "s")
+    yield* remembers(store, "1", "2", "3", "4", "5", "6")
+    assert.deepStrictEqual(calls, [["1", "2", "3", "4", "5"], ["6"]])
+  }))
+
+law(
+  "no tools, no blanks and no injected memory are read, and a turn of these alone holds nothing up",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const outbox = yield* opened(store, { extract }, { trigger: ExtractionTrigger.invocation })
+      yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "43" })])
+      yield* outbox.append(ada, "s", [
+        new Message.Message({ role: "tool", content: "42" }),
+        new Message.Message({ role: "assistant", content: "{}", tool: true }),
+        Message.user(" \n"),
+        Message.user("<memory>old</memory>"),
+        Message.user("new <memory>old</memory>")
+      ])
+      yield* remembers(store, "new ")
+      assert.deepStrictEqual(calls, [["new "]])
+      yield* waitsFor(outbox, 0)
+    })
+)
+
+law("a viewer without ids is refused, unless Global is named and shared", (opened) =>
+  Effect.gen(function*() {
+    const store = yield* theStore
+    const nobody = Viewer.make({})
+    const outbox = yield* opened(store, model())
+    assert.strictEqual((yield* Effect.flip(outbox.append(nobody, "s", users("a")))).reason, "invalid_scope")
+    const open = yield* opened(store, model(), { options: { scope: "global", sharedWrites: ["global"] } })
+    yield* open.append(nobody, "s", users("a"))
+    yield* open.flush
+    assert.deepStrictEqual(yield* remembered(store), ["a"])
+  }))
+
+law(
+  "a batch that can never be read is parked with its reason, its neighbours are read, and it can be released",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      let isPoison = true
+      const { calls, extract } = model((contents) => isPoison && contents.includes("poison") ? refused : Effect.void)
+      const outbox = yield* opened(store, { extract }, { trigger: never })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.append(ada, "s", users("poison"))
+      yield* outbox.append(ada, "s", users("b"))
+      yield* outbox.flush
+      assert.deepStrictEqual(calls, [["a", "poison", "b"], ["a"], ["poison"], ["b"]])
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
+      const reason = "invalid_draft: never"
+      assert.deepStrictEqual(yield* outbox.parked, [{ viewer: ada, session: "s", from: 1, to: 2, reason }])
+      assert.deepInclude(yield* outbox.status, { waiting: 0, parked: 1, failuresInARow: 0 })
+      yield* outbox.flush
+      assert.lengthOf(calls, 4)
+
+      const later = yield* opened(store, { extract }, { trigger: never })
+      assert.deepInclude(yield* later.status, { waiting: 0, parked: 1 })
+      isPoison = false
+      assert.strictEqual(yield* later.release, 1)
+      assert.strictEqual(yield* later.release, 0)
+      yield* remembers(store, "a", "b", "poison")
+      assert.deepStrictEqual(yield* later.parked, [])
+      yield* waitsFor(later, 0)
+      assert.strictEqual((yield* later.status).parked, 0)
+    })
+)
+
+law("an extractor that dies is no reason to die: what it died of is parked", (opened) =>
+  Effect.gen(function*() {
+    const store = yield* theStore
+    const { extract } = model((contents) => contents.includes("bug") ? Effect.die("a bug") : Effect.void)
+    const outbox = yield* opened(store, { extract }, { trigger: ExtractionTrigger.invocation })
+    yield* outbox.append(ada, "s", users("bug"))
+    yield* outbox.append(ada, "s", users("a"))
+    yield* remembers(store, "a")
+    yield* until(Effect.map(outbox.parked, ([parked]) => parked?.reason === "unsupported: the extraction died"))
+  }))
+
+law(
+  "flush fails with the number of failed lines per reason, and quotes neither messages nor errors",
+  (opened) =>
+    Effect.gen(function*() {
+      const { extract } = model((contents) =>
+        contents.includes("well") ? Effect.void : contents.includes("mute") ? mute : down
+      )
+      const outbox = yield* opened(yield* theStore, { extract }, { trigger: never, flushTimeout: 0 })
+      for (const [n, text] of ["well", "secret", "mute", "well", "secret"].entries()) {
+        yield* outbox.append(Viewer.make({ tenant: `tenant ${n % 2}`, userId: `user ${n}` }), "s", users(text))
+      }
+      const { cause, message, op, reason } = yield* Effect.flip(outbox.flush)
+      assert.deepStrictEqual({ cause, message, op, reason }, {
+        cause: undefined,
+        message: "3 of 5 conversations could not be written: unavailable 2, model 1",
+        op: "flush",
+        reason: "unavailable"
+      })
+    })
+)
+
+law("a layer with invalid options fails with every violation", (opened) =>
+  Effect.gen(function*() {
+    const { detail, reason } = yield* Effect.flip(opened(yield* theStore, model(), {
+      trigger: ExtractionTrigger.interval(0),
+      capacityPerTenant: 0,
+      capacityPerLine: 1.5,
+      concurrency: 1,
+      openLines: NaN,
+      turn: 0,
+      timeout: Infinity
+    }))
+    assert.strictEqual(reason, "invalid_draft")
+    assert.deepStrictEqual(detail, {
+      issues: [
+        "interval: expected a whole number of turns, 1 or more",
+        "capacityPerTenant: expected a whole number, 1 or more",
+        "capacityPerLine: expected a whole number, 1 or more",
+        "concurrency: expected a whole number, 2 or more",
+        "openLines: expected a whole number, 1 or more",
+        "turn: expected a finite time, 1 ms or more",
+        "timeout: expected a finite time, 1 ms or more"
+      ]
+    })
+  }))
+
+law(
+  "an append to a full line has it read at once, whatever the trigger says, and then succeeds",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 2 })
+      for (const [n, text] of ["a", "b", "c", "d", "e"].entries()) {
+        assert.strictEqual(yield* outbox.append(ada, "s", users(text)), n)
+      }
+      yield* outbox.append(ada, "s", [new Message.Message({ role: "tool", content: "takes no room" })])
+      yield* outbox.append(bob, "s", users("other"))
+      assert.deepStrictEqual(calls.slice(0, 2), [["a", "b"], ["c", "d"]])
+      assert.includeMembers(Array.from(yield* remembered(store)), ["a", "b", "c", "d"])
+    })
+)
+
+law(
+  "an append to a full line that cannot be read fails with rate_limited, and another line has room",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      let isDown = true
+      const { extract } = model(() => isDown ? mute : Effect.void)
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerLine: 1 })
+      yield* outbox.append(ada, "s", users("a"))
+      assert.strictEqual((yield* Effect.flip(outbox.append(ada, "s", users("refused")))).reason, "rate_limited")
+      yield* outbox.append(ada, "t", users("another line has room"))
+      isDown = false
+      yield* outbox.flush
+      yield* outbox.append(ada, "s", users("b"))
+      yield* outbox.flush
+      assert.deepStrictEqual(yield* remembered(store), ["a", "another line has room", "b"])
+    })
+)
+
+law(
+  "an append to a full tenant has another of its lines read, and leaves other tenants alone",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const { calls, extract } = model()
+      const outbox = yield* opened(store, { extract }, { trigger: never, capacityPerTenant: 2 })
+      yield* outbox.append(ada, "s", users("a"))
+      yield* outbox.append(ada, "t", users("b"))
+      yield* outbox.append(Viewer.make({ tenant: "other", userId: "ada" }), "s", users("elsewhere"))
+      assert.lengthOf(calls, 0)
+      yield* outbox.append(bob, "s", users("c"))
+      assert.deepStrictEqual(calls, [["a"]])
+      assert.deepStrictEqual(yield* remembered(store), ["a"])
+    })
+)
+
+law(
+  "a store that takes raw messages is given them with their places, the same again where it failed",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const given: Array<readonly [ReadonlyArray<string>, number]> = []
+      const takesRaw: MemoryStore.Service = {
+        ...store,
+        capabilities: { ...store.capabilities, messages: true },
+        ingest: Option.some((_, __, messages, sequence) =>
+          Effect.suspend(() =>
+            given.push([messages.map(({ content }) => content), sequence]) === 2 ? down : Effect.void
+          )
+        )
+      }
+      const { calls, extract } = model()
+      const outbox = yield* opened(takesRaw, { extract }, { trigger: never })
+      const tool = new Message.Message({ role: "tool", content: "42" })
+      yield* outbox.append(ada, "s", [...users("a", "b"), tool, ...users("c")])
+      yield* Effect.flip(outbox.flush)
+      yield* outbox.flush
+      yield* outbox.append(ada, "s", users("d"))
+      yield* outbox.flush
+      assert.deepStrictEqual(given, [[["a", "b"], 0], [["c"], 3], [["a", "b"], 0], [["c"], 3], [["d"], 4]])
+      assert.lengthOf(calls, 0)
+      assert.deepStrictEqual(yield* rows(store), [])
+    })
+)
+
+law(
+  "of two readers the slower finds that it is done, and writes nothing, not even its plan",
+  (opened) =>
+    Effect.gen(function*() {
+      const store = yield* theStore
+      const answer = yield* Deferred.make<void>()
+      const slowModel = model(() => Deferred.await(answer))
+      const slow = yield* opened(store, slowModel, { trigger: never })
+      yield* slow.append(ada, "s", users("a", "b"))
+      const flushed = yield* Effect.fork(slow.flush)
+      yield* until(Effect.sync(() => slowModel.calls.length === 1))
+      const fast = yield* opened(store, model(), { trigger: never })
+      yield* fast.flush
+      assert.lengthOf(yield* remembered(store), 2)
+      yield* fast.append(ada, "s", users("e"))
+      yield* Deferred.succeed(answer, undefined)
+      yield* Effect.zipRight(flushed.await, slow.flush)
+      yield* fast.flush
+      assert.deepStrictEqual(yield* remembered(store), ["a", "b", "e"])
+      assert.deepStrictEqual(yield* rows(store), [])
+      assert.deepInclude(yield* slow.status, { waiting: 0, failuresInARow: 0 })
+    })
+)
+
+/** The laws, in order. */
+export const outboxLaws: ReadonlyArray<Law> = laws

@@ -1,0 +1,241 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import * as Ref from "effect/Ref"
+import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import type { MemoryId } from "../../src/domain/MemoryId.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { Postgres } from "../../src/postgres.ts"
+import { MemoryStore, type Service } from "../../src/storage/MemoryStore.ts"
+import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
+import { refuses } from "../../src/testing/Law.ts"
+import { ada, draft, found, id, listed, put, the } from "../../src/testing/Sample.ts"
+import { times } from "../vault/Program.ts"
+import { hasClusters, throwAway } from "./Cluster.ts"
+import { ask } from "./Server.ts"
+import { eventually, isSilent, opened, placeOf, raw } from "./World.ts"
+
+/** Calls again for as long as the server is not there; counts how often it was not. */
+const persistent = <A>(self: Effect.Effect<A, MemoryError>, refusals: Ref.Ref<number>): Effect.Effect<A, MemoryError> =>
+  Effect.catchIf(
+    self,
+    ({ reason }) => reason === "unavailable",
+    () =>
+      Effect.zipRight(
+        Effect.zipRight(Ref.update(refusals, (n) => n + 1), Effect.sleep("10 millis")),
+        retry(self, refusals)
+      )
+  )
+const retry = <A>(self: Effect.Effect<A, MemoryError>, refusals: Ref.Ref<number>) =>
+  Effect.suspend(() => persistent(self, refusals))
+
+const fibers = 8
+
+/** Writes by eight fibers, each a record at a time; what was acknowledged, in which revision, is in the map that is returned. */
+const load = (store: Service, writes: number, refusals: Ref.Ref<number>) => {
+  const acknowledged = new Map<MemoryId, string>()
+  const each = writes / fibers
+  const fiber = (n: number) =>
+    Effect.forEach(Array.from({ length: each }, (_, i) => `${n}-${i}`), (name) =>
+      Effect.gen(function*() {
+        // of a write that was not acknowledged nobody knows: the same id makes it the same write
+        const record = yield* persistent(put(store, draft(name, { id: id(name) })), refusals)
+        acknowledged.set(record.id, record.body)
+      }), { discard: true })
+  return {
+    acknowledged,
+    run: Effect.forEach(Array.from({ length: fibers }, (_, n) => n), fiber, { concurrency: fibers, discard: true })
+  }
+}
+
+const holdsAll = (store: Service, acknowledged: ReadonlyMap<MemoryId, string>) =>
+  Effect.gen(function*() {
+    const ids = Array.from(acknowledged.keys())
+    const records: Array<Option.Option<{ readonly body: string }>> = []
+    for (let at = 0; at < ids.length; at += 500) records.push(...yield* store.get(ada, ids.slice(at, at + 500)))
+    for (const [n, record] of records.entries()) {
+      assert.strictEqual(Option.getOrUndefined(record)?.body, acknowledged.get(ids[n]!), ids[n])
+    }
+  })
+
+/** Whether the last statement of a connection to a server was one of a store's. */
+const isRead = (url: string) =>
+  Effect.map(
+    Effect.orDie(ask(url, "SELECT query FROM pg_stat_activity WHERE application_name = 'effect-memory'")),
+    (rows) => rows.some(([query]) => /memory_(?:records|partitions)/.test(String(query)))
+  )
+
+if (hasClusters) {
+  describe("a server that goes away", () => {
+    const writes = times(80, 2_000)
+
+    it.scopedLive(
+      `it is stopped twice in ${writes} writes of ${fibers} fibers: what was acknowledged is there, callers hear unavailable and go on`,
+      () =>
+        Effect.gen(function*() {
+          const cluster = yield* throwAway
+          const at = placeOf(cluster.url, "memories")
+          const store = yield* opened(at)
+          const refusals = yield* Ref.make(0)
+          const { acknowledged, run } = load(store, writes, refusals)
+          const running = yield* Effect.forkScoped(run)
+          for (const [n, mode] of (["immediate", "fast"] as const).entries()) {
+            yield* eventually(Effect.sync(() => acknowledged.size >= writes * (n + 1) / 4))
+            yield* cluster.stop(mode)
+            const before = yield* Ref.get(refusals)
+            yield* eventually(Effect.map(Ref.get(refusals), (now) => now > before))
+            yield* cluster.start
+          }
+          yield* running
+          assert.strictEqual(acknowledged.size, writes)
+          yield* holdsAll(store, acknowledged)
+          yield* holdsAll(yield* opened(at), acknowledged)
+          const [counts] = yield* raw(at, "SELECT count(*), (SELECT sum(total) FROM memory_scopes) FROM memory_records")
+          assert.deepStrictEqual(counts?.map(Number), [writes, writes])
+        })
+    )
+
+    it.scopedLive("it is frozen: calls are unavailable, the interrupted go at once, and it is asked again once it goes on", () =>
+      Effect.gen(function*() {
+        const cluster = yield* throwAway
+        const at = placeOf(cluster.url, "memories")
+        const patient = yield* opened(at)
+        const hasty = yield* opened(at, { maxConnections: 1, connectTimeout: "1 seconds" })
+        const { id } = yield* put(patient, draft("tea"))
+        yield* put(hasty, draft("coffee"))
+        yield* Effect.acquireUseRelease(
+          cluster.signal("SIGSTOP"),
+          () =>
+            Effect.gen(function*() {
+              // its one connection is silent: who is interrupted waits for nothing, and then a new one is not had
+              assert.isTrue(Option.isNone(yield* Effect.timeoutOption(the(hasty, ada, id), "100 millis")))
+              isSilent(yield* refuses("unavailable", the(hasty, ada, id)), cluster.url)
+            }),
+          () => cluster.signal("SIGCONT")
+        )
+        const refusals = yield* Ref.make(0)
+        assert.strictEqual((yield* persistent(the(hasty, ada, id), refusals)).body, "tea")
+        assert.deepStrictEqual((yield* persistent(listed(patient, ada), refusals)).sort(), ["coffee", "tea"])
+      }))
+
+    it.scopedLive("its replica is promoted: what was acknowledged is there, and a store that is opened on it goes on", () =>
+      Effect.gen(function*() {
+        const primary = yield* throwAway
+        const store = yield* opened(placeOf(primary.url, "memories"))
+        const replica = yield* primary.replica
+        const refusals = yield* Ref.make(0)
+        const { acknowledged, run } = load(store, writes, refusals)
+        const running = yield* Effect.forkScoped(run)
+        yield* eventually(Effect.sync(() => acknowledged.size >= writes / 4))
+        yield* primary.stop("immediate")
+        yield* eventually(Effect.map(Ref.get(refusals), (now) => now > 0))
+        const before = new Map(acknowledged)
+        yield* Fiber.interrupt(running)
+        const refused = yield* refuses(
+          "read_only",
+          Effect.scoped(Postgres.make({ url: Redacted.make(replica.url), schema: "memories" }))
+        )
+        assert.include(refused.message, "Use the url of the primary, or promote it")
+        yield* replica.promote
+        const next = yield* opened(placeOf(replica.url, "memories"))
+        yield* holdsAll(next, before)
+        assert.isNotEmpty(yield* found(next, ada, { text: "0-0" }))
+        const again = load(next, writes, refusals)
+        yield* again.run
+        yield* holdsAll(next, again.acknowledged)
+      }))
+
+    it.scopedLive("its standby answers reads while it is as current as is allowed, and one's own writes are read at once", () =>
+      Effect.gen(function*() {
+        const primary = yield* throwAway
+        const replica = yield* primary.replica
+        yield* Effect.orDie(ask(
+          primary.url,
+          "ALTER SYSTEM SET synchronous_standby_names = ''", // a commit waits for no standby
+          "SELECT pg_reload_conf()"
+        ))
+        const at = placeOf(primary.url, "memories")
+        const readingFrom = (staleness: Duration.DurationInput) =>
+          opened(at, { replica: { url: Redacted.make(replica.url), staleness } })
+        const writer = yield* opened(at)
+        const [patient, strict] = [yield* readingFrom("1 hour"), yield* readingFrom("200 millis")]
+        const tea = yield* put(patient, draft("tea"))
+        const bodyOf = (store: Service) => Effect.map(the(store, ada, tea.id), ({ body }) => body)
+        yield* eventually(Effect.zipRight(bodyOf(patient), isRead(replica.url)))
+
+        yield* Effect.orDie(ask(replica.url, "SELECT pg_wal_replay_pause()"))
+        yield* writer.update(ada, tea.id, { body: "green tea" })
+        assert.strictEqual(yield* bodyOf(patient), "tea", "what another wrote may be seen later")
+        assert.deepStrictEqual(yield* found(patient, ada, { text: "tea" }), ["tea"])
+        yield* eventually(Effect.map(bodyOf(strict), (body) => body === "green tea"))
+        yield* patient.update(ada, tea.id, { body: "black tea" })
+        assert.strictEqual(yield* bodyOf(patient), "black tea")
+        assert.deepStrictEqual(yield* found(patient, ada, { text: "tea" }), ["black tea"])
+
+        yield* Effect.orDie(ask(replica.url, "SELECT pg_wal_replay_resume()"))
+        yield* eventually(Effect.zipRight(bodyOf(patient), isRead(replica.url)))
+        yield* replica.stop("fast")
+        assert.strictEqual(yield* bodyOf(patient), "black tea", "a standby that is gone is not asked")
+        assert.deepStrictEqual(yield* found(patient, ada, { text: "tea" }), ["black tea"])
+        const early = yield* readingFrom("1 hour")
+        assert.strictEqual(yield* bodyOf(early), "black tea", "nor is one that is not there yet")
+        yield* replica.start
+        yield* eventually(Effect.zipRight(bodyOf(early), isRead(replica.url)))
+      }))
+
+    it.scopedLive("it is stopped, and its standby goes on to answer reads for as long as is allowed", () =>
+      Effect.gen(function*() {
+        const primary = yield* throwAway
+        const replica = yield* primary.replica
+        const store = yield* opened(placeOf(primary.url, "memories"), {
+          replica: { url: Redacted.make(replica.url), staleness: "1 hour" }
+        })
+        const tea = yield* put(store, draft("tea"))
+        yield* eventually(Effect.zipRight(the(store, ada, tea.id), isRead(replica.url)))
+        yield* primary.stop("immediate")
+        assert.strictEqual((yield* the(store, ada, tea.id)).body, "tea")
+        assert.deepStrictEqual(yield* found(store, ada, { text: "tea" }), ["tea"])
+        yield* refuses("unavailable", put(store, draft("coffee")))
+      }))
+
+    it.scopedLive("under a federation it fails what is its own, and nothing of another cluster", () =>
+      Effect.gen(function*() {
+        const [north, south] = yield* Effect.all([throwAway, throwAway])
+        const storeOf = (url: string) =>
+          Postgres.layer({ url: Redacted.make(url), schema: "memories", connectTimeout: "2 seconds" })
+        const built = yield* Layer.build(Federated.layer(
+          {
+            north: { layer: storeOf(north.url), writable: true },
+            south: { layer: storeOf(south.url), writable: true }
+          },
+          { route: ({ scope }) => typeof scope === "object" && scope.userId === "bob" ? "south" : "north" }
+        ))
+        const store = Context.get(built, MemoryStore)
+        const federation = Context.get(built, Federated.Federated)
+        const bob = Viewer.make({ userId: "bob" })
+        const tea = yield* put(store, draft("tea"))
+        const coffee = yield* put(store, draft("coffee", { scope: { userId: "bob" } }), bob)
+        yield* south.stop("immediate")
+        assert.strictEqual((yield* the(store, ada, tea.id)).body, "tea")
+        yield* put(store, draft("green tea"))
+        yield* refuses("unavailable", put(store, draft("more coffee", { scope: { userId: "bob" } }), bob))
+        yield* refuses("unavailable", the(store, bob, coffee.id))
+        const { failures, hits } = yield* store.search(ada, { text: "tea" })
+        assert.deepStrictEqual(hits.map(({ record }) => record.body).sort(), ["green tea", "tea"])
+        assert.deepStrictEqual(failures?.map(({ error, leg }) => [leg, error.reason]), [["south", "unavailable"]])
+        const only = yield* federation.search(ada, { text: "tea" }, { stores: ["north"] })
+        assert.lengthOf(only.hits, 2)
+        yield* south.start
+        const refusals = yield* Ref.make(0)
+        assert.strictEqual((yield* persistent(the(store, bob, coffee.id), refusals)).body, "coffee")
+      }))
+  })
+} else {
+  it("a server that goes away is not shown, since this machine has no programs of one", () =>
+    assert.isFalse(hasClusters))
+}

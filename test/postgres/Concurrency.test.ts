@@ -1,0 +1,205 @@
+import * as Reactivity from "@effect/experimental/Reactivity"
+import * as PgClient from "@effect/sql-pg/PgClient"
+import * as SqlClient from "@effect/sql/SqlClient"
+import { assert, describe, it } from "@effect/vitest"
+import * as Arr from "effect/Array"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Redacted from "effect/Redacted"
+import type { MemoryId } from "../../src/domain/MemoryId.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { ada, bob, draft, found, id, listed, put } from "../../src/testing/Sample.ts"
+import { times } from "../vault/Program.ts"
+import { type Place, place, withSettings } from "./Server.ts"
+import { holding, isReal, named, opened, raw, someoneWaits } from "./World.ts"
+
+const seeded = (seed: string) => Effect.withRandom(Random.make(seed))
+
+/** Holds that no connection of the place is within a transaction. */
+const isAtRest = (at: Place) =>
+  Effect.gen(function*() {
+    const open = yield* raw(
+      at,
+      `SELECT state, query FROM pg_stat_activity
+       WHERE application_name = '${at.schema}' AND pid <> pg_backend_pid() AND state <> 'idle'`
+    )
+    assert.deepStrictEqual(open, [])
+  })
+
+/** The place by connections whose deadlocks nobody ends, where their role may say so: there one fails the test. */
+const withoutRescue = (at: Place) =>
+  Effect.map(raw(at, "SELECT current_setting('is_superuser') = 'on'"), ([row]) => {
+    const url = Redacted.value(at.url)
+    return { ...at, url: Redacted.make(row?.[0] === true ? withSettings(url, "deadlock_timeout=1h") : url) }
+  })
+/** No statement is ended by its time, either. */
+const options = { statementTimeout: "1 hour" } as const
+
+if (isReal) {
+  describe("interruption", () => {
+    it.scopedLive("a batch that is interrupted at any moment is there whole or not at all, and its connection is free", () =>
+      Effect.gen(function*() {
+        const at = named(yield* place)
+        const store = yield* opened(at, { maxConnections: 3 })
+        const rounds = times(30, 2_000)
+        let whole = 0
+        for (let n = 0; n < rounds; n++) {
+          const ids = [id(`${n}-a`), id(`${n}-b`), id(`${n}-c`)]
+          const writing = yield* Effect.fork(store.put(ada, ids.map((id) => draft(`round ${n}`, { id }))))
+          yield* Effect.sleep(yield* Random.nextIntBetween(0, 25))
+          const exit = yield* Fiber.interrupt(writing)
+          const there = (yield* store.get(ada, ids)).filter(Option.isSome).length
+          assert.include([0, 3], there, `round ${n}`)
+          if (Exit.isSuccess(exit)) assert.strictEqual(there, 3)
+          if (there === 3) whole++
+        }
+        assert.lengthOf(yield* listed(store, ada, { limit: 1_000 }), Math.min(1_000, 3 * whole))
+        yield* isAtRest(at)
+      }).pipe(seeded("interruption")))
+
+    it.scopedLive("whoever is interrupted while it waits for a lock, or for a connection, goes at once, and leaves nothing", () =>
+      Effect.gen(function*() {
+        const at = named(yield* place)
+        const store = yield* opened(at, { maxConnections: 4, connectTimeout: "1 minute" })
+        yield* put(store, draft("tea"))
+        yield* Effect.scoped(Effect.gen(function*() {
+          yield* holding(at, "LOCK TABLE memory_records")
+          // more than there are connections: all of them wait, and whoever cancels would, too
+          const waiting = yield* Effect.forEach(Arr.range(1, 12), (n) => Effect.fork(put(store, draft(`${n}`))))
+          yield* someoneWaits(at)
+          yield* Fiber.interruptAll(waiting)
+        }))
+        yield* Effect.forEach(Arr.range(1, 12), (n) => put(store, draft(`again ${n}`)), { concurrency: 12 })
+        assert.lengthOf(yield* listed(store, ada), 13)
+        yield* isAtRest(at)
+      }))
+
+    it.scopedLive("fibers that are interrupted all at once, again and again, harm no statement of others", () =>
+      Effect.gen(function*() {
+        const at = named(yield* place)
+        const store = yield* opened(at, { maxConnections: 4 })
+        const { id } = yield* put(store, draft("green tea"))
+        yield* Effect.forEach(Arr.range(1, times(15, 300)), () =>
+          Effect.gen(function*() {
+            const hasty = yield* Effect.forEach(Arr.range(1, 8), () =>
+              Effect.fork(Effect.forever(found(store, ada, { text: "tea" }))))
+            yield* Effect.sleep(yield* Random.nextIntBetween(0, 10))
+            const [, [other]] = yield* Effect.all([Fiber.interruptAll(hasty), store.get(ada, [id])], { concurrency: 2 })
+            assert.isTrue(Option.isSome(other!))
+          }))
+        yield* isAtRest(at)
+      }).pipe(seeded("all at once")))
+  })
+
+  describe("writers that meet", () => {
+    it.scopedLive("batches over the same ids, in whatever order, wait for each other and are all applied", () =>
+      Effect.gen(function*() {
+        const at = yield* withoutRescue(yield* place)
+        const [here, there] = yield* Effect.all([opened(at, options), opened(at, options)])
+        const ids = Arr.makeBy(20, (n) => id(`shared ${n}`))
+        yield* here.put(ada, ids.map((id) => draft("first", { id })))
+        const rounds = times(6, 60)
+        const writer = (store: typeof here, name: string) =>
+          Effect.forEach(Arr.range(1, rounds), (n) =>
+            Effect.gen(function*() {
+              const order = Array.from(yield* Random.shuffle(ids))
+              yield* store.put(ada, order.map((id) => draft(`${name} ${n}`, { id })))
+              yield* found(store, ada, { text: name })
+            }))
+        yield* Effect.all([writer(here, "a"), writer(there, "b"), writer(here, "c"), writer(there, "d")], {
+          concurrency: 4
+        })
+        const bodies = new Set(yield* listed(here, ada))
+        assert.lengthOf(Array.from(bodies), 1)
+        const records = yield* here.get(ada, ids)
+        for (const record of records) assert.strictEqual(Option.getOrThrow(record).revision, 1 + 4 * rounds)
+        const [count] = yield* raw(at, "SELECT count(*) FROM memory_records")
+        assert.deepStrictEqual(count, ["20"])
+      }).pipe(seeded("orders")))
+
+    it.scopedLive("searches that count the uses of the same records at the same time do not stop each other", () =>
+      Effect.gen(function*() {
+        const at = yield* withoutRescue(yield* place)
+        const stores = yield* Effect.all([opened(at, options), opened(at, options)])
+        const touches = times(40, 400)
+        const ids: Array<MemoryId> = []
+        for (const n of Arr.range(1, 40)) ids.push((yield* put(stores[0]!, draft(`tea ${n}`))).id)
+        yield* Effect.forEach(
+          Arr.range(1, times(40, 400)),
+          (n) => Effect.flatMap(Random.shuffle(ids), (order) => stores[n % 2]!.touch(ada, Array.from(order))),
+          { concurrency: 8 }
+        )
+        const counts = yield* stores[0]!.uses(ada, ids)
+        assert.isTrue(counts.every(({ count }) => count === touches))
+      }).pipe(seeded("uses")))
+
+    it.scopedLive("eight batches of 500 at once leave the server its locks, and are all there", () =>
+      Effect.gen(function*() {
+        const at = yield* place
+        const store = yield* opened(at)
+        const batches = times(8, 40)
+        yield* Effect.forEach(
+          Arr.range(1, batches),
+          (n) => store.put(ada, Arr.makeBy(500, (i) => ({ ...draft(`fact ${n} ${i}`), kind: "user" }))),
+          { concurrency: 8 }
+        )
+        const [count] = yield* raw(at, "SELECT count(*) FROM memory_records")
+        assert.deepStrictEqual(count, [String(500 * batches)])
+      }))
+
+    it.scopedLive("a tenant's open transaction holds up no other tenant, and a user's no other user", () =>
+      Effect.gen(function*() {
+        const at = yield* place
+        const store = yield* opened(at)
+        const acme = Viewer.make({ tenant: "acme", userId: "ada" })
+        yield* put(store, draft("first"), acme)
+        yield* put(store, draft("first"))
+        yield* put(store, draft("first", { scope: { userId: "bob" } }), bob)
+        // as a batch of many keys of acme, and a batch of Ada's, hold them
+        yield* holding(
+          at,
+          "SELECT pg_advisory_xact_lock(hashtextextended('acme', 0))",
+          "SELECT pg_advisory_xact_lock_shared(hashtextextended('default', 0))",
+          "UPDATE memory_partitions SET version = version + 1 WHERE tenant = 'default' AND partition LIKE '%ada%'",
+          "UPDATE memory_scopes SET total = total WHERE tenant = 'default' AND user_id = 'ada'"
+        )
+        yield* put(store, draft("second", { scope: { userId: "bob" } }), bob)
+        yield* put(store, draft("of globex"), Viewer.make({ tenant: "globex", userId: "ada" }))
+        assert.deepStrictEqual((yield* listed(store, bob)).sort(), ["first", "second"])
+        assert.deepStrictEqual(yield* listed(store, ada), ["first"])
+        assert.deepStrictEqual(yield* found(store, acme, { text: "first" }), ["first"])
+      }))
+  })
+
+  it.scopedLive("the caller's own transaction is not the store's: it is rolled back, and what was put stays", () =>
+    Effect.gen(function*() {
+      const at = yield* place
+      const store = yield* opened(at)
+      const sql = yield* Effect.provide(PgClient.make({ url: at.url, maxConnections: 1 }), Reactivity.layer)
+      const failed = yield* Effect.either(sql.withTransaction(
+        Effect.gen(function*() {
+          yield* sql.unsafe("CREATE TEMPORARY TABLE ours (n integer)")
+          yield* put(store, draft("tea"))
+          // seen at once, from inside and outside
+          assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
+          return yield* Effect.fail("rolled back" as const)
+        }).pipe(Effect.provideService(SqlClient.SqlClient, sql))
+      ))
+      assert.deepInclude(failed, { _tag: "Left", left: "rolled back" })
+      assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
+      const [row] = yield* sql.unsafe("SELECT to_regclass('ours')").values
+      assert.deepStrictEqual(row, [null])
+    }))
+}
+
+it.effect("batches of one store that meet are applied one after another", () =>
+  Effect.scoped(Effect.gen(function*() {
+    const store = yield* opened(yield* place)
+    const { id } = yield* put(store, draft("0"))
+    yield* Effect.forEach(Arr.range(1, 10), (n) => store.update(ada, id, { body: `${n}` }), { concurrency: 10 })
+    const [record] = yield* store.get(ada, [id])
+    assert.strictEqual(Option.getOrThrow(record!).revision, 11)
+  })))

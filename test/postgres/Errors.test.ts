@@ -1,0 +1,228 @@
+import { afterAll, assert, beforeAll, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Redacted from "effect/Redacted"
+import * as Scope from "effect/Scope"
+import * as fs from "node:fs"
+import * as net from "node:net"
+import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import { Postgres } from "../../src/postgres.ts"
+import { refuses } from "../../src/testing/Law.ts"
+import { ada, draft, get, listed, put } from "../../src/testing/Sample.ts"
+import { type Cluster, hasClusters, throwAway } from "./Cluster.ts"
+import { ask, place, report } from "./Server.ts"
+import { holding, isReal, isSilent, named, opened, placeOf, raw, someoneWaits } from "./World.ts"
+
+// once in a run
+console.log(`${report()}${hasClusters ? "" : "; no programs of a server here: no restart, passwords, replicas"}`)
+
+const secret = "s3cr3t-Pa55"
+
+/** Opens a store of a URL, which fails. */
+const refused = (url: string, options: Partial<Postgres.Options> = {}) =>
+  Effect.flip(Effect.scoped(Postgres.make({ url: Redacted.make(url), connectTimeout: "2 seconds", ...options })))
+
+describe("a url that leads nowhere", () => {
+  for (
+    const [what, url] of [
+      ["no url", `${secret}@`],
+      ["a url of something else", `mysql://ada:${secret}@127.0.0.1/memory`],
+      ["a port that is none", `postgres://ada:${secret}@127.0.0.1:99999/memory`],
+      ["an escape that is none", `postgres://ada:${secret}%zz@127.0.0.1/memory`]
+    ] as const
+  ) {
+    it.live(`${what} is unsupported, and not quoted`, () =>
+      Effect.gen(function*() {
+        const error = yield* refused(url)
+        assert.strictEqual(error.reason, "unsupported")
+        assert.include(error.message, "postgres://user:password@host:port/database")
+        isSilent(error, secret, url)
+      }))
+  }
+
+  it.live("a server that refuses the connection is unavailable, and its url is not printed", () =>
+    Effect.gen(function*() {
+      const port = yield* Effect.async<number>((resume) => {
+        const probe = net.createServer().listen(0, "127.0.0.1", () => {
+          const at = probe.address()
+          probe.close(() => resume(Effect.succeed(typeof at === "object" && at !== null ? at.port : 0)))
+        })
+      })
+      const url = `postgres://ada:${secret}@127.0.0.1:${port}/memory`
+      const error = yield* refused(url)
+      assert.strictEqual(error.reason, "unavailable")
+      assert.include(error.message, "ECONNREFUSED")
+      isSilent(error, secret, url)
+    }))
+
+  it.live("a server that accepts and says nothing is unavailable within connectTimeout", () =>
+    Effect.scoped(Effect.gen(function*() {
+      const sockets = new Set<net.Socket>()
+      const mute = yield* Effect.acquireRelease(
+        Effect.async<net.Server>((resume) => {
+          const made = net.createServer((socket) => sockets.add(socket))
+          made.listen(0, "127.0.0.1", () => resume(Effect.succeed(made)))
+        }),
+        (made) =>
+          Effect.sync(() => {
+            for (const socket of sockets) socket.destroy()
+            made.close()
+          })
+      )
+      const at = mute.address()
+      const url = `postgres://ada:${secret}@127.0.0.1:${typeof at === "object" && at !== null ? at.port : 0}/memory`
+      const error = yield* refused(url, { connectTimeout: "200 millis" })
+      assert.strictEqual(error.reason, "unavailable")
+      isSilent(error, secret, url)
+    })))
+
+  it.live("a file of certificates that is not there is unavailable, and no defect", () =>
+    Effect.gen(function*() {
+      const url = `postgres://ada:${secret}@127.0.0.1:5432/memory?sslmode=verify-full&sslrootcert=/no/such.pem`
+      const error = yield* refused(url)
+      assert.strictEqual(error.reason, "unavailable")
+      assert.include(error.message, "a file that the url names")
+      isSilent(error, secret, url)
+    }))
+
+  it.live("a schema whose name the server would cut off, or take for another, is unsupported", () =>
+    Effect.gen(function*() {
+      for (const schema of ["", "x".repeat(64), "é".repeat(32), "$user", "pg_temp", "a\0b", "a\nb", "\ud800"]) {
+        const error = yield* refused(`postgres://ada:${secret}@127.0.0.1:1/memory`, { schema })
+        assert.deepStrictEqual([error.reason, error.op], ["unsupported", "make"], JSON.stringify(schema))
+      }
+    }))
+})
+
+if (isReal) {
+  describe("a server that is busy", () => {
+    it.scopedLive("a statement that takes longer than statementTimeout is unavailable; then the store goes on", () =>
+      Effect.gen(function*() {
+        const at = yield* place
+        const patient = yield* opened(at)
+        const { id } = yield* put(patient, draft("tea"))
+        const store = yield* opened(at, { statementTimeout: "500 millis" })
+        const error = yield* Effect.scoped(Effect.zipRight(
+          holding(at, "LOCK TABLE memory_records"),
+          refuses("unavailable", put(store, draft("coffee")))
+        ))
+        assert.include(error.message, "statementTimeout")
+        isSilent(error, "coffee", Redacted.value(at.url))
+        assert.deepStrictEqual(yield* listed(patient, ada), ["tea"])
+        // on a busy machine any statement may take as long
+        const goesOn = <A>(call: Effect.Effect<A, MemoryError>) =>
+          Effect.retry(call, { while: ({ reason }) => reason === "unavailable" })
+        assert.strictEqual((yield* goesOn(get(store, ada, id)))?.body, "tea")
+        yield* goesOn(put(store, draft("coffee")))
+        assert.include(yield* listed(patient, ada), "coffee")
+      }))
+
+    it.scopedLive("a call that gets no connection within connectTimeout is unavailable; then the store goes on", () =>
+      Effect.gen(function*() {
+        const at = named(yield* place)
+        const store = yield* opened(at, { maxConnections: 1, connectTimeout: "200 millis" })
+        const { id } = yield* put(store, draft("tea"))
+        const waiting = yield* Effect.scoped(Effect.gen(function*() {
+          yield* holding(at, "LOCK TABLE memory_records")
+          const waiting = yield* Effect.forkDaemon(put(store, draft("coffee")))
+          yield* someoneWaits(at)
+          const error = yield* refuses("unavailable", get(store, ada, id))
+          isSilent(error, Redacted.value(at.url))
+          return waiting
+        }))
+        assert.strictEqual((yield* Fiber.join(waiting)).body, "coffee")
+        assert.strictEqual((yield* get(store, ada, id))?.body, "tea")
+      }))
+
+    it.scopedLive("a database that is not there is unavailable, and so is one that the url does not name", () =>
+      Effect.gen(function*() {
+        const { url } = yield* place
+        const all = new URL(Redacted.value(url))
+        all.pathname = "/no_such_database"
+        const error = yield* refused(all.href)
+        assert.strictEqual(error.reason, "unavailable")
+        assert.include(error.message, "no such database")
+        isSilent(error, all.href)
+      }))
+  })
+}
+
+/** A cluster that asks for a password over TCP, with databases and roles that do not fit. */
+const withPasswords = Effect.gen(function*() {
+  const cluster = yield* throwAway
+  const [row] = yield* ask(
+    cluster.url,
+    `ALTER ROLE postgres PASSWORD '${secret}'`,
+    `CREATE ROLE crowded LOGIN PASSWORD '${secret}' CONNECTION LIMIT 0`,
+    `CREATE ROLE reader LOGIN PASSWORD '${secret}'`,
+    "ALTER ROLE reader SET default_transaction_read_only = on",
+    `CREATE ROLE guest LOGIN PASSWORD '${secret}'`,
+    "CREATE SCHEMA given AUTHORIZATION guest",
+    "CREATE DATABASE latin ENCODING 'LATIN1' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0",
+    "SHOW hba_file"
+  )
+  fs.writeFileSync(String(row?.[0]), "host all all 127.0.0.1/32 scram-sha-256\n")
+  yield* ask(cluster.url, "SELECT pg_reload_conf()")
+  return cluster
+})
+
+const urlOf = ({ port }: Cluster, user: string, password: string, rest = "postgres") =>
+  `postgres://${user}:${password}@127.0.0.1:${port}/${rest}`
+
+if (hasClusters) {
+  // `layer` of @effect/vitest would change \`it\` for the files that this worker runs next
+  describe("a server with passwords", () => {
+    const scope = Effect.runSync(Scope.make())
+    let cluster: Cluster
+    beforeAll(async () => {
+      cluster = await Effect.runPromise(Scope.extend(withPasswords, scope))
+    })
+    afterAll(() => Effect.runPromise(Scope.close(scope, Exit.void)))
+
+    for (
+      const [what, user, password, rest, reason, says] of [
+        ["a wrong password", "postgres", "wrong-Pa55", "postgres", "unavailable", "user or the password"],
+        ["no password", "postgres", "", "postgres", "unavailable", "password"],
+        ["a user that is not there", "nobody", secret, "postgres", "unavailable", "user or the password"],
+        ["a role that has no connection left", "crowded", secret, "postgres", "unavailable", "no connection left"],
+        ["a role that only reads", "reader", secret, "postgres", "read_only", "default_transaction_read_only"],
+        ["a role that may make no schema", "guest", secret, "postgres", "read_only", "does not write"],
+        ["a database that cannot hold every text", "postgres", secret, "latin", "unsupported", "ENCODING 'UTF8'"],
+        ["SSL, which the server has not", "postgres", secret, "postgres?sslmode=verify-full", "unavailable", "SSL"]
+      ] as const
+    ) {
+      it.live(`${what} is ${reason}, and no password is printed`, () =>
+        Effect.gen(function*() {
+          const url = urlOf(cluster, user, password, rest)
+          const error = yield* refused(url, { schema: "memories" })
+          assert.strictEqual(error.reason, reason, error.message)
+          assert.include(error.message, says)
+          isSilent(error, secret, "wrong-Pa55", url)
+        }))
+    }
+
+    it.scopedLive("a role that may make no schema has its store in one that it was given", () =>
+      Effect.gen(function*() {
+        const store = yield* opened(placeOf(urlOf(cluster, "guest", secret), "given"))
+        yield* put(store, draft("tea"))
+        assert.deepStrictEqual(yield* listed(store, ada), ["tea"])
+      }))
+
+    it.scopedLive("a password that is changed while the store is open is unavailable where it connects anew", () =>
+      Effect.gen(function*() {
+        const at = placeOf(urlOf(cluster, "guest", secret), "given")
+        const store = yield* opened(at)
+        const admin = placeOf(urlOf(cluster, "postgres", secret), "public")
+        yield* raw(
+          admin,
+          "ALTER ROLE guest PASSWORD 'another'",
+          "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = 'guest'"
+        )
+        const error = yield* refuses("unavailable", Effect.forever(listed(store, ada)))
+        isSilent(error, secret)
+        yield* raw(admin, `ALTER ROLE guest PASSWORD '${secret}'`)
+        yield* Effect.retry(listed(store, ada), { while: ({ reason }) => reason === "unavailable" })
+      }))
+  })
+}

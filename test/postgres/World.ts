@@ -1,0 +1,114 @@
+/** Helpers of the PostgreSQL tests: stores on a place, statements past them, and a check that errors give nothing away. */
+import * as Reactivity from "@effect/experimental/Reactivity"
+import * as PgClient from "@effect/sql-pg/PgClient"
+import { assert } from "@effect/vitest"
+import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
+import { inspect } from "node:util"
+import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import { Postgres } from "../../src/postgres.ts"
+import { MemoryStore, type Service } from "../../src/storage/MemoryStore.ts"
+import { ask, type Place, server } from "./Server.ts"
+
+/** Whether several connections, and several stores in one place, can be had. */
+export const isReal = server.url !== undefined
+
+/** A store, until the scope closes. */
+export const opened = (
+  place: Place,
+  options: Partial<Postgres.Options> = {}
+): Effect.Effect<Service, MemoryError, Scope.Scope> =>
+  Effect.map(Layer.build(Postgres.layer({ ...place, ...options })), Context.get(MemoryStore))
+
+/** A place of a cluster. */
+export const placeOf = (url: string, schema: string): Place => ({
+  url: Redacted.make(url),
+  schema,
+  maxConnections: 10
+})
+
+let schemas = 0
+
+/** A schema that is not there yet, dropped when the scope closes; for those who do not leave the tables as they were. */
+export const noSchema: Effect.Effect<Place, never, Scope.Scope> = Effect.suspend(() => {
+  const schema = `memory_test_${process.pid}_own_${schemas++}`
+  return Effect.acquireRelease(
+    Effect.succeed(placeOf(server.url!, schema)), // of a real server
+    ({ url }) => Effect.orDie(ask(Redacted.value(url), `DROP SCHEMA IF EXISTS ${schema} CASCADE`))
+  )
+})
+
+/** Runs statements in the schema of a place, past its store, and returns the rows of the last. */
+export const raw = ({ schema, url }: Place, ...statements: ReadonlyArray<string>) =>
+  Effect.orDie(ask(Redacted.value(url), `SET search_path TO "${schema}"`, ...statements))
+
+/** A connection with an open transaction that ran the statements, rolled back when the scope closes. */
+export const holding = ({ schema, url }: Place, ...statements: ReadonlyArray<string>) =>
+  Effect.gen(function*() {
+    const sql = yield* Effect.provide(PgClient.make({ url, maxConnections: 1 }), Reactivity.layer)
+    const connection = yield* sql.reserve
+    const run = (statement: string) => connection.executeUnprepared(statement, [], undefined)
+    yield* run(`SET search_path TO "${schema}"`)
+    yield* run("BEGIN")
+    yield* Effect.addFinalizer(() => Effect.ignore(run("ROLLBACK")))
+    for (const statement of statements) yield* run(statement)
+    return run
+  }).pipe(Effect.orDie)
+
+/** Servers take their time whatever the clock in force. */
+const realTime = Clock.make()
+
+/** Waits until it holds. A test that hangs is ended by Vitest. */
+export const eventually = <E, R>(condition: Effect.Effect<boolean, E, R>): Effect.Effect<void, E, R> =>
+  condition.pipe(
+    Effect.repeat({ until: (holds) => holds, schedule: Schedule.spaced("10 millis") }),
+    Effect.withClock(realTime),
+    Effect.asVoid
+  )
+
+/** The place by a URL that gives its connections a name, so that they are told from those of other tests. */
+export const named = (at: Place): Place => {
+  const url = new URL(Redacted.value(at.url))
+  url.searchParams.set("application_name", at.schema)
+  return { ...at, url: Redacted.make(url.href) }
+}
+
+/** Waits until a connection to a named place waits for a lock. */
+export const someoneWaits = (at: Place) =>
+  eventually(Effect.map(
+    raw(at, `SELECT count(*) > 0 FROM pg_stat_activity WHERE ${isOf(at)} AND wait_event_type = 'Lock'`),
+    ([row]) => row?.[0] === true
+  ))
+
+/** Ends every connection to a named place, by one that does not have its name. */
+export const dropConnections = (at: Place) => {
+  const url = new URL(Redacted.value(at.url))
+  url.searchParams.delete("application_name")
+  return Effect.orDie(ask(url.href, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE ${isOf(at)}`))
+}
+
+const isOf = ({ schema }: Place): string => `application_name = '${schema}' AND pid <> pg_backend_pid()`
+
+/** Everything that can be printed of an error. */
+const printed = (error: unknown): string =>
+  [
+    String(error),
+    JSON.stringify(error),
+    JSON.stringify(Object.getOwnPropertyDescriptors(error)),
+    inspect(error, { depth: null, showHidden: true }),
+    Cause.pretty(Cause.fail(error)),
+    Cause.pretty(Cause.fail(error), { renderErrorCause: true }),
+    error instanceof Error ? `${error.stack} ${inspect(error.cause, { depth: null, showHidden: true })}` : ""
+  ].join("\n")
+
+/** Holds that nothing of these texts can be printed of the error. */
+export const isSilent = (error: unknown, ...secrets: ReadonlyArray<string>): void => {
+  const all = printed(error)
+  for (const secret of secrets) assert.notInclude(all, secret)
+}

@@ -1,0 +1,132 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Random from "effect/Random"
+import * as fs from "node:fs"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { times } from "../vault/Program.ts"
+import { all, bob, draft, file, opened, raw } from "./File.ts"
+
+/** A file with records, tombstones, revisions, links and vectors: its bytes. */
+const sample = Effect.scoped(Effect.gen(function*() {
+  const filename = yield* file
+  yield* Effect.scoped(Effect.gen(function*() {
+    const store = yield* opened(filename)
+    const put = yield* store.put(
+      bob,
+      Array.from({ length: 40 }, (_, n) => ({ ...draft(`note ${n} about [[note ${n + 1}]]`), summary: `note ${n}` }))
+    )
+    for (const { record } of put.slice(0, 9)) yield* store.update(bob, record.id, { tags: ["seen"] })
+    yield* store.forget(bob, put.slice(9, 12).map(({ record }) => record.id))
+    yield* store.touch(bob, put.slice(20, 25).map(({ record }) => record.id))
+  }))
+  return fs.readFileSync(filename)
+}))
+
+/** Calls all there is to a store, each whatever the others did. Dies where one dies. */
+const used = (store: MemoryStore.Service) =>
+  Effect.gen(function*() {
+    const tried = <A>(name: string, self: Effect.Effect<A, MemoryError.MemoryError>) => typed(name, self)
+    const listed = yield* tried("all", all(store))
+    const [first] = listed ?? []
+    yield* tried("list", store.list(bob, { forgotten: true }))
+    yield* tried("search", store.search(bob, { text: "about note 7" }))
+    yield* tried("system", store.search(Viewer.system(), { text: "note" }))
+    if (first !== undefined) {
+      yield* tried("get", store.get(bob, [first.id]))
+      yield* tried("history", store.history(bob, first.id))
+      yield* tried("links", store.links(bob, first.id))
+      yield* tried("uses", store.uses(bob, [first.id]))
+      yield* tried("update", store.update(bob, first.id, { tags: ["again"] }))
+      yield* tried("purge", store.forget(bob, [first.id], { purge: true }))
+    }
+    yield* tried("put", store.put(bob, [draft("new")]))
+    yield* tried("tenants", store.tenants)
+    yield* tried("compact", store.compact)
+  })
+
+/** Runs a call. It may fail, with a `MemoryError` alone. */
+const typed = <A>(name: string, self: Effect.Effect<A, MemoryError.MemoryError>) =>
+  Effect.map(Effect.exit(self), (exit) => {
+    if (exit._tag === "Success") return exit.value
+    assert.isTrue(Cause.isFailType(exit.cause), `${name}: ${Cause.pretty(exit.cause)}`)
+    return undefined
+  })
+
+/** Opens and uses a damaged file. Returns what it failed with as it was opened. */
+const survives = (filename: string) =>
+  Effect.scoped(Effect.gen(function*() {
+    const result = yield* Effect.either(
+      opened(filename).pipe(
+        Effect.catchAllDefect((defect) => Effect.die(new Error("opening died", { cause: defect })))
+      )
+    )
+    if (result._tag === "Left") return result.left.reason
+    yield* used(result.right)
+    return undefined
+  }))
+
+describe("a SQLite file that is damaged", () => {
+  it.scoped("cut off anywhere, it is corrupt, or serves what is left: no call dies", () =>
+    Effect.gen(function*() {
+      const bytes = yield* sample
+      const filename = yield* file
+      const reasons = new Map<string | undefined, number>()
+      for (let n = 0; n < times(12, 400); n++) {
+        fs.writeFileSync(filename, bytes.subarray(0, yield* Random.nextIntBetween(1, bytes.length)))
+        const reason = yield* survives(filename)
+        reasons.set(reason, (reasons.get(reason) ?? 0) + 1)
+        for (const end of ["-wal", "-shm"]) fs.rmSync(filename + end, { force: true })
+      }
+      assert.isAbove(reasons.get("corrupt") ?? 0, 0)
+      assert.includeMembers(["corrupt", "io", undefined], Array.from(reasons.keys()))
+    }).pipe(Effect.withRandom(Random.make("cut"))))
+
+  it.scoped("with bytes that are others, it is corrupt, or serves what is left: no call dies", () =>
+    Effect.gen(function*() {
+      const bytes = yield* sample
+      const filename = yield* file
+      for (let n = 0; n < times(15, 2_000); n++) {
+        const damaged = Buffer.from(bytes)
+        for (let flips = yield* Random.nextIntBetween(1, 60); flips > 0; flips--) {
+          damaged[yield* Random.nextIntBetween(0, bytes.length)] = yield* Random.nextIntBetween(0, 256)
+        }
+        fs.writeFileSync(filename, damaged)
+        yield* survives(filename)
+        for (const end of ["-wal", "-shm"]) fs.rmSync(filename + end, { force: true })
+      }
+    }).pipe(Effect.withRandom(Random.make("flip"))))
+
+  it.scoped("with rows that nobody wrote, each call fails with corrupt, or leaves them out", () =>
+    Effect.gen(function*() {
+      const bytes = yield* sample
+      let tried = 0
+      const isTried = () => tried++ % times(4, 1) === 0
+      for (const table of ["memory_records", "memory_revisions"]) {
+        for (const value of ["", "{", "null", "7", "[]", "{}", "{\"id\":7}", "{\"id\":\"x\",\"scope\":null}"]) {
+          if (!isTried()) continue
+          const filename = yield* file
+          fs.writeFileSync(filename, bytes)
+          yield* raw(filename, `UPDATE ${table} SET content = '${value}'`)
+          yield* survives(filename)
+        }
+      }
+      for (const column of ["entry", "scope", "kind", "partition", "hash", "tenant", "id"]) {
+        for (const value of ["\\", "{", "[1,2]", "null", "[1,[\"a\"],null]", "[1,[\"a\",2],{}]", "7"]) {
+          if (!isTried()) continue
+          const filename = yield* file
+          fs.writeFileSync(filename, bytes)
+          yield* raw(filename, `UPDATE OR IGNORE memory_records SET ${column} = '${value}'`)
+          yield* survives(filename)
+        }
+      }
+      for (const table of ["memory_names", "memory_scopes", "memory_partitions", "memory_changes", "memory_meta"]) {
+        const filename = yield* file
+        fs.writeFileSync(filename, bytes)
+        yield* raw(filename, `DROP TABLE ${table}`)
+        yield* survives(filename)
+      }
+    }))
+})
