@@ -64,23 +64,29 @@ export const program = <A, I>(
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
         spawn(process.execPath, [...flags, made(path.resolve(import.meta.dirname, "processes", name)), ...args], {
-          stdio: ["pipe", "pipe", "inherit"]
+          stdio: ["pipe", "pipe", "pipe"]
         })
       ),
       (child) => Effect.sync(() => child.kill("SIGKILL"))
     )
     const out = createInterface({ input: child.stdout })
+    let complaint = ""
+    child.stderr.setEncoding("utf8").on("data", (text: string) => {
+      complaint = (complaint + text).slice(-4_000)
+      process.stderr.write(text)
+    })
     out.on("line", (text) => Queue.unsafeOffer(lines, decode(text)))
     const end = Promise.all([
       new Promise<number | null>((done) => child.on("exit", (code) => done(code))),
-      new Promise<void>((done) => out.on("close", done))
+      new Promise<void>((done) => out.on("close", done)),
+      new Promise<void>((done) => child.stderr.on("close", done))
     ])
     // what it said before it ended is still taken
     const silent = Effect.flatMap(
       Effect.promise(() => end),
       ([code]) =>
         Effect.flatMap(Queue.size(lines), (left) =>
-          left > 0 ? Effect.never : Effect.die(`${name} ended with ${code} and said no more`))
+          left > 0 ? Effect.never : Effect.die(`${name} ended with ${code} and said no more: ${complaint}`))
     )
     return {
       line: Queue.take(lines).pipe(Effect.raceFirst(silent), Effect.timeout(patience), Effect.orDie),
