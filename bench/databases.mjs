@@ -112,10 +112,14 @@ const sizeOf = async (name, folder) =>
     ? ["", "-wal"].reduce((sum, end) => sum + statSync(join(folder, `memory.db${end}`)).size, 0)
     : await bytesOf(url, schema)
 
-const memory = () => {
-  global.gc?.()
+/** Resident memory after garbage collection: buffers are freed some time after the first one. */
+const memory = Effect.gen(function*() {
+  for (let round = 0; round < 3; round++) {
+    global.gc()
+    yield* Effect.sleep("200 millis")
+  }
   return process.memoryUsage().rss / 1e6
-}
+})
 
 /** Median and 95th percentile of wall and CPU time, in milliseconds, after some rounds to warm up: a server runs for days. */
 const timed = Effect.fnUntraced(function*(all, call, rounds = 5) {
@@ -174,13 +178,13 @@ const ask = (engine, name) =>
   Effect.gen(function*() {
     const asked = queries(100)
     const next = source()
-    const idle = memory()
+    const idle = yield* memory
     yield* engine.search(userOf(9), asked[0])
     const first = [yield* once(engine.search(userOf(7), asked[0])), yield* once(engine.search("large", asked[0]))]
     const few = yield* timed(asked, (text) => engine.search(userOf(7), text))
     const slow = name === "langgraph" ? asked.slice(0, 10) : asked
     const many = yield* timed(slow, (text) => engine.search("large", text), 1)
-    const rss = memory() - idle
+    const rss = (yield* memory) - idle
     const put = yield* timed(next(200), (note) => engine.put(userOf(8), [note]))
     if (!engine.near) return { first, few, many, put, rss }
     const some = asked.slice(0, 50)
@@ -188,7 +192,7 @@ const ask = (engine, name) =>
     const far = yield* timed(some, (text) => engine.near("large", text.length), 1)
     const hybrid = yield* timed(some, (text) => engine.near(userOf(7), text.length, text))
     const wide = yield* timed(some, (text) => engine.near("large", text.length, text), 1)
-    return { first, few, many, put, rss, near, far, hybrid, wide, all: memory() - idle }
+    return { first, few, many, put, rss, near, far, hybrid, wide, all: (yield* memory) - idle }
   })
 
 /** Fills and asks in one process what is gone with it; else each in a process of its own. */

@@ -111,7 +111,7 @@ describe.each(Object.entries(databases))("%s", (_, layer) => {
       }))
   }
 
-  it.scoped("finds the nearest of many vectors, and their cosines, as a store in memory does", () =>
+  it.scoped("finds the nearest of many vectors, and their cosines, as a store in memory does, before and after edits", () =>
     Effect.gen(function*() {
       const next = uniform(7)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)
@@ -126,6 +126,14 @@ describe.each(Object.entries(databases))("%s", (_, layer) => {
       }
       for (let n = 0; n < 40; n++) {
         if (n % 10 === 9) { for (const one of [memory, store]) yield* write(one, [[n, undefined]]) }
+        if (n % 10 === 4) {
+          const edited = recordOf(any, n, [], 0)
+          const vector = wide()
+          for (const one of [memory, store]) {
+            yield* write(one, [[n, edited]])
+            yield* attach(one, [[textHash(edited), vector]])
+          }
+        }
         const viewer = viewers[n % viewers.length]!
         const query = {
           embedding: { model, vector: Array.from(wide()) },

@@ -7,7 +7,10 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 import { TopKBounds } from "./Slots.ts"
 
-/** Bytes of quantised vectors from which on they replace the whole ones: below, a WebAssembly memory is not worth its cost. */
+/**
+ * Bytes of quantised vectors from which on they replace the whole ones: below, a WebAssembly memory is not worth its cost. As many
+ * numbers are kept of originals.
+ */
 const sieveFrom = 262_144
 
 export class CompactVectors {
@@ -19,6 +22,8 @@ export class CompactVectors {
   readonly #ids: Array<MemoryId> = []
   #whole: Array<Float32Array> | undefined = []
   #sieve: QuantizedVectors | undefined
+  /** Originals that were read lately of quantised vectors; those asked for last at the end. */
+  readonly #recent = new Map<MemoryId, Float32Array>()
   #canQuantise = true
 
   constructor(dimensions: number) {
@@ -44,6 +49,7 @@ export class CompactVectors {
 
   remove(id: MemoryId): void {
     this.waiting.delete(id)
+    this.#recent.delete(id)
     const slot = this.#slots.get(id)
     if (slot === undefined) return
     const last = this.#ids.length - 1
@@ -58,10 +64,23 @@ export class CompactVectors {
     this.#whole?.pop()
   }
 
-  /** Returns the vector of a record, where it is kept whole. */
+  /** Returns the vector of a record, where it is kept whole, or was read lately. */
   get(id: MemoryId): Float32Array | undefined {
-    const slot = this.#slots.get(id)
-    return slot === undefined ? undefined : this.#whole?.[slot]
+    if (this.#whole !== undefined) return this.#whole[this.#slots.get(id) ?? -1]
+    const vector = this.#recent.get(id)
+    if (vector !== undefined) {
+      this.#recent.delete(id)
+      this.#recent.set(id, vector)
+    }
+    return vector
+  }
+
+  /** Keeps the original of a vector that is held quantised for the questions that come. Those asked for longest ago make room. */
+  keep(id: MemoryId, original: Float32Array): void {
+    if (this.#whole !== undefined || !this.#slots.has(id)) return
+    this.#recent.set(id, original.slice()) // the caller's may be part of something larger
+    const [oldest] = this.#recent.keys()
+    if (this.#recent.size * this.dimensions > sieveFrom && oldest !== undefined) this.#recent.delete(oldest)
   }
 
   /**

@@ -9,7 +9,8 @@ import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Sight } from "../../domain/Viewer.ts"
 import { idf, saturation, slopeOf, type Tokens } from "../Bm25.ts"
 import { isCounted, type Vocabulary } from "../Tokenizer.ts"
-import { type Packed, Postings } from "./Postings.ts"
+import type { Packed } from "./Packed.ts"
+import { Postings } from "./Postings.ts"
 import { float64, type GrowableArray, int32, ScopeIndex } from "./Slots.ts"
 
 /** The documents in sight. Good until the index changes. */
@@ -288,6 +289,11 @@ export class InvertedIndex {
     }
     index.#postings = this.#postings.compacted(slots, scopes)
     return { index, kept }
+  }
+
+  /** Makes the postings small until they are asked for: those of a term are unpacked when they are. Cost: all postings. */
+  pack(): void {
+    this.#postings = this.#postings.packed()
   }
 
   /** Of an index without tombstones. */

@@ -92,6 +92,8 @@ export class OutlineIndex {
   /** The vectors of each model. */
   readonly #vectors = new Map<string, CompactVectors>()
   readonly #matcher: Matcher<Indexed>
+  /** Records that came since the words were packed. */
+  #unpacked = 0
   // state of the question that is being answered
   #texts: Texts = new Map()
   #wanted = new Set<MemoryId>()
@@ -126,19 +128,28 @@ export class OutlineIndex {
     return this.#matcher.get(id) !== undefined
   }
 
-  /** Adds what `encode` made of a record, written at a version. Replaces the one of the same id. */
-  add(encoded: string, version: number): void {
+  /** Adds what `encode` made of a record, written at a version. Replaces the one of the same id. Returns the id. */
+  add(encoded: string, version: number): MemoryId {
     const { length, packed, terms } = decode(encoded)
     this.remove(packed.id)
     const { index } = this.#matcher
     const slot = index.addCounted(packed.scope, terms, length, packed.expiresAt ?? Infinity)
     for (const vectors of this.#vectors.values()) vectors.waiting.add(packed.id)
+    this.#unpacked++
     this.#matcher.add(slot, new Indexed(packed, version, index.scope(index.scopeOf(slot)))) // one object for all of a scope
+    return packed.id
   }
 
   remove(id: MemoryId): void {
     this.#matcher.remove(id)
     for (const vectors of this.#vectors.values()) vectors.remove(id)
+  }
+
+  /** Makes the words small until they are asked for, where many came since it was last done: each record pays for a few postings. */
+  pack(): void {
+    if (this.#unpacked < packedFrom || this.#unpacked < this.size / 2) return
+    this.#unpacked = 0
+    this.#matcher.index.pack()
   }
 
   /** Returns the dimensions of the vectors that are held of a model; `undefined`: none is. */
@@ -199,8 +210,10 @@ export class OutlineIndex {
     const close = vectors?.dimensions === vector.length ? vectors.contenders(vector, depth, few, has) : []
     const hits = close.flatMap((id) => {
       const fact = this.#matcher.factOf(slots.get(id)!) // of a record that is there
-      const own = vectors?.get(id) ?? read.get(fact.hash)
+      const held = vectors?.get(id)
+      const own = held ?? read.get(fact.hash)
       if (own === undefined && !read.has(fact.hash)) this.#hashes.add(fact.hash)
+      if (own !== undefined && held === undefined) vectors?.keep(id, own)
       const cosine = own === undefined ? 0 : cosineSimilarity(vector, own)
       return cosine > 0 ? [{ fact, cosine }] : []
     })
@@ -227,6 +240,9 @@ export class OutlineIndex {
     return text
   }
 }
+
+/** Records whose words are worth packing: they take about 1 MB. */
+const packedFrom = 1_000
 
 /** A record as `encode` made it. */
 interface Kept {

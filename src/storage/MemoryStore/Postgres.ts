@@ -77,6 +77,7 @@ const dialect: Dialect = {
   each: "jsonb_array_elements(CAST(? AS jsonb))",
   // an array, since of a set the planner expects a hundred, and reads the table
   in: "= ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(? AS jsonb))))",
+  vector: "encode(vector, 'hex')",
   bytes: "bytea",
   exact: `COLLATE "C"`,
   position: "CAST(CAST(pg_current_xact_id() AS text) AS double precision)",

@@ -73,6 +73,7 @@ export const dialect: Dialect = {
   name: "sqlite",
   each: "json_each(?)",
   in: "IN (SELECT value FROM json_each(?))",
+  vector: "hex(vector)",
   bytes: "blob",
   exact: "",
   // there is one writer at a time, so the order of positions is that of commits

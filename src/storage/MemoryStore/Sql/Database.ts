@@ -3,6 +3,7 @@
  *
  * A `?` stands for a parameter. `{each}` is a table of the elements of a JSON array that a parameter holds, in its column
  * `value`: many rows are written by one statement. `x {in}` tells whether x is one of the keys of a JSON array, by look-ups.
+ * `{vector}` is the column `vector` as hexadecimal digits: a text, which V8 frees at once, while buffers of drivers pile up.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -31,6 +32,8 @@ export interface Dialect {
   readonly each: string
   /** The text that stands for `{in}`. */
   readonly in: string
+  /** The text that stands for `{vector}`. */
+  readonly vector: string
   /** The type of bytes. */
   readonly bytes: string
   /** Orders and compares a text by its bytes. */
@@ -111,7 +114,9 @@ export const fromDriver = (driver: Driver): Database => {
   const written = (sql: string): string => {
     const known = statements.get(sql)
     if (known !== undefined) return known
-    const made = driver.written(sql.replaceAll("{each}", dialect.each).replaceAll("{in}", dialect.in))
+    const made = driver.written(
+      sql.replaceAll("{each}", dialect.each).replaceAll("{in}", dialect.in).replaceAll("{vector}", dialect.vector)
+    )
     if (statements.size < mostStatements) statements.set(sql, made)
     return made
   }

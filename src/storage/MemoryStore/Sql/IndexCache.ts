@@ -17,18 +17,18 @@ import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { type Answer, OutlineIndex, type Texts, type Vectors } from "../../../ranking/internal/OutlineIndex.ts"
 import { fingerprint } from "../../../ranking/Tokenizer.ts"
 import { makeTenantLocks, type Stored } from "../../Engine.ts"
-import { type Database, idOf, inBatches, keys, type Reading, type Row, text } from "./Database.ts"
-import { having, partitionOf, rowsOf } from "./Rows.ts"
+import { type Database, idOf, keys, type Reading, type Row, text } from "./Database.ts"
+import { having, partitionOf, rowsOf, vectorsOf } from "./Rows.ts"
 import { TextCache } from "./TextCache.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
 /** Bytes as measured: of the words and outline of a record of 80 words, of an index without records, of a partition without any. */
-const bytesOfRecord = 1_500
+const bytesOfRecord = 1_000
 const bytesOfIndex = 30_000
 const bytesOfPartition = 500
 /** Bytes of a number of a vector: few vectors are kept whole. */
-const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.5
+const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.2
 /** Rows that are read, and added, without a pause: about 10 ms. */
 const stretch = 500
 
@@ -160,6 +160,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
           )
         }))
       }
+      one.index.pack()
       // where nothing is in sight, nothing is known of the model
       if (model !== undefined && wanted.size > 0) {
         yield* locks.withLock(`${tenant}\n\n${model}`)(
@@ -321,8 +322,7 @@ const take = (one: Held, part: Part, id: MemoryId, entry: string, version: numbe
     one.index.remove(id)
     return
   }
-  one.index.add(entry, version)
-  part.ids.add(id)
+  part.ids.add(one.index.add(entry, version)) // one string for both
   one.added++
 }
 
@@ -366,28 +366,3 @@ const followModel = (
 
 /** Number of vectors that are read together: 2 MB of 512 dimensions. */
 const vectorsAtATime = 1_000
-
-/** Reads vectors by the hash of their text. */
-export const vectorsOf = (
-  { query }: Reading,
-  tenant: string,
-  model: string,
-  hashes: ReadonlyArray<string>
-): Io<ReadonlyMap<string, Float32Array>> =>
-  Effect.map(
-    inBatches(Array.from(new Set(hashes)), (batch) =>
-      query(
-        `SELECT hash, vector FROM memory_vectors
-         WHERE tenant = ? AND model = ? AND hash {in}`,
-        [text(tenant), text(model), keys(batch)]
-      )),
-    (rows) => new Map(rows.map(([hash, vector]) => [String(hash), vectorOf(vector)]))
-  )
-
-/** Reads a vector out of a column: in place, where its bytes are aligned. */
-const vectorOf = (column: unknown): Float32Array => {
-  const bytes = column as Uint8Array // as the column's type says
-  return bytes.byteOffset % 4 === 0
-    ? new Float32Array(bytes.buffer, bytes.byteOffset, bytes.byteLength / 4)
-    : new Float32Array(Uint8Array.from(bytes).buffer)
-}

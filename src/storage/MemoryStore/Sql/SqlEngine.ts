@@ -33,7 +33,7 @@ export interface Options {
   /** Time between two looks for what other processes wrote, while there are listeners. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
   /**
-   * Bytes that this process holds of indexes, by estimate: 1,500 for a record, and 1.5 for each dimension of its vector. A search
+   * Bytes that this process holds of indexes, by estimate: 1,000 for a record, and 1.2 for each dimension of its vector. A search
    * that sees more exceeds it until a later one frees it. Texts that were read lately take up to an eighth of it in addition. Default 80 MB.
    */
   readonly cacheSize?: number | undefined

@@ -9,8 +9,8 @@ import { Internal } from "../../../domain/MemoryScope.ts"
 import type { EngineUses, EngineVectors, Unembedded } from "../../Engine.ts"
 import { sweep } from "./Commit.ts"
 import { atATime, type Database, each, fromText, keys, text } from "./Database.ts"
-import { type IndexCache, vectorsOf } from "./IndexCache.ts"
-import { partitionOf, storedOf } from "./Rows.ts"
+import type { IndexCache } from "./IndexCache.ts"
+import { partitionOf, storedOf, vectorsOf } from "./Rows.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 

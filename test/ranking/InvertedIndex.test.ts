@@ -1,0 +1,61 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { InvertedIndex } from "../../src/ranking/internal/InvertedIndex.ts"
+import { random } from "./random.ts"
+
+const scopes = ["ada", "bob", "cy"].map((userId) => ({ userId }))
+const terms = Array.from({ length: 40 }, (_, n) => `term${n}`)
+
+/** The scores of the documents that hold any of the terms, by slot, and in how many documents each term is. */
+const answerOf = (index: InvertedIndex, sight: Viewer.Sight, asked: ReadonlyArray<string>) => {
+  index.match(index.view(sight), asked, false)
+  const slots = Array.from(index.matches.data.subarray(0, index.matched)).sort((a, b) => a - b)
+  const answer = {
+    scores: slots.map((slot) => [slot, index.scores.data[slot]]),
+    frequencies: slots.map((slot) => index.frequenciesIn(slot)),
+    holders: [...index.documentFrequencies]
+  }
+  index.clear()
+  return answer
+}
+
+describe("InvertedIndex", () => {
+  it("gives the same answers however often it was packed, before and after documents come and go", () => {
+    for (let seed = 1; seed <= 40; seed++) {
+      const { below, many, next, of } = random(seed)
+      let plain = new InvertedIndex()
+      let packed = new InvertedIndex()
+      const live = new Set<number>()
+      for (let step = 0; step < 120; step++) {
+        const chance = next()
+        if (chance < 0.6) {
+          const held = new Set(many(1 + below(8), () => of(terms)))
+          const words = Array.from(held, (term) => [term, 2 * (1 + below(300)) + below(2)] as const).flat()
+          const [scope, until] = [of(scopes), next() < 0.2 ? 50 : Infinity]
+          const slot = plain.addCounted(scope, words, words.length / 2, until)
+          assert.strictEqual(packed.addCounted(scope, words, words.length / 2, until), slot)
+          live.add(slot)
+        } else if (chance < 0.7 && live.size > 0) {
+          const slot = of(Array.from(live))
+          live.delete(slot)
+          plain.remove(slot)
+          packed.remove(slot)
+        } else if (chance < 0.8) packed.pack()
+        else if (chance < 0.83) {
+          const made = plain.compacted()
+          plain = made.index
+          packed = packed.compacted().index
+          const kept = Array.from(made.kept)
+          const still = kept.flatMap((old, slot) => live.has(old) ? [slot] : [])
+          live.clear()
+          for (const slot of still) live.add(slot)
+        } else {
+          const viewer = of([Viewer.everyone(), Viewer.make({ userId: "ada" }), Viewer.make({ userId: "bob" })])
+          const sight = Viewer.sightOf(viewer, of([0, 100]))
+          const asked = many(1 + below(4), () => next() < 0.1 ? "nobody's" : of(terms))
+          assert.deepStrictEqual(answerOf(packed, sight, asked), answerOf(plain, sight, asked), `seed ${seed}`)
+        }
+      }
+    }
+  })
+})
