@@ -18,7 +18,7 @@ import type { Engine } from "../Engine.ts"
 import type * as MemoryStore from "../MemoryStore.ts"
 import { guarded } from "./Postgres/Connection.ts"
 import { type Ask, follow } from "./Postgres/Replica.ts"
-import { codeOf, type Database, type Dialect, type Driver, each, fromDriver, messageOf, text } from "./Sql/Database.ts"
+import { codeOf, type Database, type Dialect, each, fromDriver, messageOf, type Once, text } from "./Sql/Database.ts"
 import type * as SqlEngine from "./Sql/SqlEngine.ts"
 import * as SqlStore from "./Sql/SqlStore.ts"
 
@@ -129,16 +129,13 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
     const own = [`search_path=${identifier(schema)}`, `statement_timeout=${time}`, ...settings]
     // the server's own limit comes first, where it can tell
     const patience = Duration.sum(Duration.millis(time), "5 seconds")
-    const reserve = guarded((yield* connect(maxConnections, own)).reserve, patience)
-    const askOf = (reserve: Driver["reserve"]): Ask => (sql, parameters) =>
-      Effect.mapError(
-        Effect.scoped(Effect.flatMap(reserve, (connection) => connection.executeValues(sql, parameters))),
-        ({ cause }) => failure("read", cause)
-      )
+    const { once, reserve } = guarded((yield* connect(maxConnections, own)).reserve, patience)
+    const askOf = ({ executeValues }: Once): Ask => (sql, parameters) =>
+      Effect.mapError(executeValues(sql, parameters), ({ cause }) => failure("read", cause))
     const following = (url: URL, { staleness }: ReplicaOptions) =>
       Effect.gen(function*() {
         const parent = yield* Effect.scope
-        let there: Driver["reserve"] | undefined
+        let there: Once | undefined
         // a standby that is not there yet is looked for again
         const joined = Effect.gen(function*() {
           const scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
@@ -146,21 +143,26 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
             Scope.extend(scope),
             Effect.onError((cause) => Scope.close(scope, Exit.failCause(cause)))
           )
-          return there = guarded(reserve, patience)
+          return there = guarded(reserve, patience).once
         })
         const standby: Ask = (sql, parameters) =>
-          Effect.flatMap(Effect.suspend(() => there === undefined ? joined : Effect.succeed(there)), (reserve) =>
-            askOf(reserve)(sql, parameters))
+          Effect.flatMap(
+            Effect.suspend(() => there === undefined ? joined : Effect.succeed(there)),
+            (once) => askOf(once)(sql, parameters)
+          )
         return {
-          reserve: Effect.suspend(() =>
-            there!
-          ), // it is current once it was asked
-          ...(yield* follow(askOf(reserve), standby, Duration.decode(staleness)))
+          // it is there once it was found to be current
+          once: {
+            executeValues: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeValues(sql, parameters),
+            executeRaw: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeRaw(sql, parameters)
+          },
+          ...(yield* follow(askOf(once), standby, Duration.decode(staleness)))
         }
       })
     return fromDriver({
       dialect,
       reserve,
+      once,
       replica: standby && options.replica && (yield* following(standby, options.replica)),
       // whatever the server's default: what a lock was waited for must be seen once it is there
       begin: "BEGIN ISOLATION LEVEL READ COMMITTED",

@@ -266,8 +266,15 @@ export interface EngineUses {
 export interface EngineVectors extends NonNullable<Retrieval["vectors"]> {
   /** Returns the models that have a vector of the tenant, each once, in any order. Bound: the models. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
-  /** Dimensions of the tenant's vectors of this model. */
-  readonly dimensions: (tenant: string, model: string) => Effect.Effect<number | undefined, MemoryError>
+  /**
+   * Dimensions of the tenant's vectors of this model. Where they were `expected` when they were last read, an engine may answer so
+   * without reading them again; its `near` then fails with `invalid_draft` where the vector does not fit.
+   */
+  readonly dimensions: (
+    tenant: string,
+    model: string,
+    expected?: number
+  ) => Effect.Effect<number | undefined, MemoryError>
   /** Texts without a vector, each once, internal rows excluded. Bound: `limit`. */
   readonly pending: (
     tenant: string,

@@ -5,69 +5,114 @@
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
+import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
 import { sleepOutside } from "../../../host/EventLoop.ts"
-import type { Session } from "../Sql/Database.ts"
+import type { Driver, Once, Session } from "../Sql/Database.ts"
 
 /**
- * Reserves a connection until the scope closes. A caller that is interrupted while it waits for one goes at once; the connection that
- * comes later is given back. A statement whose caller was interrupted has `grace` to end, and any statement `patience`: then the connection is closed,
- * and the server undoes what was not committed.
+ * Guards the connections of a driver. A caller that is interrupted while it waits for one goes at once; the connection that comes
+ * later is given back. A statement whose caller was interrupted has `grace` to end, and any statement `patience`, or a second more:
+ * then the connection is closed, and the server undoes what was not committed.
  */
 export const guarded = (
   reserve: Effect.Effect<Connection, SqlError, Scope.Scope>,
   patience: Duration.Duration
-): Effect.Effect<Session, SqlError, Scope.Scope> =>
-  Effect.uninterruptibleMask(() =>
-    Effect.gen(function*() {
-      const scope = yield* Scope.make()
-      const coming = yield* Effect.forkDaemon(Scope.extend(reserve, scope))
-      const giveBack = Effect.zipRight(Fiber.await(coming), Scope.close(scope, Exit.void))
-      const connection = yield* Effect.onInterrupt(
-        Effect.interruptible(Fiber.join(coming)),
-        () => Effect.forkDaemon(giveBack)
+): { readonly reserve: Driver["reserve"]; readonly once: Once } => {
+  const watched = watch(patience)
+  /** Runs a statement in a fiber of its own, where no interruption of the caller meets it. */
+  const bounded = <A>(connection: Connection, statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.flatMap(
+        Effect.forkDaemon(watched(connection, statement)),
+        (running) => Effect.onInterrupt(restore(Fiber.join(running)), () => endSoon(connection, running))
       )
-      yield* Effect.addFinalizer((exit) => Scope.close(scope, exit))
-      return {
-        executeValues: (sql, parameters) => bounded(connection, patience, connection.executeValues(sql, parameters)),
-        executeRaw: (sql, parameters) => bounded(connection, patience, connection.executeRaw(sql, parameters)),
-        executeUnprepared: (sql, parameters, rows) =>
-          bounded(connection, patience, connection.executeUnprepared(sql, parameters, rows))
-      }
-    })
-  )
+    )
+  const session = (connection: Connection): Session => ({
+    executeValues: (sql, parameters) => bounded(connection, connection.executeValues(sql, parameters)),
+    executeRaw: (sql, parameters) => bounded(connection, connection.executeRaw(sql, parameters)),
+    executeUnprepared: (sql, parameters, rows) =>
+      bounded(connection, connection.executeUnprepared(sql, parameters, rows))
+  })
+  /** One fiber waits for the connection, runs the statement and gives the connection back. */
+  const once = <A>(statement: (connection: Connection) => Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
+    Effect.uninterruptibleMask((restore) =>
+      Effect.suspend(() => {
+        let connection: Connection | undefined
+        let isWanted = true
+        const run = Effect.scoped(Effect.flatMap(reserve, (reserved) => {
+          connection = reserved
+          return isWanted ? watched(reserved, statement(reserved)) : Effect.interrupt
+        }))
+        return Effect.flatMap(Effect.forkDaemon(run), (running) =>
+          Effect.onInterrupt(restore(Fiber.join(running)), () => {
+            isWanted = false
+            return connection === undefined ? Effect.void : endSoon(connection, running)
+          }))
+      })
+    )
+  return {
+    once: {
+      executeValues: (sql, parameters) => once((connection) => connection.executeValues(sql, parameters)),
+      executeRaw: (sql, parameters) => once((connection) => connection.executeRaw(sql, parameters))
+    },
+    reserve: Effect.uninterruptibleMask(() =>
+      Effect.gen(function*() {
+        const scope = yield* Scope.make()
+        const coming = yield* Effect.forkDaemon(Scope.extend(reserve, scope))
+        const giveBack = Effect.zipRight(Fiber.await(coming), Scope.close(scope, Exit.void))
+        const connection = yield* Effect.onInterrupt(
+          Effect.interruptible(Fiber.join(coming)),
+          () => Effect.forkDaemon(giveBack)
+        )
+        yield* Effect.addFinalizer((exit) => Scope.close(scope, exit))
+        return session(connection)
+      })
+    )
+  }
+}
 
 /** Time that an interrupted statement has to end by itself, so that most connections survive it. */
 const grace = Duration.millis(250)
 
-const bounded = <A>(
-  connection: Connection,
-  patience: Duration.Duration,
-  statement: Effect.Effect<A, SqlError>
-): Effect.Effect<A, SqlError> =>
-  Effect.uninterruptibleMask((restore) =>
-    Effect.gen(function*() {
-      const running = yield* Effect.forkDaemon(statement)
-      const limit = yield* Effect.forkDaemon(cutAfter(patience, connection))
-      return yield* restore(Fiber.join(running)).pipe(
-        Effect.onInterrupt(() =>
-          Effect.gen(function*() {
-            const sooner = yield* Effect.forkDaemon(cutAfter(grace, connection))
-            yield* Fiber.await(running)
-            yield* Fiber.interrupt(sooner)
-          })
-        ),
-        Effect.ensuring(Fiber.interrupt(limit))
-      )
-    })
-  )
+/** Waits for a statement whose caller was interrupted, and closes its connection where it takes longer than `grace`. */
+const endSoon = (connection: Connection, running: Fiber.Fiber<unknown, unknown>): Effect.Effect<void> =>
+  Effect.gen(function*() {
+    const limit = yield* Effect.forkDaemon(
+      Effect.interruptible(Effect.zipRight(sleepOutside(grace), cut(connection)))
+    )
+    yield* Fiber.await(running)
+    yield* Fiber.interrupt(limit)
+  })
 
-const cutAfter = (time: Duration.Duration, connection: Connection): Effect.Effect<void> =>
-  Effect.interruptible(Effect.zipRight(sleepOutside(time), cut(connection)))
+/**
+ * Makes a function that runs a statement on a connection, which is closed where that takes longer than `patience`. One fiber
+ * looks at all statements once a second, while there are any: a timer for each would cost more than the statement.
+ */
+const watch = (patience: Duration.Duration) => {
+  const clock = Clock.make() // a server goes on whatever the clock in force
+  const begun = new Map<Connection, number>()
+  let isWatched = false
+  const look: Effect.Effect<void> = Effect.flatMap(sleepOutside("1 second"), () =>
+    Effect.suspend(() => {
+      const limit = clock.unsafeCurrentTimeMillis() - Duration.toMillis(patience)
+      const late = Array.from(begun).flatMap(([connection, time]) => time <= limit ? [connection] : [])
+      isWatched = begun.size > 0
+      return Effect.zipRight(Effect.forEach(late, cut, { discard: true }), isWatched ? look : Effect.void)
+    }))
+  return <A>(connection: Connection, statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
+    Effect.suspend(() => {
+      begun.set(connection, clock.unsafeCurrentTimeMillis())
+      const run = Effect.ensuring(statement, Effect.sync(() => begun.delete(connection)))
+      if (isWatched) return run
+      isWatched = true
+      return Effect.zipRight(Effect.forkDaemon(look), run)
+    })
+}
 
 /** Closes the socket: what waits for an answer fails, and the pool drops the connection. */
 const cut = (connection: Connection): Effect.Effect<void> =>

@@ -73,11 +73,15 @@ export type Reading = Pick<Database, "query">
 /** A connection of a driver, as far as it is used. */
 export type Session = Pick<Connection, "executeValues" | "executeRaw" | "executeUnprepared">
 
+export type Once = Pick<Session, "executeValues" | "executeRaw">
+
 /** The driver of one kind of database. */
 export interface Driver {
   readonly dialect: Dialect
   /** A connection of our own until the scope closes, whatever transaction the caller may be in. */
   readonly reserve: Effect.Effect<Session, SqlError, Scope.Scope>
+  /** Runs a statement on a connection of its own. Default: one that is reserved for it. */
+  readonly once?: Once | undefined
   /** The statement that begins a transaction. */
   readonly begin: string
   /** Translates a statement to the driver's syntax. The first 1,000 statements are kept until the next failure. */
@@ -96,7 +100,7 @@ export interface Driver {
 
 /** A copy of the database that follows it. */
 export interface Replica {
-  readonly reserve: Driver["reserve"]
+  readonly once: Once
   /** Whether a call that begins now may read it. */
   readonly isCurrent: Effect.Effect<boolean>
   /** Runs after each transaction, however it ended: from then on the replica has to catch up. */
@@ -140,7 +144,7 @@ export const fromDriver = (driver: Driver): Database => {
       try: () => connection.executeUnprepared(sql, [], undefined), // a connection that was closed may throw
       catch: (cause) => failureOf(op, cause)
     }).pipe(Effect.flatMap(Effect.mapError((error) => failureOf(op, error.cause))))
-  const queryOf = (connection: Session): Query => (sql, parameters = []) =>
+  const queryOf = (connection: Once): Query => (sql, parameters = []) =>
     Effect.mapError(
       // where there are no rows to read, the driver is faster if it is not asked for any
       isSilent.test(sql)
@@ -148,7 +152,7 @@ export const fromDriver = (driver: Driver): Database => {
         : connection.executeValues(written(sql), parameters),
       (error) => failureOf("query", error.cause)
     )
-  const once: Database["transaction"] = (body, committed) =>
+  const attempt: Database["transaction"] = (body, committed) =>
     using(reserve, "commit", (connection) =>
       Effect.uninterruptibleMask((restore) =>
         Effect.gen(function*() {
@@ -162,12 +166,14 @@ export const fromDriver = (driver: Driver): Database => {
           return yield* exit
         })
       ))
-  const ask = (reserve: Driver["reserve"]): Query => (sql, parameters) =>
-    patiently(using(reserve, "read", (connection) => queryOf(connection)(sql, parameters)))
-  const query = ask(reserve)
-  const transaction: Database["transaction"] = (body, committed) => patiently(once(body, committed))
+  const { once } = driver
+  const first: Query = once === undefined
+    ? (sql, parameters) => using(reserve, "read", (connection) => queryOf(connection)(sql, parameters))
+    : queryOf(once)
+  const query: Query = (sql, parameters) => patiently(first(sql, parameters))
+  const transaction: Database["transaction"] = (body, committed) => patiently(attempt(body, committed))
   if (replica === undefined) return { dialect, query, reading: Effect.succeed({ query }), lock, transaction }
-  const asked = ask(replica.reserve)
+  const asked: Query = (sql, parameters) => patiently(queryOf(replica.once)(sql, parameters))
   // what the replica does not answer is asked of the primary, which is at least as current
   const elsewhere: Query = (sql, parameters) =>
     Effect.catchIf(asked(sql, parameters), ({ reason }) => reason === "unavailable", () => query(sql, parameters))

@@ -6,6 +6,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import { invalid } from "../../../domain/Check.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import * as Errors from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
@@ -52,7 +53,8 @@ interface Held {
   weight: number
 }
 
-type Wanted = ReadonlyMap<string, { readonly version: number; readonly floor: number }>
+/** The versions of partitions, by name. */
+type Wanted = ReadonlyMap<string, number>
 
 /** What is in sight, as it is now. */
 interface Versions {
@@ -64,13 +66,15 @@ interface Versions {
 export interface IndexCache {
   /**
    * Brings the partitions in sight up to date and asks their index. Reads the texts and vectors that the answer needs, and asks
-   * again until none is missing. Cost: the rows that were written since the last search of a partition, or all of its rows.
+   * again until none is missing. Fails with `invalid_draft` where the model's vectors have other dimensions. Cost: the rows that were written since the last search of a partition, or all of its rows.
    */
   readonly ask: <A>(
     sight: Viewer.Sight,
     question: (index: OutlineIndex, texts: Texts, vectors: Vectors) => Answer<A>,
-    model?: string
+    embedding?: { readonly model: string; readonly dimensions: number }
   ) => Io<A>
+  /** Returns the dimensions of a model's vectors when they were last looked up; 0: there were none. `undefined`: they never were. */
+  readonly dimensions: (tenant: string, model: string) => number | undefined
   /** Reads rows by id, in their order, and keeps their texts for the searches that come. */
   readonly read: (tenant: string, ids: ReadonlyArray<MemoryId>) => Io<ReadonlyArray<Option.Option<Stored>>>
 }
@@ -137,18 +141,13 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   ): Io<Held> =>
     Effect.gen(function*() {
       const one = held(tenant)
-      for (const [partition, { floor, version }] of wanted) {
+      for (const [partition, version] of wanted) {
         if (one.parts.get(partition)?.version === version) continue
         // another fiber that asks for the same waits until it is there
         yield* locks.withLock(`${tenant}\n${partition}`)(Effect.suspend(() => {
           const part = one.parts.get(partition) ?? { version: 0, isRead: false, ids: new Set() }
           one.parts.set(partition, part)
           if (part.version >= version) return Effect.void
-          // read from the beginning: after a reindex, after erasures whose notes are gone, and after a reading that was broken off
-          if (part.version < floor || part.version === 0) {
-            part.version = 0
-            clear(one, part)
-          }
           part.isRead = true
           return follow(source, tenant, partition, one, part).pipe(
             Effect.map(() => {
@@ -178,7 +177,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   const isThere = (tenant: string, one: Held, { wanted }: Versions, model: string | undefined): boolean =>
     tenants.get(tenant) === one &&
     (model === undefined || wanted.size === 0 || one.models.get(model)?.added === one.added) &&
-    Array.from(wanted).every(([partition, { version }]) => (one.parts.get(partition)?.version ?? -1) >= version)
+    Array.from(wanted).every(([partition, version]) => (one.parts.get(partition)?.version ?? -1) >= version)
 
   /** Reads rows by id, and keeps their texts. */
   const rowsIn = ({ query }: Reading, tenant: string, ids: ReadonlyArray<MemoryId>) =>
@@ -192,14 +191,20 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         Effect.flatMap(database.reading, (source) => rowsIn(source, tenant, ids)),
         (rows) => ids.map((id) => Option.fromNullable(rows.get(id)))
       ),
-    ask: (sight, question, model) =>
+    dimensions: (tenant, model) => tenants.get(tenant)?.models.get(model)?.dimensions,
+    ask: (sight, question, embedding) =>
       Effect.gen(function*() {
+        const model = embedding?.model
         const texts = new Map<MemoryId, MemoryRecord | undefined>()
         const vectors = new Map<string, Float32Array | undefined>()
         // all of a call is asked of one side: a replica may lack what the versions of the database promise
         const source = yield* database.reading
         for (;;) {
           const versions = yield* versionsOf(source, sight, made, model)
+          const { dimensions } = versions.vectors
+          if (embedding !== undefined && dimensions > 0 && dimensions !== embedding.dimensions) {
+            return yield* invalid("search", `embedding.vector: expected ${dimensions} dimensions`)
+          }
           const one = yield* current(source, sight, versions, model)
           if (!isThere(sight.tenant, one, versions, model)) continue
           // in one step with the look whether all is there
@@ -228,7 +233,7 @@ const versionsOf = (
   model = ""
 ): Io<Versions> => {
   const select =
-    `SELECT p.partition, p.version, p.floor, (SELECT value FROM memory_meta WHERE name = 'analyzer'), m.dimensions, m.version
+    `SELECT p.partition, p.version, (SELECT value FROM memory_meta WHERE name = 'analyzer'), m.dimensions, m.version
      FROM memory_partitions AS p
      LEFT JOIN memory_models AS m ON m.tenant = p.tenant AND m.model = ?
      WHERE p.tenant = ? AND `
@@ -254,23 +259,20 @@ const versionsOf = (
     }
   }
   return Effect.flatMap(rows(), (found) =>
-    found.some(([, , , made]) => made !== analyzer)
+    found.some(([, , made]) => made !== analyzer)
       ? Errors.make("unsupported", {
         op: "search",
         message: "the index was made anew by another analyzer. Provide that one, and open the store again"
       })
       : Effect.succeed({
-        wanted: new Map(found.map(([partition, version, floor]) => [
-          String(partition),
-          { version: Number(version), floor: Number(floor) }
-        ])),
+        wanted: new Map(found.map(([partition, version]) => [String(partition), Number(version)])),
         vectors: vectorsIn(found[0])
       }))
 }
 
 const vectorsIn = (row: Row | undefined): Versions["vectors"] => ({
-  dimensions: Number(row?.[4] ?? 0),
-  version: Number(row?.[5] ?? 0)
+  dimensions: Number(row?.[3] ?? 0),
+  version: Number(row?.[4] ?? 0)
 })
 
 /** The first id of a scope's key: its partition. */
@@ -279,14 +281,21 @@ const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // matc
 /** Reads what was written, and what was erased, since the version of a partition; 0: everything. */
 const follow = ({ query }: Reading, tenant: string, partition: string, one: Held, part: Part): Io<void> =>
   Effect.gen(function*() {
-    const since = part.version
-    const gone = since === 0 ? [] : yield* query(
-      "SELECT id FROM memory_gone WHERE tenant = ? AND partition = ? AND version > ?",
-      [text(tenant), partition, since]
-    )
-    // before the rows: an id that was erased may have been put again, here or into another partition
-    for (const [id] of gone) if (part.ids.delete(idOf(id))) one.index.remove(idOf(id))
-    let [version, last] = [since + 1, ""]
+    if (part.version > 0) {
+      // in one statement, so that the notes are those that the floor speaks of
+      const gone = yield* query(
+        `SELECT p.floor, g.id FROM memory_partitions AS p
+         LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?
+         WHERE p.tenant = ? AND p.partition = ?`,
+        [part.version, text(tenant), partition]
+      )
+      // below the floor notes of erasures are gone, or words were counted by another analyzer
+      if (Number(gone[0]?.[0] ?? Infinity) > part.version) part.version = 0
+      // before the rows: an id that was erased may have been put again, here or into another partition
+      else for (const [, id] of gone) if (id !== null && part.ids.delete(idOf(id))) one.index.remove(idOf(id))
+    }
+    if (part.version === 0) clear(one, part) // what a reading that was broken off has left, too
+    let [version, last] = [part.version + 1, ""]
     for (;;) {
       const rows = yield* query(
         `SELECT version, id, entry FROM memory_records WHERE tenant = ? AND partition = ? AND (version, id) > (?, ?)

@@ -110,15 +110,18 @@ export const vectorsOf = (
 ): Io<ReadonlyMap<string, Float32Array>> =>
   Effect.flatMap(
     inBatches(Array.from(new Set(hashes)), (batch) =>
-      query("SELECT hash, {vector} FROM memory_vectors WHERE tenant = ? AND model = ? AND hash {in}", [
-        text(tenant),
-        text(model),
-        keys(batch)
-      ])),
+      // looked up one by one: a planner without statistics expects few vectors of a model, and would read them all
+      query(
+        `SELECT e.value->>0, (SELECT {vector} FROM memory_vectors WHERE tenant = ? AND model = ? AND hash = e.value->>0)
+         FROM {each} AS e`,
+        [text(tenant), text(model), each(batch.map((hash) => [hash]))]
+      )),
     (rows) =>
       Effect.try({
         try: () =>
-          new Map(rows.map(([hash, vector]) => [String(hash), vectorOf(String(vector))])),
+          new Map(
+            rows.flatMap(([hash, vector]) => vector === null ? [] : [[String(hash), vectorOf(String(vector))] as const])
+          ),
         catch: (cause) =>
           Errors.make("corrupt", {
             op: "read",
@@ -199,8 +202,8 @@ export const byName = (
     const ids = yield* inBatches(Array.from(new Set(names)), (batch) =>
       query(
         `SELECT DISTINCT id FROM memory_names
-         WHERE tenant = ? AND role = ? AND name {in}`,
-        [text(sight.tenant), role, keys(batch.map(nameKey))]
+         WHERE tenant = ? AND name {in} AND role = ?`,
+        [text(sight.tenant), keys(batch.map(nameKey)), role]
       ))
     const rows = yield* rowsOf(
       query,

@@ -44,7 +44,7 @@ const steps: ReadonlyArray<Step> = [
       dedupe text ${exact}, content text NOT NULL, PRIMARY KEY (tenant, id, revision))`,
     `CREATE TABLE memory_names (
       tenant text ${exact} NOT NULL, role text ${exact} NOT NULL, name text ${exact} NOT NULL, id text ${exact} NOT NULL,
-      PRIMARY KEY (tenant, role, name, id))`,
+      PRIMARY KEY (tenant, name, role, id))`,
     "CREATE INDEX memory_names_id ON memory_names (tenant, id)",
     `CREATE TABLE memory_scopes (
       tenant text ${exact} NOT NULL, scope text ${exact} NOT NULL, kind text ${exact} NOT NULL, partition text ${exact} NOT NULL,

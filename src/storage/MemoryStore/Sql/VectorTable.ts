@@ -24,8 +24,8 @@ export const make = (database: Database, indexes: IndexCache): EngineVectors => 
         query("SELECT model FROM memory_models WHERE tenant = ? AND dimensions > 0", [text(tenant)]),
         (rows) => rows.map(([model]) => fromText(String(model)))
       ),
-    dimensions: (tenant, model) =>
-      Effect.map(
+    dimensions: (tenant, model, expected) =>
+      expected !== undefined && indexes.dimensions(tenant, model) === expected ? Effect.succeed(expected) : Effect.map(
         query("SELECT dimensions FROM memory_models WHERE tenant = ? AND model = ? AND dimensions > 0", [
           text(tenant),
           text(model)
@@ -43,7 +43,7 @@ export const make = (database: Database, indexes: IndexCache): EngineVectors => 
       indexes.ask(
         sight,
         (index, texts, vectors) => index.near(sight, asked, model, vector, depth, texts, vectors),
-        model
+        { model, dimensions: vector.length }
       )
   }
 }
@@ -83,11 +83,11 @@ const pending = (
           [...live, after, ...end === "" ? [] : [end!], atATime]
         )
         const kept = yield* query(
-          "SELECT hash FROM memory_vectors WHERE tenant = ? AND model = ? AND hash {in}",
-          [text(tenant), text(model), keys(hashes.map(([hash]) => String(hash)))]
+          `SELECT e.value->>0, (SELECT 1 FROM memory_vectors WHERE tenant = ? AND model = ? AND hash = e.value->>0)
+           FROM {each} AS e`,
+          [text(tenant), text(model), each(hashes.map(([hash]) => [String(hash)]))]
         )
-        const known = new Set(kept.map(([hash]) => hash))
-        const lacking = hashes.flatMap(([hash]) => known.has(hash) ? [] : [String(hash)])
+        const lacking = kept.flatMap(([hash, found]) => found === null ? [String(hash)] : [])
         const rows = lacking.length === 0 ? [] : yield* query(
           `SELECT forgotten, dedupe, content, hash FROM memory_records WHERE ${where} {in}`,
           [...live, keys(lacking)]

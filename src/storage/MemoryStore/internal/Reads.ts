@@ -224,7 +224,7 @@ const missingLeg = (
     if (vectors === undefined) return MemoryError.make("unsupported", { op, message: `${name} holds no vectors` })
     if (embedding === undefined) return invalid(op, "embedding: vectors are searched by a vector")
     const { model, vector } = embedding
-    const known = yield* Effect.either(vectors.dimensions(tenant, model))
+    const known = yield* Effect.either(vectors.dimensions(tenant, model, vector.length))
     if (known._tag === "Left") return known.left
     const dimensions = known.right ?? vector.length
     return dimensions === vector.length
