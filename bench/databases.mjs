@@ -122,7 +122,7 @@ const memory = Effect.gen(function*() {
 })
 
 /** Median and 95th percentile of wall and CPU time, in milliseconds, after some rounds to warm up: a server runs for days. */
-const timed = Effect.fnUntraced(function*(all, call, rounds = 5) {
+const timed = Effect.fnUntraced(function*(all, call, rounds = 20) {
   for (let round = 0; round < rounds; round++) yield* Effect.forEach(all, call, { discard: true })
   const walls = []
   const before = cpu()
@@ -185,7 +185,7 @@ const ask = (engine, name) =>
     const slow = name === "langgraph" ? asked.slice(0, 10) : asked
     const many = yield* timed(slow, (text) => engine.search("large", text), 1)
     const rss = (yield* memory) - idle
-    const put = yield* timed(next(200), (note) => engine.put(userOf(8), [note]))
+    const put = yield* timed(next(200), (note) => engine.put(userOf(8), [note]), 5)
     if (!engine.near) return { first, few, many, put, rss }
     const some = asked.slice(0, 50)
     const near = yield* timed(some, (text) => engine.near(userOf(7), text.length))

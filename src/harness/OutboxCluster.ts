@@ -60,8 +60,9 @@ export interface Service extends Outbox.Service {
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store, and clears the addresses of conversations in which nothing waits and for an hour nothing has happened:
-   * their owners do that, but those that were killed. Returns the number of records that were erased.
+   * Compacts the store. Of conversations in which for an hour nothing has happened it clears the addresses, which those owners
+   * have left that were killed; where batches wait their owner is told of them again, since whoever appended one may have been killed
+   * before it could tell. Returns the number of records that were erased.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -340,9 +341,22 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
           if (data.row !== "session") busy.add(OutboxState.keyOf(data))
           else if (isQuiet(now - recencyOf(record))) quiet.set(OutboxState.keyOf(data), record.id)
         }))
-      const idle = Array.from(quiet).flatMap(([key, id]) => busy.has(key) ? [] : [id])
-      yield* Effect.forEach(idle, (id) => outbox.lines.clear(id), { concurrency: 4, discard: true })
+      const [idle, waiting] = Arr.partition(quiet, ([key]) => busy.has(key))
+      yield* Effect.forEach(idle, ([, id]) => outbox.lines.clear(id), { concurrency: 4, discard: true })
+      if (waiting.length > 0) yield* tellAgain(outbox, tenant, new Set(waiting.map(([, id]) => id)))
     }
     outbox.compactedAt = now
     return erased
   })
+
+/** Tells the owners of some conversations of the batches that wait. An owner that was told of a batch before heeds it once. */
+const tellAgain = ({ lines, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
+  Effect.flatMap(OutboxState.all(store, tenant), (states) =>
+    Effect.forEach(states, (state) => {
+      const { revision, sessionRow } = state
+      return sessionRow === undefined || !sessionRows.has(sessionRow) ? Effect.void : Effect.forEach(
+        OutboxState.waiting(state),
+        ({ from, rows, to }) => lines.appended(sessionRow, { tenant, at: revision, from, to, rows, revision }),
+        { discard: true }
+      )
+    }, { discard: true }))

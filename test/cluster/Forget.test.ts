@@ -15,7 +15,7 @@ import * as OutboxState from "../../src/harness/Outbox/OutboxState.ts"
 import * as LineEntity from "../../src/harness/OutboxCluster/LineEntity.ts"
 import * as WritePolicy from "../../src/harness/WritePolicy.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
-import { model, never, remembered, rows, settled, users } from "../harness/Outboxes.ts"
+import { model, never, opened, remembered, rows, settled, users } from "../harness/Outboxes.ts"
 import { type Cluster, openedOn, runnerWith } from "./Clusters.ts"
 
 const ada = Viewer.make({ userId: "ada lovelace" })
@@ -119,9 +119,27 @@ describe("the tables of a cluster", () => {
       yield* outbox.compact
       assert.strictEqual((yield* tables(cluster)).messages, messages)
       yield* Effect.withClock(outbox.compact, later(Clock.make(), 2 * 3_600_000))
-      assert.strictEqual((yield* tables(cluster)).messages, 1)
+      assert.strictEqual((yield* tables(cluster)).messages, 2) // of what waits, and that it waits
       yield* outbox.flush
       assert.deepStrictEqual(yield* remembered(store), ["a", "b"])
+    })
+  )
+
+  law(
+    "are told at a compaction of what waits for an hour, since whoever appended it may have been killed before it told them",
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const { calls, extract } = model()
+      const outbox = yield* openedOn(yield* runnerWith({}), store, { extract }, {
+        trigger: ExtractionTrigger.invocation
+      })
+      const other = yield* opened(store, { extract }, { trigger: never }) // appends, and tells no cluster of it
+      yield* other.append(ada, "s", users("a"))
+      yield* outbox.compact
+      assert.deepStrictEqual(yield* remembered(store), [])
+      yield* Effect.withClock(outbox.compact, later(Clock.make(), 2 * 3_600_000))
+      yield* until(Effect.map(remembered(store), (all) => all.length === 1))
+      assert.deepStrictEqual(calls, [["a"]])
     })
   )
 })

@@ -7,8 +7,10 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Ref from "effect/Ref"
+import { type AddressInfo, connect, createServer, type Server } from "node:net"
 import type { MemoryError } from "../../src/domain/MemoryError.ts"
 import type { MemoryId } from "../../src/domain/MemoryId.ts"
+import { textHash } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { Postgres } from "../../src/postgres.ts"
 import { MemoryStore, type Service } from "../../src/storage/MemoryStore.ts"
@@ -34,6 +36,7 @@ const persistent = <A>(self: Effect.Effect<A, MemoryError>, refusals: Ref.Ref<nu
 const retry = <A>(self: Effect.Effect<A, MemoryError>, refusals: Ref.Ref<number>) =>
   Effect.suspend(() => persistent(self, refusals))
 
+const no = Effect.succeed(false)
 const fibers = 8
 
 /** Writes by eight fibers, each a record at a time; what was acknowledged, in which revision, is in the map that is returned. */
@@ -62,6 +65,30 @@ const holdsAll = (store: Service, acknowledged: ReadonlyMap<MemoryId, string>) =
       assert.strictEqual(Option.getOrUndefined(record)?.body, acknowledged.get(ids[n]!), ids[n])
     }
   })
+
+/** A port that leads to the server of a URL, whichever that is when a connection is opened. Returns a URL with that port. */
+const proxied = (target: { readonly url: string }) =>
+  Effect.map(
+    Effect.acquireRelease(
+      Effect.async<Server>((resume) => {
+        const server = createServer((socket) => {
+          const { hostname, port } = new URL(target.url)
+          const there = connect(Number(port), hostname)
+          for (const [one, other] of [[socket, there], [there, socket]] as const) {
+            one.on("error", () => other.destroy()).on("close", () => other.destroy())
+            one.pipe(other)
+          }
+        })
+        server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+      }),
+      (server) => Effect.sync(() => server.close())
+    ),
+    (server) => {
+      const url = new URL(target.url)
+      url.host = `127.0.0.1:${(server.address() as AddressInfo).port}` // it listens to a port
+      return url.href
+    }
+  )
 
 /** Whether the last statement of a connection to a server was one of a store's. */
 const isRead = (url: string) =>
@@ -150,6 +177,35 @@ if (hasClusters) {
         yield* holdsAll(next, again.acknowledged)
       }))
 
+    it.scopedLive("it is followed by a standby that lacks its last commits: a store that lives on serves none of them, and all that come", () =>
+      Effect.gen(function*() {
+        const primary = yield* throwAway
+        const replica = yield* primary.replica
+        const target = { url: primary.url }
+        const store = yield* opened(placeOf(yield* proxied(target), "memories"))
+        yield* put(store, draft("tea with milk"))
+        yield* Effect.orDie(
+          ask(primary.url, "ALTER SYSTEM SET synchronous_standby_names = ''", "SELECT pg_reload_conf()")
+        )
+        yield* replica.stop("fast")
+        const edited = yield* put(store, draft("tea that is lost"))
+        for (const name of ["more tea", "still more tea"]) yield* put(store, draft(name))
+        yield* store.update(ada, edited.id, { body: "tea that is lost again" })
+        assert.lengthOf(yield* found(store, ada, { text: "tea" }), 4)
+
+        yield* primary.stop("immediate")
+        yield* replica.start
+        yield* replica.promote
+        target.url = replica.url
+        const refusals = yield* Ref.make(0)
+        yield* persistent(put(store, draft("tea of today")), refusals)
+        assert.deepStrictEqual((yield* found(store, ada, { text: "tea" })).sort(), ["tea of today", "tea with milk"])
+        assert.deepStrictEqual((yield* listed(store, ada)).sort(), ["tea of today", "tea with milk"])
+        yield* put(store, draft("tea that is lost again", { id: edited.id }))
+        const all = ["tea of today", "tea that is lost again", "tea with milk"]
+        assert.deepStrictEqual((yield* found(store, ada, { text: "tea" })).sort(), all)
+      }))
+
     it.scopedLive("its standby answers reads while it is as current as is allowed, and one's own writes are read at once", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
@@ -186,6 +242,18 @@ if (hasClusters) {
         assert.strictEqual(yield* bodyOf(early), "black tea", "nor is one that is not there yet")
         yield* replica.start
         yield* eventually(Effect.zipRight(bodyOf(early), isRead(replica.url)))
+
+        const vectors = Option.getOrThrow(writer.vectors)
+        const [waiting] = yield* vectors.pending(ada.tenant, "m", 10)
+        yield* vectors.attach(ada.tenant, "m", [[waiting!.hash, Float32Array.of(1, 0)]])
+        const near = early.search(ada, { embedding: { model: "m", vector: [1, 1] }, mode: "vector" })
+        yield* eventually(
+          Effect.flatMap(near, ({ awaiting, hits }) => hits.length === 1 && awaiting === 0 ? isRead(replica.url) : no)
+        )
+        // of two writers, this one's vectors are read at once
+        const coffee = yield* put(early, draft("coffee"))
+        yield* Option.getOrThrow(early.vectors).attach(ada.tenant, "m", [[textHash(coffee), Float32Array.of(0, 1)]])
+        assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
     it.scopedLive("it is stopped, and its standby goes on to answer reads for as long as is allowed", () =>

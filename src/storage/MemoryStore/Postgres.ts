@@ -11,6 +11,7 @@ import * as Effect from "effect/Effect"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
 import * as Exit from "effect/Exit"
 import type * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import * as MemoryError from "../../domain/MemoryError.ts"
@@ -72,12 +73,17 @@ export const reindex: (options: Options) => Effect.Effect<void, MemoryError.Memo
 /** The transaction that wrote a change. */
 const xid = "CAST(CAST(CAST(position AS bigint) AS text) AS xid8)"
 
+/** The timeline of the log: a server that is promoted, or restored, begins another one. */
+const timeline =
+  "CASE WHEN pg_is_in_recovery() THEN NULL ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END"
+
 const dialect: Dialect = {
   name: "postgres",
   each: "jsonb_array_elements(CAST(? AS jsonb))",
   // an array, since of a set the planner expects a hundred, and reads the table
   in: "= ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(? AS jsonb))))",
   vector: "encode(vector, 'hex')",
+  history: "NULL",
   bytes: "bytea",
   exact: `COLLATE "C"`,
   position: "CAST(CAST(pg_current_xact_id() AS text) AS double precision)",
@@ -116,7 +122,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
         Effect.mapError(({ cause }) => failure("make", cause)),
         Effect.catchAllDefect((cause) => Effect.fail(failure("make", cause)))
       )
-    const settings = yield* Effect.scoped(Effect.gen(function*() {
+    const { history, settings } = yield* Effect.scoped(Effect.gen(function*() {
       const { reserve } = yield* connect(1, [])
       const connection = yield* Effect.mapError(reserve, ({ cause }) => failure("make", cause))
       return yield* prepare(
@@ -160,7 +166,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
         }
       })
     return fromDriver({
-      dialect,
+      dialect: { ...dialect, history },
       reserve,
       once,
       replica: standby && options.replica && (yield* following(standby, options.replica)),
@@ -185,8 +191,15 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
     })
   })
 
-/** Checks that the server can hold a store, makes the schema where there is none, and returns what it can be set to. */
-const prepare = (schema: string, ask: Ask): Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError> =>
+/** What a server can do. */
+interface Abilities {
+  /** Settings of each connection. */
+  readonly settings: ReadonlyArray<string>
+  readonly history: Dialect["history"]
+}
+
+/** Checks that the server can hold a store, makes the schema where there is none, and returns what the server can do. */
+const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     const [row = []] = yield* ask(
       `SELECT current_setting('server_version_num'), current_setting('server_encoding'), pg_is_in_recovery(),
@@ -218,10 +231,13 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<ReadonlyArray<string>,
     }
     // a statement that waits for a lock ends when its caller has gone, where the server can tell
     const watching = "client_connection_check_interval"
-    return yield* ask("SELECT set_config($1, '1000', false)", [watching]).pipe(
-      Effect.as([`${watching}=1000`]),
-      Effect.catchAll(() => Effect.succeed([]))
-    )
+    const canWatch = yield* Effect.option(ask("SELECT set_config($1, '1000', false)", [watching]))
+    // a server that keeps its log elsewhere may have no timelines
+    const canTell = yield* Effect.option(ask(`SELECT ${timeline}`, []))
+    return {
+      settings: Option.isSome(canWatch) ? [`${watching}=1000`] : [],
+      history: Option.isSome(canTell) ? timeline : "NULL"
+    }
   })
 
 const unsupported = (message: string): MemoryError.MemoryError =>

@@ -74,6 +74,7 @@ export const dialect: Dialect = {
   each: "json_each(?)",
   in: "IN (SELECT value FROM json_each(?))",
   vector: "hex(vector)",
+  history: "NULL", // a file that is put in the place of another one is not the file that is open
   bytes: "blob",
   exact: "",
   // there is one writer at a time, so the order of positions is that of commits

@@ -34,6 +34,11 @@ export interface Dialect {
   readonly in: string
   /** The text that stands for `{vector}`. */
   readonly vector: string
+  /**
+   * Expression of the history that the database is in: after a fail-over or a restore that lost commits it has another one. NULL: not
+   * known, as on a standby.
+   */
+  readonly history: string
   /** The type of bytes. */
   readonly bytes: string
   /** Orders and compares a text by its bytes. */

@@ -11,16 +11,17 @@ import type { MemoryError } from "../../../domain/MemoryError.ts"
 import * as Errors from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
-import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import type * as Viewer from "../../../domain/Viewer.ts"
 import { turn } from "../../../host/EventLoop.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { type Answer, OutlineIndex, type Texts, type Vectors } from "../../../ranking/internal/OutlineIndex.ts"
 import { fingerprint } from "../../../ranking/Tokenizer.ts"
 import { makeTenantLocks, type Stored } from "../../Engine.ts"
-import { type Database, idOf, keys, type Reading, type Row, text } from "./Database.ts"
-import { having, partitionOf, rowsOf, vectorsOf } from "./Rows.ts"
-import { TextCache } from "./TextCache.ts"
+import { type Database, idOf, type Reading, text } from "./Database.ts"
+import { TextCache } from "./IndexCache/TextCache.ts"
+import { type Versions, versionsOf, type Wanted } from "./IndexCache/Versions.ts"
+import { rowsOf, vectorsOf } from "./Rows.ts"
+import { metaOf } from "./Tables.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
@@ -53,16 +54,6 @@ interface Held {
   weight: number
 }
 
-/** The versions of partitions, by name. */
-type Wanted = ReadonlyMap<string, number>
-
-/** What is in sight, as it is now. */
-interface Versions {
-  readonly wanted: Wanted
-  /** The vectors of the model that is asked for. Dimensions 0: there are none. */
-  readonly vectors: { readonly dimensions: number; readonly version: number }
-}
-
 export interface IndexCache {
   /**
    * Brings the partitions in sight up to date and asks their index. Reads the texts and vectors that the answer needs, and asks
@@ -84,12 +75,21 @@ export interface IndexCache {
  * take up to an eighth of it in addition.
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
-  const textCache = new TextCache(capacity / 8)
+  let textCache = new TextCache(capacity / 8)
+  /** The history that all of it is of, once it is known. */
+  let history: string | undefined
   const tenants = new Map<string, Held>()
   /** The partitions that were read, by tenant and name; those asked for last at the end: a Map keeps the order of insertion. */
   const used = new Map<string, readonly [tenant: string, partition: string]>()
   const locks = makeTenantLocks()
   const made = fingerprint(analyzer.index)
+
+  /** Drops everything: versions of one history say nothing of another one. */
+  const forget = () => {
+    tenants.clear()
+    used.clear()
+    textCache = new TextCache(capacity / 8)
+  }
 
   const held = (tenant: string): Held => {
     const known = tenants.get(tenant) ?? {
@@ -133,14 +133,14 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   }
 
   /** Reads what is in sight and not held, or was written since. */
-  const current = (
+  const bringUpToDate = (
     source: Reading,
     { tenant }: Viewer.Sight,
     { vectors, wanted }: Versions,
-    model: string | undefined
-  ): Io<Held> =>
+    model: string | undefined,
+    one: Held
+  ): Io<void> =>
     Effect.gen(function*() {
-      const one = held(tenant)
       for (const [partition, version] of wanted) {
         if (one.parts.get(partition)?.version === version) continue
         // another fiber that asks for the same waits until it is there
@@ -149,7 +149,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
           one.parts.set(partition, part)
           if (part.version >= version) return Effect.void
           part.isRead = true
-          return follow(source, tenant, partition, one, part).pipe(
+          return follow(source, tenant, partition, made, one, part).pipe(
             Effect.map(() => {
               part.version = version
             }),
@@ -167,7 +167,6 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         )
       }
       makeRoom(tenant, wanted)
-      return one
     })
 
   /**
@@ -180,10 +179,12 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     Array.from(wanted).every(([partition, version]) => (one.parts.get(partition)?.version ?? -1) >= version)
 
   /** Reads rows by id, and keeps their texts. */
-  const rowsIn = ({ query }: Reading, tenant: string, ids: ReadonlyArray<MemoryId>) =>
-    rowsOf(query, tenant, ids, ({ forgotten, record }, version, length) => {
-      if (!forgotten) textCache.add(tenant, version, record, length)
+  const rowsIn = ({ query }: Reading, tenant: string, ids: ReadonlyArray<MemoryId>) => {
+    const cache = textCache // that of the history in which they are read
+    return rowsOf(query, tenant, ids, ({ forgotten, record }, version, length) => {
+      if (!forgotten) cache.add(tenant, version, record, length)
     })
+  }
 
   return {
     read: (tenant, ids) =>
@@ -200,12 +201,17 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         // all of a call is asked of one side: a replica may lack what the versions of the database promise
         const source = yield* database.reading
         for (;;) {
-          const versions = yield* versionsOf(source, sight, made, model)
+          const versions = yield* versionsOf(source, sight, database.dialect.history, model)
           const { dimensions } = versions.vectors
           if (embedding !== undefined && dimensions > 0 && dimensions !== embedding.dimensions) {
             return yield* invalid("search", `embedding.vector: expected ${dimensions} dimensions`)
           }
-          const one = yield* current(source, sight, versions, model)
+          if (versions.history !== undefined && versions.history !== history) {
+            if (history !== undefined) forget()
+            history = versions.history
+          }
+          const one = held(sight.tenant) // of this history: what was held of another one is not there any more
+          yield* bringUpToDate(source, sight, versions, model, one)
           if (!isThere(sight.tenant, one, versions, model)) continue
           // in one step with the look whether all is there
           const answer = question(one.index, texts, vectors)
@@ -225,62 +231,25 @@ const clear = ({ index }: Held, { ids }: Part): void => {
   ids.clear()
 }
 
-/** Returns the versions of the partitions in sight; `unsupported` where their words are those of another analyzer. */
-const versionsOf = (
+/**
+ * Reads what was written, and what was erased, since the version of a partition; 0: everything. Fails with `unsupported` where its
+ * words are those of another analyzer: whoever makes an index anew raises all versions.
+ */
+const follow = (
   { query }: Reading,
-  { tenant, visibility }: Viewer.Sight,
+  tenant: string,
+  partition: string,
   analyzer: string,
-  model = ""
-): Io<Versions> => {
-  const select =
-    `SELECT p.partition, p.version, (SELECT value FROM memory_meta WHERE name = 'analyzer'), m.dimensions, m.version
-     FROM memory_partitions AS p
-     LEFT JOIN memory_models AS m ON m.tenant = p.tenant AND m.model = ?
-     WHERE p.tenant = ? AND `
-  const asked = [text(model), text(tenant)]
-  const only = (partitions: Iterable<string>) => query(`${select}p.partition {in}`, [...asked, keys(partitions)])
-  const rows = (): Io<ReadonlyArray<Row>> => {
-    switch (visibility._tag) {
-      case "All":
-        return query(`${select}1 = 1`, asked)
-      case "Everyone":
-        return query(`${select}p.partition <> ?`, [...asked, text(partitionOf(MemoryScope.Internal))])
-      case "Scopes":
-        return only(new Set(visibility.keys.map(firstId)))
-      case "Within": {
-        const { userId } = visibility.ids
-        if (userId !== undefined) return only([partitionOf({ userId })])
-        const { parameters, sql } = having(visibility.ids)
-        return query(
-          `${select}p.partition IN (SELECT partition FROM memory_scopes WHERE tenant = ?${sql})`,
-          [...asked, text(tenant), ...parameters]
-        )
-      }
-    }
-  }
-  return Effect.flatMap(rows(), (found) =>
-    found.some(([, , made]) => made !== analyzer)
-      ? Errors.make("unsupported", {
+  one: Held,
+  part: Part
+): Io<void> =>
+  Effect.gen(function*() {
+    if ((yield* metaOf(query, "analyzer")) !== analyzer) {
+      return yield* Errors.make("unsupported", {
         op: "search",
         message: "the index was made anew by another analyzer. Provide that one, and open the store again"
       })
-      : Effect.succeed({
-        wanted: new Map(found.map(([partition, version]) => [String(partition), Number(version)])),
-        vectors: vectorsIn(found[0])
-      }))
-}
-
-const vectorsIn = (row: Row | undefined): Versions["vectors"] => ({
-  dimensions: Number(row?.[3] ?? 0),
-  version: Number(row?.[4] ?? 0)
-})
-
-/** The first id of a scope's key: its partition. */
-const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // matches at least nothing
-
-/** Reads what was written, and what was erased, since the version of a partition; 0: everything. */
-const follow = ({ query }: Reading, tenant: string, partition: string, one: Held, part: Part): Io<void> =>
-  Effect.gen(function*() {
+    }
     if (part.version > 0) {
       // in one statement, so that the notes are those that the floor speaks of
       const gone = yield* query(

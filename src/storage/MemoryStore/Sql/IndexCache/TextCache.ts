@@ -3,9 +3,9 @@
  * is kept as it was at a version of its partition. A write makes a new version, so that no entry ever becomes wrong: what is no
  * longer asked for is dropped once there is no more room.
  */
-import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
-import { text } from "./Database.ts"
-import { partitionOf } from "./Rows.ts"
+import type { MemoryRecord } from "../../../../domain/MemoryRecord.ts"
+import { text } from "../Database.ts"
+import { partitionOf } from "../Rows.ts"
 
 interface Entry {
   readonly record: MemoryRecord

@@ -1,0 +1,67 @@
+/** The versions of the partitions that a viewer sees, which tell an index whether it is up to date. */
+import * as Effect from "effect/Effect"
+import type { MemoryError } from "../../../../domain/MemoryError.ts"
+import * as MemoryScope from "../../../../domain/MemoryScope.ts"
+import type * as Viewer from "../../../../domain/Viewer.ts"
+import { keys, type Reading, type Row, text } from "../Database.ts"
+import { having, partitionOf } from "../Rows.ts"
+
+type Io<A> = Effect.Effect<A, MemoryError>
+
+/** The versions of partitions, by name. */
+export type Wanted = ReadonlyMap<string, number>
+
+/** What is in sight, as it is now. */
+export interface Versions {
+  readonly wanted: Wanted
+  /** `Dialect.history`; `undefined`: not known. */
+  readonly history: string | undefined
+  /** The vectors of the model that is asked for. Dimensions 0: there are none. */
+  readonly vectors: { readonly dimensions: number; readonly version: number }
+}
+
+/** Returns the versions of the partitions in sight. */
+export const versionsOf = (
+  { query }: Reading,
+  { tenant, visibility }: Viewer.Sight,
+  history: string,
+  model: string | undefined
+): Io<Versions> => {
+  const select = model === undefined
+    ? `SELECT p.partition, p.version, ${history} FROM memory_partitions AS p WHERE p.tenant = ? AND `
+    : `SELECT p.partition, p.version, ${history}, m.dimensions, m.version FROM memory_partitions AS p
+       LEFT JOIN memory_models AS m ON m.tenant = p.tenant AND m.model = ? WHERE p.tenant = ? AND `
+  const asked = [...model === undefined ? [] : [text(model)], text(tenant)]
+  const only = (partitions: ReadonlyArray<string>) =>
+    // PostgreSQL plans a short list in half the time
+    partitions.length > 0 && partitions.length <= 8
+      ? query(`${select}p.partition IN (${partitions.map(() => "?").join(", ")})`, [...asked, ...partitions.map(text)])
+      : query(`${select}p.partition {in}`, [...asked, keys(partitions)])
+  const rows = (): Io<ReadonlyArray<Row>> => {
+    switch (visibility._tag) {
+      case "All":
+        return query(`${select}1 = 1`, asked)
+      case "Everyone":
+        return query(`${select}p.partition <> ?`, [...asked, text(partitionOf(MemoryScope.Internal))])
+      case "Scopes":
+        return only(Array.from(new Set(visibility.keys.map(firstId))))
+      case "Within": {
+        const { userId } = visibility.ids
+        if (userId !== undefined) return only([partitionOf({ userId })])
+        const { parameters, sql } = having(visibility.ids)
+        return query(
+          `${select}p.partition IN (SELECT partition FROM memory_scopes WHERE tenant = ?${sql})`,
+          [...asked, text(tenant), ...parameters]
+        )
+      }
+    }
+  }
+  return Effect.map(rows(), (found) => ({
+    wanted: new Map(found.map(([partition, version]) => [String(partition), Number(version)])),
+    history: typeof found[0]?.[2] === "string" ? found[0][2] : undefined,
+    vectors: { dimensions: Number(found[0]?.[3] ?? 0), version: Number(found[0]?.[4] ?? 0) }
+  }))
+}
+
+/** The first id of a scope's key: its partition. */
+const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // matches at least nothing
