@@ -254,7 +254,10 @@ export type Visibility =
   /** Every scope that has all of these ids; at least one id. Neither the global scope nor internal ones. */
   | { readonly _tag: "Within"; readonly ids: Ids }
 
-/** The rows that a call may see: those of one tenant, in some of its scopes, that have not expired at a time. */
+/**
+ * The rows that a call may see: those of one tenant, in some of its scopes, that have not expired at a time. Each call makes its
+ * own: an engine may answer all that is asked for the same object as of one moment.
+ */
 export interface Sight {
   /** After NFC. */
   readonly tenant: string

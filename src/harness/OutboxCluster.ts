@@ -60,9 +60,9 @@ export interface Service extends Outbox.Service {
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
-   * Compacts the store. Of conversations in which for an hour nothing has happened it clears the addresses, which those owners
-   * have left that were killed; where batches wait their owner is told of them again, since whoever appended one may have been killed
-   * before it could tell. Returns the number of records that were erased.
+   * Compacts the store. For each conversation that became an hour old since this process last did, it clears the address if
+   * nothing is left in it, which a killed owner has not done, or tells the owner again of the batches that wait, since a process may
+   * be killed before it tells. Returns the number of records that were erased.
    */
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
@@ -341,15 +341,15 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
           if (data.row !== "session") busy.add(OutboxState.keyOf(data))
           else if (isQuiet(now - recencyOf(record))) quiet.set(OutboxState.keyOf(data), record.id)
         }))
-      const [idle, waiting] = Arr.partition(quiet, ([key]) => busy.has(key))
+      const [idle, rest] = Arr.partition(quiet, ([key]) => busy.has(key))
       yield* Effect.forEach(idle, ([, id]) => outbox.lines.clear(id), { concurrency: 4, discard: true })
-      if (waiting.length > 0) yield* tellAgain(outbox, tenant, new Set(waiting.map(([, id]) => id)))
+      if (rest.length > 0) yield* tellAgain(outbox, tenant, new Set(rest.map(([, id]) => id)))
     }
     outbox.compactedAt = now
     return erased
   })
 
-/** Tells the owners of some conversations of the batches that wait. An owner that was told of a batch before heeds it once. */
+/** Tells the owners of some conversations of the batches that wait. Their triggers hear of a batch once. */
 const tellAgain = ({ lines, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
   Effect.flatMap(OutboxState.all(store, tenant), (states) =>
     Effect.forEach(states, (state) => {

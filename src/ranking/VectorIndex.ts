@@ -1,12 +1,9 @@
 /**
- * Exact cosine over typed arrays. One model per index; mutable, incremental.
+ * Exact cosine over typed arrays. One model per index; mutable, incremental. A search gives every id by `cosineSimilarity`, best
+ * first, ties in order of arrival, cut to `limit`: the same to the last bit, whatever the machine.
  *
- * ```text
- * search = every id by cosineSimilarity(vector, its vector), best first, ties in order of arrival, cut to `limit`
- * ```
- *
- * to the last bit, whatever the machine. Where the rows come to 256 KiB in 8 bits (682 of 384 dimensions) and the machine
- * has SIMD in WebAssembly, a `QuantizedVectors` tells which cosines have to be computed: by bounds, so nothing is approximate.
+ * Where the rows come to 256 KiB in 8 bits (682 of 384 dimensions) and the machine has SIMD in WebAssembly, a `QuantizedVectors`
+ * tells which cosines have to be computed: by bounds, so nothing is approximate.
  */
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Scored } from "./Bm25.ts"
@@ -157,13 +154,18 @@ export const make = <Id>(dimensions: number, options: {
 }
 
 /** −1..1, and 1 of equals; 0 where either is all zeros or not finite, or lengths differ; never NaN. */
-export const cosineSimilarity = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
-  if (a.length !== b.length) return 0
+export const cosineSimilarity = (a: ArrayLike<number>, b: ArrayLike<number>): number => cosineTo(a)(b)
+
+/** Returns `cosineSimilarity` to a vector whose squares are added up once. */
+export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>) => number => {
   const aa = dot(a, a)
-  const bb = dot(b, b)
-  if (aa * bb > 1e-290 && aa * bb < 1e290) return cosineOf(dot(a, b), aa, bb)
-  const [x, y] = [toUnit(a), toUnit(b)] // squares that a number cannot hold
-  return x === undefined || y === undefined ? 0 : cosineOf(dot(x, y), dot(x, x), dot(y, y))
+  return (b) => {
+    if (a.length !== b.length) return 0
+    const bb = dot(b, b)
+    if (aa * bb > 1e-290 && aa * bb < 1e290) return cosineOf(dot(a, b), aa, bb)
+    const [x, y] = [toUnit(a), toUnit(b)] // squares that a number cannot hold
+    return x === undefined || y === undefined ? 0 : cosineOf(dot(x, y), dot(x, x), dot(y, y))
+  }
 }
 
 /** Of finite squares: those of 32-bit numbers always are. */

@@ -8,7 +8,7 @@ import * as Kill from "./Kill.ts"
 
 describe("an outbox of a cluster", () => {
   for (const { check, title } of outboxLaws) {
-    it.scopedLive(title, () => Effect.provide(check(opened), MemoryStore.layerInMemory))
+    it.scopedLive(title, () => Effect.provide(Effect.scoped(check(opened)), MemoryStore.layerInMemory))
   }
 })
 

@@ -33,7 +33,7 @@ const unread = { trigger: never, flushTimeout: 0 } as const
 for (const name of ["memory", "markdown", "sqlite", "postgres", "overlay on memory", "federated"] as const) {
   describe(`the ids of an outbox's rows on ${name}`, () => {
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
-      it.scoped(title, () => Effect.provide(check, stores[name]))
+      it.scoped(title, () => Effect.provide(Effect.scoped(check), stores[name]))
     const both = Effect.map(MemoryStore.MemoryStore, (store) => ({ store, old: earlier(store) }))
     /** Leaves two messages of an earlier version in the outbox, and a plan for them if `isPlanned`. */
     const left = (old: MemoryStore.Service, isPlanned = false) =>

@@ -30,7 +30,7 @@ const planned = (store: MemoryStore.Service, viewer: Viewer.Viewer, options: Out
 for (const [name, layer] of Object.entries({ memory: stores.memory, markdown: stores.markdown, ...databases })) {
   describe(`a plan that waits in ${name}`, () => {
     const law = (title: string, check: Effect.Effect<void, unknown, MemoryStore.MemoryStore | Scope.Scope>) =>
-      it.scoped(title, () => Effect.provide(check, layer))
+      it.scoped(title, () => Effect.provide(Effect.scoped(check), layer))
 
     law(
       "is made anew where it would write a scope that is closed by now",

@@ -39,7 +39,7 @@ const retry = <A>(self: Effect.Effect<A, MemoryError>, refusals: Ref.Ref<number>
 const no = Effect.succeed(false)
 const fibers = 8
 
-/** Writes by eight fibers, each a record at a time; what was acknowledged, in which revision, is in the map that is returned. */
+/** Writes records from eight fibers, one at a time each. `acknowledged` has the body of each acknowledged record by its id. */
 const load = (store: Service, writes: number, refusals: Ref.Ref<number>) => {
   const acknowledged = new Map<MemoryId, string>()
   const each = writes / fibers
@@ -177,7 +177,7 @@ if (hasClusters) {
         yield* holdsAll(next, again.acknowledged)
       }))
 
-    it.scopedLive("it is followed by a standby that lacks its last commits: a store that lives on serves none of them, and all that come", () =>
+    it.scopedLive("a standby without its last commits is promoted: a store that stays open serves none of those, and all later ones", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica
@@ -192,12 +192,20 @@ if (hasClusters) {
         for (const name of ["more tea", "still more tea"]) yield* put(store, draft(name))
         yield* store.update(ada, edited.id, { body: "tea that is lost again" })
         assert.lengthOf(yield* found(store, ada, { text: "tea" }), 4)
+        const bob = Viewer.make({ userId: "bob" })
+        yield* store.put(bob, [{ ...draft("tea of bob"), scope: { userId: "bob" } }])
+        assert.deepStrictEqual(yield* found(store, bob, { text: "tea" }), ["tea of bob"])
 
         yield* primary.stop("immediate")
         yield* replica.start
         yield* replica.promote
         target.url = replica.url
         const refusals = yield* Ref.make(0)
+        assert.deepStrictEqual(
+          yield* persistent(found(store, bob, { text: "tea" }), refusals),
+          [],
+          "all of whose is lost"
+        )
         yield* persistent(put(store, draft("tea of today")), refusals)
         assert.deepStrictEqual((yield* found(store, ada, { text: "tea" })).sort(), ["tea of today", "tea with milk"])
         assert.deepStrictEqual((yield* listed(store, ada)).sort(), ["tea of today", "tea with milk"])
@@ -256,7 +264,7 @@ if (hasClusters) {
         assert.deepStrictEqual((yield* near).hits.map(({ record }) => record.body).sort(), ["black tea", "coffee"])
       }))
 
-    it.scopedLive("it is stopped, and its standby goes on to answer reads for as long as is allowed", () =>
+    it.scopedLive("it is stopped: within the staleness that is allowed its standby answers reads, and writes fail", () =>
       Effect.gen(function*() {
         const primary = yield* throwAway
         const replica = yield* primary.replica

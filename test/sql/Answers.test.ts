@@ -149,7 +149,7 @@ describe.each(Object.entries(databases))("%s", (_, layer) => {
 })
 
 describe("a store that has room for few records", () => {
-  it.scoped("answers as a store in memory does, though many ask at once and each puts out what another one asks", () =>
+  it.scoped("answers as a store in memory does while concurrent searches evict each other's partitions", () =>
     Effect.gen(function*() {
       const any = random(8)
       const memory = Context.get(yield* Layer.build(MemoryStore.layerInMemory), MemoryStore.MemoryStore)

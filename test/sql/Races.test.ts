@@ -49,7 +49,7 @@ const near = (
 const turns = (count: number) => Effect.repeatN(Effect.promise(() => new Promise((done) => setImmediate(done))), count)
 
 describe.each(Object.entries(databases))("%s", (name, layer) => {
-  it.scopedLive("a viewer who sees nothing takes no vector from another one's search, whenever it asks", () =>
+  it.scopedLive("a viewer who sees nothing, searching at the same time, costs another viewer no hit", () =>
     Effect.gen(function*() {
       const store = yield* filled(layer)
       for (let round = 0; round < 8; round++) {

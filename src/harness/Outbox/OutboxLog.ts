@@ -61,7 +61,7 @@ export const hear = (
   worker.writeLock.withPermits(1)(Effect.suspend(() => {
     const { isStale, state } = worker
     if (isStale || state.revision >= sessionRow.revision) return Effect.void
-    if (state.revision + 1 < sessionRow.revision) return Effect.sync(() => worker.isStale = true)
+    if (state.revision + 1 < sessionRow.revision || from !== state.next) return Effect.sync(() => worker.isStale = true)
     const batches = rows.length > 0 ? [...state.batches, { from, to, rows, parked: undefined }] : state.batches
     return see(log, worker, { ...state, batches, next: to, revision: sessionRow.revision, sessionRow: sessionRow.id })
   })).pipe(Effect.asVoid)

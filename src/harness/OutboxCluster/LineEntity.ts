@@ -42,7 +42,7 @@ const Row = Schema.Struct({ id: MemoryId, revision: Schema.Int })
 
 const appended = {
   ...tenant,
-  /** When it was appended, epoch milliseconds. */
+  /** When it was appended, epoch milliseconds; of a reminder, the revision of the session row. */
   at: Schema.Number,
   from: Schema.NonNegativeInt,
   to: Schema.NonNegativeInt,
@@ -206,6 +206,7 @@ const handlers = (entity: LineEntity, reader: LineReader) =>
     const { runner, waits, workers } = reader
     const hearing = yield* Effect.makeSemaphore(1)
     const used = new Set<OutboxWorker>()
+    const told: Told = new Map()
     let tenant: string | undefined
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {
@@ -237,7 +238,12 @@ const handlers = (entity: LineEntity, reader: LineReader) =>
       appended: ({ payload }) =>
         Effect.flatMap(patiently(conversation(payload.tenant)), (key) =>
           Effect.orDie(using(key, (worker) =>
-            hearing.withPermits(1)(patiently(heard(reader, worker, id, payload))).pipe(Effect.flatMap(awaited))))),
+            hearing.withPermits(1)(patiently(heard(reader, worker, id, payload, told))).pipe(
+              Effect.flatMap(awaited),
+              Effect.ensuring(Effect.sync(() =>
+                told.delete(payload.from)
+              ))
+            )))),
       signal: ({ payload: { event, tenant } }) =>
         Effect.flatMap(patiently(conversation(tenant)), (key) =>
           Effect.orDie(using(key, (worker) =>
@@ -251,12 +257,16 @@ const handlers = (entity: LineEntity, reader: LineReader) =>
     })
   })
 
+/** What waits for the batches that the trigger was told of, by place. */
+type Told = Map<number, Deferred.Deferred<void>>
+
 /** Takes over a batch and tells the trigger of it, once; returns what has to be waited for. */
 const heard = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
   id: MemoryId,
-  { from, revision, rows, to }: Appended
+  { from, revision, rows, to }: Appended,
+  told: Told
 ): Effect.Effect<ReadonlyArray<Deferred.Deferred<void>>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
     yield* OutboxLog.hear(log, worker, { from, to, rows }, { id, revision })
@@ -275,6 +285,8 @@ const heard = (
       () => Effect.succeed([])
     )
     const wait = waitOf(waits, worker, from)
+    if (told.get(from) === wait) return [wait]
+    told.set(from, wait)
     for (const { message, sequence } of entries) yield* worker.notify({ _tag: "Message", message, sequence })
     yield* worker.notify({ _tag: "TurnEnd" })
     return [wait]

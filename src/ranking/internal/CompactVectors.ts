@@ -8,8 +8,8 @@ import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 import { TopKBounds } from "./Slots.ts"
 
 /**
- * Bytes of quantised vectors from which on they replace the whole ones: below, a WebAssembly memory is not worth its cost. As many
- * numbers are kept of originals.
+ * Bytes from which on vectors are quantised: below, a WebAssembly memory costs more than it saves. Also the number of components that
+ * the originals may have which are kept.
  */
 const sieveFrom = 262_144
 
@@ -75,7 +75,7 @@ export class CompactVectors {
     return vector
   }
 
-  /** Keeps the original of a vector that is held quantised for the questions that come. Those asked for longest ago make room. */
+  /** Keeps the original of a quantised vector for later questions. Beyond 1 MB the one that was asked for longest ago goes. */
   keep(id: MemoryId, original: Float32Array): void {
     if (this.#whole !== undefined || !this.#slots.has(id)) return
     this.#recent.set(id, original.slice()) // the caller's may be part of something larger

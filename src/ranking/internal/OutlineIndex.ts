@@ -9,7 +9,7 @@ import { Global, isInternal } from "../../domain/MemoryScope.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
 import type { Asked, Matches, Near, Question } from "../Retrieval.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
-import { cosineSimilarity } from "../VectorIndex.ts"
+import { cosineTo } from "../VectorIndex.ts"
 import { CompactVectors } from "./CompactVectors.ts"
 import { Matcher } from "./Matcher.ts"
 import { isLong, type Outline, OutlineFact } from "./Outline.ts"
@@ -141,11 +141,13 @@ export class OutlineIndex {
   }
 
   remove(id: MemoryId): void {
+    const { index } = this.#matcher
     this.#matcher.remove(id)
+    if (this.#matcher.index !== index) this.#unpacked = this.size // it was made anew without removed records, unpacked
     for (const vectors of this.#vectors.values()) vectors.remove(id)
   }
 
-  /** Makes the words small until they are asked for, where many came since it was last done: each record pays for a few postings. */
+  /** Packs all words if 1,000 records, and half of all, came since the last time: so each record pays for a few postings. */
   pack(): void {
     if (this.#unpacked < packedFrom || this.#unpacked < this.size / 2) return
     this.#unpacked = 0
@@ -159,7 +161,7 @@ export class OutlineIndex {
 
   /**
    * Returns the records whose vector of a model is not held, each with the hash of its text, the library's own left out. The first
-   * call begins to keep vectors of the model; `attach` ignores those of others. Cost: all records, later those that it returns.
+   * call begins to keep vectors of the model; `attach` ignores those of other models. Cost: all records; later those without a vector, the library's own included.
    */
   lacking(model: string, dimensions: number): ReadonlyArray<readonly [id: MemoryId, hash: string]> {
     let vectors = this.#vectors.get(model)
@@ -208,13 +210,14 @@ export class OutlineIndex {
     const { few, has } = this.#matcher.seen(sight, asked, vectors === undefined)
     const awaiting = vectors === undefined ? few?.length ?? 0 : Array.from(vectors.waiting).filter(has).length
     const close = vectors?.dimensions === vector.length ? vectors.contenders(vector, depth, few, has) : []
+    const cosineOf = cosineTo(vector)
     const hits = close.flatMap((id) => {
       const fact = this.#matcher.factOf(slots.get(id)!) // of a record that is there
       const held = vectors?.get(id)
       const own = held ?? read.get(fact.hash)
       if (own === undefined && !read.has(fact.hash)) this.#hashes.add(fact.hash)
       if (own !== undefined && held === undefined) vectors?.keep(id, own)
-      const cosine = own === undefined ? 0 : cosineSimilarity(vector, own)
+      const cosine = own === undefined ? 0 : cosineOf(own)
       return cosine > 0 ? [{ fact, cosine }] : []
     })
     const { newestFirst } = this.#matcher

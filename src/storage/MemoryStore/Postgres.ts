@@ -44,8 +44,8 @@ export interface ReplicaOptions {
   readonly url: Redacted.Redacted
   /**
    * Age that an answer may have: what other processes wrote may be seen this much later, what this one wrote is seen at once. A
-   * standby that is further behind, or does not answer, is not asked. Writes, changes,
-   * uses, tenants, compaction, and the look-up of models and their dimensions always ask the primary.
+   * standby that is further behind, or does not answer, is not asked. Writes, changes, uses, tenants, compaction, and the list of
+   * models always ask the primary.
    */
   readonly staleness: Duration.DurationInput
 }
@@ -73,9 +73,9 @@ export const reindex: (options: Options) => Effect.Effect<void, MemoryError.Memo
 /** The transaction that wrote a change. */
 const xid = "CAST(CAST(CAST(position AS bigint) AS text) AS xid8)"
 
-/** The timeline of the log: a server that is promoted, or restored, begins another one. */
-const timeline =
-  "CASE WHEN pg_is_in_recovery() THEN NULL ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) END"
+/** The timeline of the log, which begins anew where a server is promoted or restored, and the start of the server. */
+const timeline = `CASE WHEN pg_is_in_recovery() THEN NULL
+  ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || CAST(pg_postmaster_start_time() AS text) END`
 
 const dialect: Dialect = {
   name: "postgres",
@@ -162,7 +162,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
             executeValues: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeValues(sql, parameters),
             executeRaw: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeRaw(sql, parameters)
           },
-          ...(yield* follow(askOf(once), standby, Duration.decode(staleness)))
+          ...(yield* follow(askOf(once), standby, Duration.decode(staleness), history))
         }
       })
     return fromDriver({
@@ -233,11 +233,11 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
     const watching = "client_connection_check_interval"
     const canWatch = yield* Effect.option(ask("SELECT set_config($1, '1000', false)", [watching]))
     // a server that keeps its log elsewhere may have no timelines
-    const canTell = yield* Effect.option(ask(`SELECT ${timeline}`, []))
-    return {
-      settings: Option.isSome(canWatch) ? [`${watching}=1000`] : [],
-      history: Option.isSome(canTell) ? timeline : "NULL"
-    }
+    const history = yield* ask(`SELECT ${timeline}`, []).pipe(
+      Effect.as(timeline),
+      Effect.catchIf(({ reason }) => reason !== "unavailable", () => Effect.succeed("NULL"))
+    )
+    return { settings: Option.isSome(canWatch) ? [`${watching}=1000`] : [], history }
   })
 
 const unsupported = (message: string): MemoryError.MemoryError =>

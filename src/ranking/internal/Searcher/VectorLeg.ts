@@ -7,7 +7,7 @@ import { key } from "../../../domain/MemoryScope.ts"
 import { buildDoc, explain, idf, most, slopeOf } from "../../Bm25.ts"
 import * as Fusion from "../../Fusion.ts"
 import type { Candidate, Fact, Matches, Near } from "../../Retrieval.ts"
-import { cosineSimilarity, toFloat32 } from "../../VectorIndex.ts"
+import { cosineTo, toFloat32 } from "../../VectorIndex.ts"
 import { RecordFact } from "../Outline.ts"
 import { Passages } from "../Passages.ts"
 import { type Asking, type Clues, confidence } from "../Ranker.ts"
@@ -160,9 +160,10 @@ function* compare(
 ): Plan<void> {
   if (all.length === 0 || retrieval.vectors === undefined) return
   const vectors = yield* retrieval.vectors.read(sight.tenant, model, all.map(({ fact }) => fact.hash))
+  const cosineOf = cosineTo(vector)
   all.forEach((one, i) => {
     const own = vectors[i]
-    if (own !== undefined && Option.isSome(own)) one.cosine = cosineSimilarity(vector, own.value)
+    if (own !== undefined && Option.isSome(own)) one.cosine = cosineOf(own.value)
   })
 }
 

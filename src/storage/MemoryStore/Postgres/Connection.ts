@@ -1,6 +1,6 @@
 /**
- * Connections that survive an interruption, and a server that stops answering. The driver alone cancels an interrupted statement over
- * the same pool, so that on a busy pool the cancellation may come late and hit the connection's next statement; and it waits for
+ * Connections that survive most interruptions, and are closed where a server stops answering. By itself the driver cancels an
+ * interrupted statement over the same pool, so that on a busy pool the cancellation may come late and hit the connection's next statement; and it waits for
  * a silent server without end.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
@@ -94,19 +94,19 @@ const endSoon = (connection: Connection, running: Fiber.Fiber<unknown, unknown>)
  * looks at all statements once a second, while there are any: a timer for each would cost more than the statement.
  */
 const watch = (patience: Duration.Duration) => {
-  const clock = Clock.make() // a server goes on whatever the clock in force
-  const begun = new Map<Connection, number>()
+  const clock = Clock.make() // a server goes on whatever the clock in force; nanoseconds are those of a clock that nobody sets
+  const begun = new Map<Connection, bigint>()
   let isWatched = false
   const look: Effect.Effect<void> = Effect.flatMap(sleepOutside("1 second"), () =>
     Effect.suspend(() => {
-      const limit = clock.unsafeCurrentTimeMillis() - Duration.toMillis(patience)
+      const limit = clock.unsafeCurrentTimeNanos() - BigInt(Math.ceil(Duration.toMillis(patience) * 1e6))
       const late = Array.from(begun).flatMap(([connection, time]) => time <= limit ? [connection] : [])
       isWatched = begun.size > 0
       return Effect.zipRight(Effect.forEach(late, cut, { discard: true }), isWatched ? look : Effect.void)
     }))
   return <A>(connection: Connection, statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
     Effect.suspend(() => {
-      begun.set(connection, clock.unsafeCurrentTimeMillis())
+      begun.set(connection, clock.unsafeCurrentTimeNanos())
       const run = Effect.ensuring(statement, Effect.sync(() => begun.delete(connection)))
       if (isWatched) return run
       isWatched = true

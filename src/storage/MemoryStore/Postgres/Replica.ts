@@ -20,21 +20,31 @@ export type Ask = (
 const looks = 4
 const farthest = 500
 
+/** What was found when the standby was last current. */
+interface Known {
+  /** Time until which it may be read. */
+  readonly until: number
+  /** Number of writes of this process that it has. */
+  readonly writes: number
+  readonly history: string | undefined
+}
+
 /** Follows the standby until the scope closes. Cost: a statement on the primary for each look, and on the standby one or more. */
 export const follow = (
   primary: Ask,
   standby: Ask,
-  staleness: Duration.Duration
-): Effect.Effect<Pick<Replica, "isCurrent" | "wrote">, never, Scope.Scope> =>
+  staleness: Duration.Duration,
+  history: string
+): Effect.Effect<Omit<Replica, "once">, never, Scope.Scope> =>
   Effect.gen(function*() {
     const limit = Duration.toMillis(staleness)
     const pause = sleepOutside(Math.min(farthest, limit / looks))
     const clock = Clock.make() // a server's log goes on whatever the clock in force
     let writes = 0
-    let known = { until: -Infinity, writes }
+    let known: Known = { until: -Infinity, writes, history: undefined }
     const look = Effect.gen(function*() {
       const begun = { until: clock.unsafeCurrentTimeMillis() + limit, writes }
-      const [row] = yield* primary("SELECT CAST(pg_current_wal_insert_lsn() AS text)", [])
+      const [row] = yield* primary(`SELECT CAST(pg_current_wal_insert_lsn() AS text), ${history}`, [])
       // a standby that was promoted has a history of its own, and must not be read
       const isThere = standby("SELECT pg_is_in_recovery() AND pg_last_wal_replay_lsn() >= CAST($1 AS pg_lsn)", [
         String(row?.[0])
@@ -42,7 +52,7 @@ export const follow = (
       while (clock.unsafeCurrentTimeMillis() < begun.until) {
         const [found] = yield* isThere
         if (found?.[0] === true) {
-          known = begun
+          known = { ...begun, history: typeof row?.[1] === "string" ? row[1] : undefined }
           return
         }
         yield* pause
@@ -52,6 +62,7 @@ export const follow = (
     yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.option(look), pause)))
     return {
       isCurrent: Effect.sync(() => known.writes === writes && clock.unsafeCurrentTimeMillis() < known.until),
+      history: Effect.sync(() => known.history),
       wrote: Effect.sync(() => void writes++)
     }
   })

@@ -3,7 +3,7 @@
  *
  * A `?` stands for a parameter. `{each}` is a table of the elements of a JSON array that a parameter holds, in its column
  * `value`: many rows are written by one statement. `x {in}` tells whether x is one of the keys of a JSON array, by look-ups.
- * `{vector}` is the column `vector` as hexadecimal digits: a text, which V8 frees at once, while buffers of drivers pile up.
+ * `{vector}` is the column `vector` as hexadecimal digits, since the buffers that drivers return pile up outside of V8's heap.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -35,7 +35,7 @@ export interface Dialect {
   /** The text that stands for `{vector}`. */
   readonly vector: string
   /**
-   * Expression of the history that the database is in: after a fail-over or a restore that lost commits it has another one. NULL: not
+   * Expression that identifies the history of the database: it changes where a fail-over or a restore may have lost commits. NULL: not
    * known, as on a standby.
    */
   readonly history: string
@@ -59,7 +59,7 @@ export interface Database {
   readonly query: Query
   /** Chooses where the reads of one call are asked: of a replica, where there is one that is current enough. */
   readonly reading: Effect.Effect<Reading>
-  /** Waits, in a transaction, for others that need the same, absent rows included. Nothing where there is one writer. */
+  /** Locks what a batch needs, absent rows too, until the transaction ends. Does nothing where there is one writer. */
   readonly lock: (query: Query, tenant: string, needs: Needs) => Effect.Effect<void, MemoryError>
   /**
    * Runs `body` in a transaction. In PostgreSQL writers of the same rows wait, in SQLite all writers do. After a conflict with
@@ -73,11 +73,15 @@ export interface Database {
 }
 
 /** A database as one call reads it. */
-export type Reading = Pick<Database, "query">
+export interface Reading extends Pick<Database, "query"> {
+  /** `Dialect.history` of the primary, where a replica is read. */
+  readonly history?: string | undefined
+}
 
 /** A connection of a driver, as far as it is used. */
 export type Session = Pick<Connection, "executeValues" | "executeRaw" | "executeUnprepared">
 
+/** Runs each statement on a connection that is reserved for it alone. */
 export type Once = Pick<Session, "executeValues" | "executeRaw">
 
 /** The driver of one kind of database. */
@@ -108,6 +112,8 @@ export interface Replica {
   readonly once: Once
   /** Whether a call that begins now may read it. */
   readonly isCurrent: Effect.Effect<boolean>
+  /** `Dialect.history` of the primary when the replica was last found to be current. */
+  readonly history: Effect.Effect<string | undefined>
   /** Runs after each transaction, however it ended: from then on the replica has to catch up. */
   readonly wrote: Effect.Effect<void>
 }
@@ -185,7 +191,11 @@ export const fromDriver = (driver: Driver): Database => {
   return {
     dialect,
     query,
-    reading: Effect.map(replica.isCurrent, (isCurrent) => ({ query: isCurrent ? elsewhere : query })),
+    reading: Effect.zipWith(
+      replica.isCurrent,
+      replica.history,
+      (isCurrent, history) => isCurrent ? { query: elsewhere, history } : { query }
+    ),
     lock,
     transaction: (body, committed) => Effect.ensuring(transaction(body, committed), replica.wrote)
   }

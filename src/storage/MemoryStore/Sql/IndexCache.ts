@@ -1,6 +1,6 @@
 /**
- * Indexes of what was searched lately, in memory, so that a search reads no words from the database. Each holds the partitions of
- * a tenant that were asked for, at a version; before it answers it reads what was written since, by whichever process.
+ * Keeps the indexes of partitions that were searched lately in memory, one index a tenant, so that only the first search reads all
+ * words. Each partition has a version; before an index answers, it reads what any process wrote since.
  *
  * Beyond `capacity` the partitions that were asked for longest ago are dropped, except those that the search at hand needs.
  */
@@ -19,7 +19,7 @@ import { fingerprint } from "../../../ranking/Tokenizer.ts"
 import { makeTenantLocks, type Stored } from "../../Engine.ts"
 import { type Database, idOf, type Reading, text } from "./Database.ts"
 import { TextCache } from "./IndexCache/TextCache.ts"
-import { type Versions, versionsOf, type Wanted } from "./IndexCache/Versions.ts"
+import { dimensionsOf, historyOf, type Versions, versionsOf, type Wanted } from "./IndexCache/Versions.ts"
 import { rowsOf, vectorsOf } from "./Rows.ts"
 import { metaOf } from "./Tables.ts"
 
@@ -38,7 +38,7 @@ const stretch = 500
 interface Part {
   /** The version up to which it was read; 0: not to the end yet. */
   version: number
-  /** Whether rows are on their way into it: it stays as long. */
+  /** Whether rows are being read into it: then it is kept. */
   isRead: boolean
   readonly ids: Set<MemoryId>
 }
@@ -71,7 +71,7 @@ export interface IndexCache {
 }
 
 /**
- * `capacity`: bytes of all indexes together, by estimate. Above it, partitions are dropped until nine tenths of it are left. Texts
+ * `capacity`: bytes of all indexes together, by estimate. Above it, partitions are dropped until nine tenths are in use. Texts
  * take up to an eighth of it in addition.
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
@@ -83,6 +83,8 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   const used = new Map<string, readonly [tenant: string, partition: string]>()
   const locks = makeTenantLocks()
   const made = fingerprint(analyzer.index)
+
+  const looks = new WeakMap<Viewer.Sight, Look>()
 
   /** Drops everything: versions of one history say nothing of another one. */
   const forget = () => {
@@ -115,6 +117,11 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
       size += bytesOfIndex + parts.size * bytesOfPartition + index.size * weight
     }
     if (size <= capacity) return
+    for (const [name, { parts }] of tenants) {
+      if (parts.size > 0 || name === tenant) continue
+      tenants.delete(name) // of one who sees nothing yet
+      size -= bytesOfIndex
+    }
     for (const [key, [owner, partition]] of used) {
       if (size <= 0.9 * capacity) return
       if (owner === tenant && wanted.has(partition)) continue
@@ -186,6 +193,27 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     })
   }
 
+  const isOfNow = (versions: Versions): boolean => versions.history === history
+
+  /** Returns the versions of what is in sight. All that one call asks, which has one `Sight`, is answered by the same. */
+  const look = (sight: Viewer.Sight, model: string | undefined): Io<Look> =>
+    Effect.gen(function*() {
+      const known = looks.get(sight)
+      if (known !== undefined && (model === undefined || known.model === model) && isOfNow(known.versions)) return known
+      const source = yield* database.reading
+      const found = yield* versionsOf(source, sight, database.dialect.history, model)
+      // where nothing is in sight any more, no row tells
+      const there = found.wanted.size === 0 ? yield* historyOf(source, database.dialect.history) : found.history
+      const versions = { ...found, history: there ?? source.history ?? history }
+      if (versions.history !== history) {
+        forget()
+        history = versions.history
+      }
+      const now = { source, versions, model }
+      looks.set(sight, now)
+      return now
+    })
+
   return {
     read: (tenant, ids) =>
       Effect.map(
@@ -198,19 +226,16 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         const model = embedding?.model
         const texts = new Map<MemoryId, MemoryRecord | undefined>()
         const vectors = new Map<string, Float32Array | undefined>()
-        // all of a call is asked of one side: a replica may lack what the versions of the database promise
-        const source = yield* database.reading
         for (;;) {
-          const versions = yield* versionsOf(source, sight, database.dialect.history, model)
+          const { source, versions } = yield* look(sight, model)
           const { dimensions } = versions.vectors
           if (embedding !== undefined && dimensions > 0 && dimensions !== embedding.dimensions) {
-            return yield* invalid("search", `embedding.vector: expected ${dimensions} dimensions`)
+            // a replica may be behind
+            const now = yield* dimensionsOf(database, sight.tenant, embedding.model)
+            if (now === dimensions) return yield* invalid("search", `embedding.vector: expected ${now} dimensions`)
           }
-          if (versions.history !== undefined && versions.history !== history) {
-            if (history !== undefined) forget()
-            history = versions.history
-          }
-          const one = held(sight.tenant) // of this history: what was held of another one is not there any more
+          if (!isOfNow(versions)) continue
+          const one = held(sight.tenant) // in one step with the look at the history: what is held is of the same one
           yield* bringUpToDate(source, sight, versions, model, one)
           if (!isThere(sight.tenant, one, versions, model)) continue
           // in one step with the look whether all is there
@@ -223,6 +248,14 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         }
       })
   }
+}
+
+/** What a call reads, and the versions that it goes by. */
+interface Look {
+  /** All of a call is asked of one side: a replica may lack what the versions of the database promise. */
+  readonly source: Reading
+  readonly versions: Versions
+  readonly model: string | undefined
 }
 
 /** Removes the records of a partition. */
@@ -251,7 +284,7 @@ const follow = (
       })
     }
     if (part.version > 0) {
-      // in one statement, so that the notes are those that the floor speaks of
+      // in one statement: notes of erasures are complete above this floor only
       const gone = yield* query(
         `SELECT p.floor, g.id FROM memory_partitions AS p
          LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?
@@ -293,7 +326,8 @@ const follow = (
 /** Takes a row; an empty entry is that of a tombstone. */
 const take = (one: Held, part: Part, id: MemoryId, entry: string, version: number): void => {
   if (!part.ids.has(id) && one.index.has(id)) {
-    for (const other of one.parts.values()) other.ids.delete(id) // erased there, and put here
+    // erased there, and put here; or the other way round, where these rows are older: then they are read again
+    for (const other of one.parts.values()) if (other.ids.delete(id)) other.version = 0
   }
   if (entry === "") {
     part.ids.delete(id)
@@ -342,5 +376,5 @@ const followModel = (
     }
   })
 
-/** Number of vectors that are read together: 2 MB of 512 dimensions. */
+/** Vectors that are looked up between two pauses: 2 MB of 512 dimensions. */
 const vectorsAtATime = 1_000

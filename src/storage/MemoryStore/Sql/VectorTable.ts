@@ -10,6 +10,7 @@ import type { EngineUses, EngineVectors, Unembedded } from "../../Engine.ts"
 import { sweep } from "./Commit.ts"
 import { atATime, type Database, each, fromText, keys, text } from "./Database.ts"
 import type { IndexCache } from "./IndexCache.ts"
+import { dimensionsOf } from "./IndexCache/Versions.ts"
 import { partitionOf, storedOf, vectorsOf } from "./Rows.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
@@ -25,13 +26,9 @@ export const make = (database: Database, indexes: IndexCache): EngineVectors => 
         (rows) => rows.map(([model]) => fromText(String(model)))
       ),
     dimensions: (tenant, model, expected) =>
-      expected !== undefined && indexes.dimensions(tenant, model) === expected ? Effect.succeed(expected) : Effect.map(
-        query("SELECT dimensions FROM memory_models WHERE tenant = ? AND model = ? AND dimensions > 0", [
-          text(tenant),
-          text(model)
-        ]),
-        ([row]) => row === undefined ? undefined : Number(row[0])
-      ),
+      expected !== undefined && indexes.dimensions(tenant, model) === expected
+        ? Effect.succeed(expected)
+        : dimensionsOf(database, tenant, model),
     pending: (tenant, model, limit) => pending(database, places, tenant, model, limit),
     attach: (tenant, model, vectors) => attach(database, tenant, model, vectors),
     read: (tenant, model, hashes) =>

@@ -14,11 +14,27 @@ export type Wanted = ReadonlyMap<string, number>
 /** What is in sight, as it is now. */
 export interface Versions {
   readonly wanted: Wanted
-  /** `Dialect.history`; `undefined`: not known. */
+  /** `Dialect.history`; `undefined`: not known there. */
   readonly history: string | undefined
   /** The vectors of the model that is asked for. Dimensions 0: there are none. */
   readonly vectors: { readonly dimensions: number; readonly version: number }
 }
+
+/** Returns the history of the database by itself. */
+export const historyOf = ({ query }: Reading, history: string): Io<string | undefined> =>
+  history === "NULL"
+    ? Effect.succeed(undefined)
+    : Effect.map(query(`SELECT ${history}`), ([row]) => typeof row?.[0] === "string" ? row[0] : undefined)
+
+/** Returns the dimensions of a model's vectors; `undefined`: there are none. */
+export const dimensionsOf = ({ query }: Reading, tenant: string, model: string): Io<number | undefined> =>
+  Effect.map(
+    query("SELECT dimensions FROM memory_models WHERE tenant = ? AND model = ? AND dimensions > 0", [
+      text(tenant),
+      text(model)
+    ]),
+    ([row]) => row === undefined ? undefined : Number(row[0])
+  )
 
 /** Returns the versions of the partitions in sight. */
 export const versionsOf = (
