@@ -117,6 +117,8 @@ export interface Near {
   /** Records that pass and have no vector of the model. */
   readonly awaiting: number
   readonly exact: boolean
+  /** Returns the vector of a text, by hash, where it is at hand: `vectors.read` is asked for the others. Default: none is. */
+  readonly known?: ((hash: string) => Float32Array | undefined) | undefined
 }
 
 /** A place in the order of a page: recency newest first, then id. */

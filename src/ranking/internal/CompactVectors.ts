@@ -8,8 +8,8 @@ import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 import { TopKBounds } from "./Slots.ts"
 
 /**
- * Bytes from which on vectors are quantised: below, a WebAssembly memory costs more than it saves. Also the number of components that
- * the originals may have which are kept.
+ * Bytes from which on vectors are quantised: below, a WebAssembly memory costs more than it saves. Also the number of components of
+ * the originals that are kept beside quantised vectors: 1 MB.
  */
 const sieveFrom = 262_144
 
@@ -20,10 +20,10 @@ export class CompactVectors {
   readonly #slots = new Map<MemoryId, number>()
   // by slot; the last one fills the place of the one that goes
   readonly #ids: Array<MemoryId> = []
-  #whole: Array<Float32Array> | undefined = []
+  readonly #hashes: Array<string> = []
+  /** Originals by hash of the text: all while none is quantised, then those that were read lately, the last one at the end. */
+  readonly #originals = new Map<string, Float32Array>()
   #sieve: QuantizedVectors | undefined
-  /** Originals that were read lately of quantised vectors; those asked for last at the end. */
-  readonly #recent = new Map<MemoryId, Float32Array>()
   #canQuantise = true
 
   constructor(dimensions: number) {
@@ -34,53 +34,60 @@ export class CompactVectors {
     return this.#slots.has(id)
   }
 
-  /** Adds the vector of a record that has none here. */
-  add(id: MemoryId, vector: Float32Array): void {
+  /** Adds the vector of a record that has none here, by the hash of its text. */
+  add(id: MemoryId, hash: string, vector: Float32Array): void {
     const slot = this.#ids.push(id) - 1
     this.#slots.set(id, slot)
+    this.#hashes[slot] = hash
     this.waiting.delete(id)
-    this.#whole?.push(vector.slice()) // the caller's may be part of something larger
     if (this.#sieve !== undefined) {
       if (this.#sieve.set(slot, vector, normOf(vector))) return
       throw new RangeError("no room for more vectors")
     }
+    this.keep(hash, vector)
     if (this.#canQuantise && this.#ids.length * strideOf(this.dimensions) >= sieveFrom) this.#quantise()
   }
 
   remove(id: MemoryId): void {
     this.waiting.delete(id)
-    this.#recent.delete(id)
     const slot = this.#slots.get(id)
     if (slot === undefined) return
+    const hash = this.#hashes[slot]!
     const last = this.#ids.length - 1
     if (slot < last) {
       this.#ids[slot] = this.#ids[last]!
+      this.#hashes[slot] = this.#hashes[last]!
       this.#slots.set(this.#ids[slot], slot)
-      if (this.#whole !== undefined) this.#whole[slot] = this.#whole[last]!
       this.#sieve?.move(last, slot)
     }
     this.#slots.delete(id)
     this.#ids.pop()
-    this.#whole?.pop()
+    this.#hashes.pop()
+    // other records may have the same text
+    if (this.#sieve !== undefined || !this.#hashes.includes(hash)) this.#originals.delete(hash)
   }
 
-  /** Returns the vector of a record, where it is kept whole, or was read lately. */
-  get(id: MemoryId): Float32Array | undefined {
-    if (this.#whole !== undefined) return this.#whole[this.#slots.get(id) ?? -1]
-    const vector = this.#recent.get(id)
-    if (vector !== undefined) {
-      this.#recent.delete(id)
-      this.#recent.set(id, vector)
+  /** Returns the vector of a text, where it is kept whole, or was read lately. */
+  get(hash: string): Float32Array | undefined {
+    const vector = this.#originals.get(hash)
+    if (vector !== undefined && this.#sieve !== undefined) {
+      this.#originals.delete(hash)
+      this.#originals.set(hash, vector)
     }
     return vector
   }
 
-  /** Keeps the original of a quantised vector for later questions. Beyond 1 MB the one that was asked for longest ago goes. */
-  keep(id: MemoryId, original: Float32Array): void {
-    if (this.#whole !== undefined || !this.#slots.has(id)) return
-    this.#recent.set(id, original.slice()) // the caller's may be part of something larger
-    const [oldest] = this.#recent.keys()
-    if (this.#recent.size * this.dimensions > sieveFrom && oldest !== undefined) this.#recent.delete(oldest)
+  /** Keeps the vector of a text for later questions. Beside quantised vectors, the one that was asked for longest ago goes. */
+  keep(hash: string, original: Float32Array): void {
+    this.#originals.set(hash, original.slice()) // the caller's may be part of something larger
+    if (this.#sieve !== undefined) this.#shrink()
+  }
+
+  #shrink(): void {
+    for (const hash of this.#originals.keys()) {
+      if (this.#originals.size * this.dimensions <= sieveFrom) return
+      this.#originals.delete(hash)
+    }
   }
 
   /**
@@ -108,10 +115,13 @@ export class CompactVectors {
   #quantise(): void {
     this.#canQuantise = false
     const sieve = QuantizedVectors.make(this.dimensions)
-    if (sieve === undefined || this.#whole === undefined) return
-    for (const [slot, vector] of this.#whole.entries()) if (!sieve.set(slot, vector, normOf(vector))) return
+    if (sieve === undefined) return
+    for (const [slot, hash] of this.#hashes.entries()) {
+      const vector = this.#originals.get(hash)
+      if (vector === undefined || !sieve.set(slot, vector, normOf(vector))) return
+    }
     this.#sieve = sieve
-    this.#whole = undefined
+    this.#shrink()
   }
 }
 

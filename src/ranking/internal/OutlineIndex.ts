@@ -180,7 +180,7 @@ export class OutlineIndex {
   attach(model: string, id: MemoryId, hash: string, vector: Float32Array): void {
     const vectors = this.#vectors.get(model)
     const isIts = this.#matcher.get(id)?.hash === hash
-    if (isIts && vectors?.dimensions === vector.length && vectors.waiting.has(id)) vectors.add(id, vector)
+    if (isIts && vectors?.dimensions === vector.length && vectors.waiting.has(id)) vectors.add(id, hash, vector)
   }
 
   /** Drops the vectors of a model. */
@@ -213,16 +213,16 @@ export class OutlineIndex {
     const cosineOf = cosineTo(vector)
     const hits = close.flatMap((id) => {
       const fact = this.#matcher.factOf(slots.get(id)!) // of a record that is there
-      const held = vectors?.get(id)
+      const held = vectors?.get(fact.hash)
       const own = held ?? read.get(fact.hash)
       if (own === undefined && !read.has(fact.hash)) this.#hashes.add(fact.hash)
-      if (own !== undefined && held === undefined) vectors?.keep(id, own)
+      if (own !== undefined && held === undefined) vectors?.keep(fact.hash, own)
       const cosine = own === undefined ? 0 : cosineOf(own)
       return cosine > 0 ? [{ fact, cosine }] : []
     })
     const { newestFirst } = this.#matcher
     hits.sort((a, b) => b.cosine - a.cosine || newestFirst(a.fact.id, b.fact.id))
-    return { hits: hits.slice(0, depth), awaiting, exact: true }
+    return { hits: hits.slice(0, depth), awaiting, exact: true, known: (hash) => vectors?.get(hash) }
   }
 
   #answer<A>({ at, filter, passes }: Asked, texts: Texts, ask: () => A): Answer<A> {

@@ -75,7 +75,7 @@ export function* byVector(
     about = { fact: new RecordFact(subject, 0), cosine: 0, isNear: false, lexical: 0, clues: undefined }
     others.push(about)
   }
-  yield* compare(search, embedding.model, vector, others)
+  yield* compare(search, embedding.model, vector, others, near.known)
 
   const lexicalOf = (lexical: number): Fusion.Share => ({
     weight: weights.lexical,
@@ -156,12 +156,18 @@ function* compare(
   { retrieval, sight }: Search,
   model: string,
   vector: Float32Array,
-  all: ReadonlyArray<Contender>
+  all: ReadonlyArray<Contender>,
+  known: Near["known"] = () => undefined
 ): Plan<void> {
-  if (all.length === 0 || retrieval.vectors === undefined) return
-  const vectors = yield* retrieval.vectors.read(sight.tenant, model, all.map(({ fact }) => fact.hash))
   const cosineOf = cosineTo(vector)
-  all.forEach((one, i) => {
+  const others = all.filter((one) => {
+    const own = known(one.fact.hash)
+    if (own !== undefined) one.cosine = cosineOf(own)
+    return own === undefined
+  })
+  if (others.length === 0 || retrieval.vectors === undefined) return
+  const vectors = yield* retrieval.vectors.read(sight.tenant, model, others.map(({ fact }) => fact.hash))
+  others.forEach((one, i) => {
     const own = vectors[i]
     if (own !== undefined && Option.isSome(own)) one.cosine = cosineOf(own.value)
   })
