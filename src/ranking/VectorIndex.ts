@@ -156,12 +156,11 @@ export const make = <Id>(dimensions: number, options: {
 /** −1..1, and 1 of equals; 0 where either is all zeros or not finite, or lengths differ; never NaN. */
 export const cosineSimilarity = (a: ArrayLike<number>, b: ArrayLike<number>): number => cosineTo(a)(b)
 
-/** Returns `cosineSimilarity` to a vector whose squares are added up once. */
-export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>) => number => {
+/** Returns `cosineSimilarity` to a vector whose squares are added up once. `bb`: those of the other one, where they are known. */
+export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: number) => number => {
   const aa = dot(a, a)
-  return (b) => {
+  return (b, bb = dot(b, b)) => {
     if (a.length !== b.length) return 0
-    const bb = dot(b, b)
     if (aa * bb > 1e-290 && aa * bb < 1e290) return cosineOf(dot(a, b), aa, bb)
     const [x, y] = [toUnit(a), toUnit(b)] // squares that a number cannot hold
     return x === undefined || y === undefined ? 0 : cosineOf(dot(x, y), dot(x, x), dot(y, y))
@@ -179,8 +178,8 @@ const toUnit = (vector: ArrayLike<number>): ReadonlyArray<number> | undefined =>
   return most > 0 && most < Infinity ? numbers.map((number) => number / most) : undefined
 }
 
-/** Four sums side by side, which the processor adds at a time. */
-const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
+/** Returns the sum of products: four sums side by side, which the processor adds at a time. */
+export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   const end = a.length - a.length % 4
   let [s0, s1, s2, s3] = [0, 0, 0, 0]
   for (let i = 0; i < end; i += 4) {

@@ -4,6 +4,7 @@
  * the nearest, and compares them exactly.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
+import { dot } from "../VectorIndex.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 import { TopKBounds } from "./Slots.ts"
 
@@ -12,6 +13,13 @@ import { TopKBounds } from "./Slots.ts"
  * the originals that are kept beside quantised vectors: 1 MB.
  */
 const sieveFrom = 262_144
+
+/** A vector as it was attached. */
+export interface Original {
+  readonly vector: Float32Array
+  /** The sum of its squares. */
+  readonly square: number
+}
 
 export class CompactVectors {
   readonly dimensions: number
@@ -22,7 +30,7 @@ export class CompactVectors {
   readonly #ids: Array<MemoryId> = []
   readonly #hashes: Array<string> = []
   /** Originals by hash of the text: all while none is quantised, then those that were read lately, the last one at the end. */
-  readonly #originals = new Map<string, Float32Array>()
+  readonly #originals = new Map<string, Original>()
   #sieve: QuantizedVectors | undefined
   #canQuantise = true
 
@@ -68,18 +76,18 @@ export class CompactVectors {
   }
 
   /** Returns the vector of a text, where it is kept whole, or was read lately. */
-  get(hash: string): Float32Array | undefined {
-    const vector = this.#originals.get(hash)
-    if (vector !== undefined && this.#sieve !== undefined) {
+  get(hash: string): Original | undefined {
+    const original = this.#originals.get(hash)
+    if (original !== undefined && this.#sieve !== undefined) {
       this.#originals.delete(hash)
-      this.#originals.set(hash, vector)
+      this.#originals.set(hash, original)
     }
-    return vector
+    return original
   }
 
   /** Keeps the vector of a text for later questions. Beside quantised vectors, the one that was asked for longest ago goes. */
-  keep(hash: string, original: Float32Array): void {
-    this.#originals.set(hash, original.slice()) // the caller's may be part of something larger
+  keep(hash: string, vector: Float32Array): void {
+    this.#originals.set(hash, { vector: vector.slice(), square: dot(vector, vector) }) // the caller's may be part of something larger
     if (this.#sieve !== undefined) this.#shrink()
   }
 
@@ -117,7 +125,7 @@ export class CompactVectors {
     const sieve = QuantizedVectors.make(this.dimensions)
     if (sieve === undefined) return
     for (const [slot, hash] of this.#hashes.entries()) {
-      const vector = this.#originals.get(hash)
+      const vector = this.#originals.get(hash)?.vector
       if (vector === undefined || !sieve.set(slot, vector, normOf(vector))) return
     }
     this.#sieve = sieve

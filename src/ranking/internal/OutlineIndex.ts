@@ -211,18 +211,24 @@ export class OutlineIndex {
     const awaiting = vectors === undefined ? few?.length ?? 0 : Array.from(vectors.waiting).filter(has).length
     const close = vectors?.dimensions === vector.length ? vectors.contenders(vector, depth, few, has) : []
     const cosineOf = cosineTo(vector)
-    const hits = close.flatMap((id) => {
-      const fact = this.#matcher.factOf(slots.get(id)!) // of a record that is there
-      const held = vectors?.get(fact.hash)
-      const own = held ?? read.get(fact.hash)
-      if (own === undefined && !read.has(fact.hash)) this.#hashes.add(fact.hash)
-      if (own !== undefined && held === undefined) vectors?.keep(fact.hash, own)
-      const cosine = own === undefined ? 0 : cosineOf(own)
-      return cosine > 0 ? [{ fact, cosine }] : []
-    })
-    const { newestFirst } = this.#matcher
-    hits.sort((a, b) => b.cosine - a.cosine || newestFirst(a.fact.id, b.fact.id))
-    return { hits: hits.slice(0, depth), awaiting, exact: true, known: (hash) => vectors?.get(hash) }
+    const found: Array<{ readonly slot: number; readonly cosine: number }> = []
+    for (const id of close) {
+      const slot = slots.get(id)! // of a record that is there
+      const { hash } = this.#matcher.recordOf(slot)
+      const held = vectors?.get(hash)
+      const own = held?.vector ?? read.get(hash)
+      if (own === undefined) {
+        if (!read.has(hash)) this.#hashes.add(hash)
+        continue
+      }
+      if (held === undefined) vectors?.keep(hash, own)
+      const cosine = cosineOf(own, held?.square)
+      if (cosine > 0) found.push({ slot, cosine })
+    }
+    const { newestFirst, recordOf } = this.#matcher
+    found.sort((a, b) => b.cosine - a.cosine || newestFirst(recordOf(a.slot).id, recordOf(b.slot).id))
+    const hits = found.slice(0, depth).map(({ cosine, slot }) => ({ fact: this.#matcher.factOf(slot), cosine }))
+    return { hits, awaiting, exact: true, known: (hash) => vectors?.get(hash)?.vector }
   }
 
   #answer<A>({ at, filter, passes }: Asked, texts: Texts, ask: () => A): Answer<A> {
