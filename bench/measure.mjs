@@ -1,4 +1,5 @@
-/** Measuring for all benches: CPU time, the longest stretch for which the event loop was held, and work in a process of its own. */
+/** Measuring for all benches: CPU time, races by turns, the longest stretch for which the event loop was held, and child processes. */
+import { Effect, Layer, Scope } from "effect"
 import { spawnSync } from "node:child_process"
 import { performance } from "node:perf_hooks"
 import { setImmediate } from "node:timers"
@@ -7,6 +8,80 @@ import { setImmediate } from "node:timers"
 export const cpu = () => {
   const { system, user } = process.cpuUsage()
   return (system + user) / 1_000
+}
+
+/** Memory of JavaScript values and buffers after garbage collection, in MB. Needs `--expose-gc`. */
+export const heap = () => {
+  globalThis.gc?.()
+  const { arrayBuffers, heapUsed } = process.memoryUsage()
+  return (heapUsed + arrayBuffers) / 2 ** 20
+}
+
+/** Runs a function, and returns what it took in milliseconds. */
+export const timed = async (run) => {
+  const before = cpu()
+  const start = performance.now()
+  await run()
+  return { cpu: cpu() - before, wall: performance.now() - start }
+}
+
+const spread = (values) => {
+  const sorted = values.toSorted((a, b) => a - b)
+  return { median: sorted[sorted.length >> 1], min: sorted[0], max: sorted.at(-1) }
+}
+
+/** Summarises samples of `timed`: median, minimum and maximum of the CPU time, and the median of the wall time. */
+export const summary = (samples) => ({
+  ...spread(samples.map(({ cpu }) => cpu)),
+  wall: spread(samples.map(({ wall }) => wall)).median
+})
+
+/**
+ * Lets contestants take turns, so that what else the machine does falls on all. `calls(first, count)` makes `count` calls, the first
+ * of which has the number `first`. Each contestant makes as many calls a turn as take it about `stretch` milliseconds, at most
+ * `most`. Returns for each, by name, the milliseconds of a call. Young garbage is collected before each turn, so that it does not fall on
+ * the next contestant; a whole collection would throw compiled code away.
+ */
+export const race = async (contestants, { most = 500, stretch = 60, turns = 7 } = {}) => {
+  const rows = []
+  for (const { calls, name } of contestants) {
+    await calls(0, 1) // the first call may build what the others find
+    let [at, count] = [1, 1]
+    for (;;) { // also warms up
+      const { cpu } = await timed(() => calls(at, count))
+      at += count
+      if (cpu >= stretch || count >= most) break
+      count = Math.min(most, count * 2)
+    }
+    rows.push({ calls, name, count, at, samples: [] })
+  }
+  for (let turn = 0; turn < turns; turn++) {
+    for (const row of rows) {
+      globalThis.gc?.({ type: "minor" })
+      const { cpu, wall } = await timed(() => row.calls(row.at, row.count))
+      row.at += row.count
+      row.samples.push({ cpu: cpu / row.count, wall: wall / row.count })
+    }
+  }
+  return Object.fromEntries(rows.map(({ name, samples }) => [name, summary(samples)]))
+}
+
+/** Puts the figures of several processes together; of one that was measured several times the middle, the least and the most. */
+export const merged = (all) => {
+  const rows = {}
+  for (const figures of all) {
+    for (const [row, names] of Object.entries(figures)) {
+      for (const [name, figure] of Object.entries(names)) ((rows[row] ??= {})[name] ??= []).push(figure)
+    }
+  }
+  const one = (figures) => ({
+    median: spread(figures.map(({ median }) => median)).median,
+    min: Math.min(...figures.map(({ min }) => min)),
+    max: Math.max(...figures.map(({ max }) => max)),
+    wall: spread(figures.map(({ wall }) => wall)).median
+  })
+  const each = (names) => Object.fromEntries(Object.entries(names).map(([name, figures]) => [name, one(figures)]))
+  return Object.fromEntries(Object.entries(rows).map(([row, names]) => [row, each(names)]))
 }
 
 /**
@@ -26,6 +101,7 @@ export const watch = () => {
   }
   setImmediate(look)
   return () => {
+    look()
     isOver = true
     return longest
   }
@@ -33,10 +109,7 @@ export const watch = () => {
 
 /** Runs a function; prints what it took as a line of JSON: `wall` and `cpu` in milliseconds, and what `more` returns. */
 export const printed = async (run, more = () => ({})) => {
-  const before = cpu()
-  const start = performance.now()
-  await run()
-  console.log(JSON.stringify({ wall: performance.now() - start, cpu: cpu() - before, ...more() }))
+  console.log(JSON.stringify({ ...await timed(run), ...more() }))
 }
 
 /** Makes a function that runs a script with arguments in a process of its own, and returns what `printed` printed there. */
@@ -48,3 +121,7 @@ export const child = (script) => (...args) => {
 
 /** The middle one of several, by a figure of each. */
 export const median = (all, by) => all.toSorted((a, b) => by(a) - by(b))[all.length >> 1]
+
+/** Builds a layer that lives as long as the process. */
+export const built = (layer) =>
+  Effect.runPromise(Effect.flatMap(Scope.make(), (scope) => Layer.buildWithScope(Layer.fresh(layer), scope)))

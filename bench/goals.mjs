@@ -1,0 +1,149 @@
+/**
+ * The goals of `bench.mjs`. Each is a ratio of one run, or a bound in milliseconds or MB, over the figures of all sections.
+ *
+ * ```text
+ * of       the figure, out of those of all sections; undefined: it was not measured
+ * atLeast  the ratio has to be as large; how many times as fast as a peer we are
+ * atMost   the figure may be as large
+ * isAim    missing it is reported, and is no failure
+ * where    where the time goes, by a profile, if the goal is missed
+ * ```
+ */
+
+const time = (figure) => figure?.median ?? figure?.cpu
+const figureOf = (section, row, name) => (figures) => figures[section]?.[row]?.[name]
+const ratio = (theirs, ours) => (figures) => {
+  const [a, b] = [time(theirs(figures)), time(ours(figures))]
+  return a === undefined || b === undefined ? undefined : a / b
+}
+
+/** How many times as fast we are as a peer in a row of a section. */
+const faster = (section, row, name, peer, goal) => ({
+  title: `${row}, ${name}: ${peer} ÷ ours`,
+  of: ratio(figureOf(section, row, peer), figureOf(section, row, name)),
+  ...goal
+})
+
+/** How much more one row costs than another one of ours. */
+const within = (title, section, row, name, other, most, more) => ({
+  title,
+  of: ratio(figureOf(section, row, name), figureOf(section, ...other)),
+  atMost: most,
+  ...more
+})
+
+const growths = [
+  ...["put", "get", "update", "forget and restore", "put and purge", "search", "search by vector", "whyNot", "list"],
+  ...["list, who sees all", "list after a put", "list of an empty kind", "stream, first page", "history", "links"],
+  ...["touch", "uses", "compact", "pending", "remember, who sees all"],
+  ...["service: put", "service: search", "service: index", "service: context"]
+]
+
+/** The cost in the largest store over that in the smallest. */
+const growth = (row) => ({
+  title: `${row}: largest store ÷ smallest`,
+  of: (figures) => {
+    const all = figures.growth?.[`growth: ${row}`]
+    if (all === undefined) return undefined
+    const sizes = Object.keys(all).map(Number).sort((a, b) => a - b)
+    return time(all[sizes.at(-1)]) / time(all[sizes[0]])
+  },
+  atMost: 2
+})
+
+const clauses = ["with kinds", "with tags", "with where", "with weights"]
+
+export const goals = [
+  faster("words", "query", "index", "FlexSearch", { atLeast: 8 }),
+  faster("words", "query", "index", "FTS5", { atLeast: 30 }),
+  faster("words", "query", "index", "FlexSearch", { atLeast: 15, isAim: true }),
+  faster("words", "query", "index", "FTS5", { atLeast: 50, isAim: true }),
+  faster("words", "query", "index", "MiniSearch", { atLeast: 150, isAim: true }),
+  {
+    title: "query, store: ms beyond 1.5 times the index",
+    of: ({ words }) => words && time(words.query.store) - 1.5 * time(words.query.index),
+    atMost: 0.2,
+    isAim: true
+  },
+  within("query, index: in sessions ÷ not", "words", "query", "index, sessions", ["query", "index"], 2),
+  within("query, store: in sessions ÷ not", "words", "query", "store, sessions", ["query", "store"], 2),
+  ...["words", "million"].flatMap((section) =>
+    clauses.map((clause) =>
+      within(
+        `query ${clause}, ${section === "million" ? "in the largest index" : "index"} ÷ plain query`,
+        section,
+        "clauses of the index",
+        clause,
+        ["clauses of the index", "plain query"],
+        1.5
+      )
+    )
+  ),
+  faster("words", "build", "index", "FTS5", { atLeast: 1, isAim: true }),
+  within("build: store ÷ index", "words", "build", "store", ["build", "index"], 2.5, { isAim: true }),
+  { title: "add one, index: ms", of: ({ words }) => time(words?.["add one"].index), atMost: 0.05, isAim: true },
+  { title: "add one, store: ms", of: ({ words }) => time(words?.["add one"].store), atMost: 0.25, isAim: true },
+  { title: "memory of the index: MB", of: ({ words }) => words?.heap.index.mb, atMost: 60, isAim: true },
+  {
+    title: "put of 20,000 in one call: ms of CPU",
+    of: ({ stalls }) => stalls?.["stall: put of 20,000 in one call"].store.cpu,
+    atMost: 2_000
+  },
+  faster("vectors", "vectors: query", "effect-memory", "sqlite-vec, 8 bits", { atLeast: 8, isAim: true }),
+  faster("vectors", "vectors: query", "effect-memory", "sqlite-vec, 32 bits", { atLeast: 12, isAim: true }),
+  {
+    title: "open a vault with its snapshot: ms of CPU",
+    of: ({ opening }) => time(opening?.["vault: open"]["with its snapshot"]),
+    atMost: 150,
+    isAim: true
+  },
+  within("put, vault ÷ SQLite", "durable", "vault: put", "vault", ["vault: put", "SQLite, WAL, full"], 10),
+  {
+    title: "batch of 64, vault: ms a record",
+    of: ({ durable }) => time(durable?.["vault: batch of 64"].vault),
+    atMost: 1
+  },
+  {
+    title: "64 puts at once, vault: ms a record",
+    of: ({ durable }) => time(durable?.["vault: 64 puts at once"].vault),
+    atMost: 1
+  },
+  within("put, vault ÷ SQLite, aim", "durable", "vault: put", "vault", ["vault: put", "SQLite, WAL, full"], 3, {
+    isAim: true
+  }),
+  faster("service", "service: search by vector", "service", "LangGraph, in memory", { atLeast: 20, isAim: true }),
+  {
+    title: "put, service: ms",
+    of: ({ service }) => time(service?.["service: put"].service),
+    atMost: 0.15,
+    isAim: true
+  },
+  {
+    title: "first links, in the largest store: ms of CPU",
+    of: ({ links }) => links?.["first links"].store.cpu,
+    atMost: 2_000
+  },
+  {
+    title: "first links, in the largest store: longest stall, ms",
+    of: ({ links }) => links?.["first links"].store.stall,
+    atMost: 50
+  },
+  { title: "10,000 tenants of two records: MB", of: ({ tenants }) => tenants?.tenants.memory.mb, atMost: 40 },
+  {
+    title: "10,000 tenants of two records: compact, ms",
+    of: ({ tenants }) => tenants?.tenants.compact.cpu,
+    atMost: 100
+  },
+  ...["list of an empty kind", "list after a put"].map((row) => ({
+    title: `${row}, in the largest store: ms`,
+    of: ({ growth }) => growth && time(Object.values(growth[`growth: ${row}`]).at(-1)),
+    atMost: 2,
+    isAim: true
+  })),
+  ...growths.map(growth),
+  {
+    title: "longest stall of any operation: ms",
+    of: ({ stalls }) => stalls && Math.max(...Object.values(stalls).map(({ store }) => store.median)),
+    atMost: 50
+  }
+]
