@@ -21,6 +21,7 @@ import * as MemoryService from "../harness/MemoryService.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
+import * as MemoryTools from "./MemoryTools.ts"
 
 /** One of our tools: it takes whatever the model sends, and gives the text that the model is to read. */
 export type AiTool = Tool.Tool<string, {
@@ -44,6 +45,77 @@ export const make = (
   ]))
   return Effect.flatMap(toolkit.toContext(handlers), (context) => Effect.provide(toolkit, context))
 }
+
+/** Parameters that every value decodes as, since what @effect/ai refused would end the turn. The tool decodes by itself, and says what is wrong. */
+const lenient = <Fields extends Schema.Struct.Fields>(jsonSchema: MemoryTool.MemoryTool["jsonSchema"]) =>
+  Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<Fields> // only its JSON schema and its type are used
+
+/** A tool with typed parameters. A failure, wrong parameters included, is a result that the model reads. */
+type Declared<Name extends string, Fields extends Schema.Struct.Fields> = Tool.Tool<Name, {
+  readonly parameters: Schema.Struct<Fields>
+  readonly success: typeof Schema.String
+  readonly failure: typeof MemoryTool.Failure
+  readonly failureMode: "return"
+}>
+
+const declared = <const Name extends string, Fields extends Schema.Struct.Fields>(
+  { description, input, name, writes }: {
+    readonly name: Name
+    readonly description: string
+    readonly input: Schema.Struct<Fields> & Schema.Schema.AnyNoContext
+    readonly writes: boolean
+  }
+): Declared<Name, Fields> =>
+  Tool.make(name, { description, success: Schema.String, failure: MemoryTool.Failure, failureMode: "return" })
+    .setParameters(lenient<Fields>(MemoryTool.jsonSchemaOf(input)))
+    .annotate(Tool.Readonly, !writes)
+    .annotate(Tool.Destructive, writes)
+
+const { forget, recall, remember } = MemoryTools.declarations
+
+/**
+ * The tools `remember` and `recall` as a toolkit of @effect/ai, to be merged with others by `Toolkit.merge`; `layer` handles them.
+ * Which scopes a viewer may write is checked by each call. Parameters that are wrong go back to the model as a result.
+ */
+export const toolkit = Toolkit.make(declared(remember), declared(recall))
+
+/** `toolkit` with `forget`, which fails with `unsupported` unless the spec says `allowForget`. */
+export const toolkitWithForget = Toolkit.make(declared(remember), declared(recall), declared(forget))
+
+/**
+ * Handles the calls of `toolkit` and of `toolkitWithForget`. A call acts for the viewer that `MemoryService.as` names where it is
+ * handled, behind the write limit and the plugins. A call without a viewer fails with `not_owned`, which the model reads, and
+ * a `memory_viewer_missing` event says so.
+ */
+export const layer: Layer.Layer<
+  Tool.HandlersFor<typeof toolkitWithForget["tools"]>,
+  never,
+  MemoryService.MemoryService
+> = toolkitWithForget.toLayer(
+  Effect.map(MemoryService.MemoryService, (memory) => {
+    const handled = (name: keyof typeof MemoryTools.declarations) => (parameters: unknown) =>
+      Effect.gen(function*() {
+        const viewer = yield* Effect.serviceOption(MemoryService.CurrentViewer)
+        if (Option.isNone(viewer)) {
+          yield* memory.viewerMissing(`the tool ${name}`)
+          return yield* Effect.fail(
+            MemoryTool.failure("not_owned", "there is nobody for whom memory could be used here")
+          )
+        }
+        const tools = yield* Effect.provideService(
+          MemoryTools.make(viewer.value),
+          MemoryService.MemoryService,
+          memory
+        )
+        const tool = tools.find((tool) => tool.name === name)
+        if (tool === undefined) {
+          return yield* Effect.fail(MemoryTool.failure("unsupported", `there is no tool ${name} here`))
+        }
+        return (yield* tool.call(parameters)).text
+      })
+    return { remember: handled("remember"), recall: handled("recall"), forget: handled("forget") }
+  })
+)
 
 /**
  * The text of the model's answer; a failure of whatever kind is `model`, its cause kept for logs. Named after the
@@ -172,13 +244,9 @@ const messages = ({ system, user }: Completion.Prompt): Prompt.RawInput => [
 
 const toolOf = ({ description, jsonSchema, name, writes }: MemoryTool.MemoryTool): AiTool =>
   Tool.make(name, { description, success: Schema.String, failure: MemoryTool.Failure, failureMode: "return" })
-    .setParameters(anything(jsonSchema))
+    .setParameters(lenient<{}>(jsonSchema))
     .annotate(Tool.Readonly, !writes)
     .annotate(Tool.Destructive, writes)
-
-/** The tool decodes by itself: what @effect/ai refused would end the turn. A model is told what is wanted. */
-const anything = (jsonSchema: MemoryTool.MemoryTool["jsonSchema"]) =>
-  Schema.Unknown.annotations({ jsonSchema }) as unknown as Schema.Struct<{}> // only its JSON schema is used, and no field of it
 
 const failed = (op: string, kind: string) => (cause: { readonly _tag: string }) =>
   MemoryError.make("model", { op, message: `the ${kind} model failed (${cause._tag})`, cause })

@@ -4,7 +4,6 @@ import * as EmbeddingModel from "@effect/ai/EmbeddingModel"
 import * as LanguageModel from "@effect/ai/LanguageModel"
 import * as Model from "@effect/ai/Model"
 import * as Prompt from "@effect/ai/Prompt"
-import type * as Response from "@effect/ai/Response"
 import * as Tool from "@effect/ai/Tool"
 import * as Toolkit from "@effect/ai/Toolkit"
 import { assert, describe, it } from "@effect/vitest"
@@ -22,40 +21,9 @@ import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import type * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, down as storeDown, draft, heard, over } from "../harness/Service.ts"
+import { call, down, scripted, text } from "./ScriptedModel.ts"
 
 const pilot = Viewer.make({ agentId: "pilot", runId: "run-7" })
-const down = new AiError.UnknownError({ module: "Test", method: "ask", description: "key sk-123 refused" })
-
-const text = (text: string): Response.PartEncoded => ({ type: "text", text })
-const call = (name: string, params: unknown): Response.PartEncoded => ({ type: "tool-call", id: "call", name, params })
-
-const streamed = (part: Response.PartEncoded): ReadonlyArray<Response.StreamPartEncoded> =>
-  part.type === "text"
-    ? [{ type: "text-start", id: "0" }, { type: "text-delta", id: "0", delta: part.text }, {
-      type: "text-end",
-      id: "0"
-    }]
-    : []
-
-/** A model of @effect/ai that says what it is told to, in turn, and writes down what it was asked. */
-const scripted = (...script: Array<ReadonlyArray<Response.PartEncoded>>) => {
-  const asked: Array<LanguageModel.ProviderOptions> = []
-  const next = (options: LanguageModel.ProviderOptions) =>
-    Effect.suspend(() => {
-      asked.push(options)
-      const parts = script.shift()
-      return parts ? Effect.succeed([...parts]) : Effect.fail(down)
-    })
-  const model = Layer.effect(
-    LanguageModel.LanguageModel,
-    LanguageModel.make({
-      generateText: next,
-      streamText: (options) =>
-        Stream.unwrap(Effect.map(next(options), (parts) => Stream.fromIterable(parts.flatMap(streamed))))
-    })
-  )
-  return { asked, model }
-}
 
 describe("MemoryToolkit.make", () => {
   const toolkit = Effect.flatMap(MemoryTools.make(pilot), MemoryToolkit.make)
