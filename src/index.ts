@@ -131,6 +131,8 @@ export * as MemoryPipeline from "./pipeline/MemoryPipeline.ts"
 export * as MemoryService from "./harness/MemoryService.ts"
 /** Automatic memory over named stores. */
 export * as MemoryManager from "./harness/MemoryManager.ts"
+/** The messages of conversations, so that a chat goes on after a restart. */
+export * as Threads from "./harness/Threads.ts"
 /** What an agent's author writes down about memory. */
 export * as MemorySpec from "./harness/MemorySpec.ts"
 /** A run goes on only under the spec it began with, unless somebody says which change is meant. */

@@ -36,8 +36,8 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("there are 140 modules at most, the laws of a store, the databases and the cluster aside", () => {
-    const aside = /^testing\/|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
+  it("there are 140 modules at most, the laws of a store, the databases, the cluster and threads aside", () => {
+    const aside = /^testing\/|^harness\/Threads|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 140)
   })
 

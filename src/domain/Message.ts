@@ -1,6 +1,7 @@
 /** One turn of a conversation, as the harness hands it over. */
 import * as Schema from "effect/Schema"
 import { ScopeId } from "./MemoryScope.ts"
+import { withoutMemory } from "./PromptText.ts"
 
 export const Role = Schema.Literal("system", "user", "assistant", "tool")
 
@@ -39,3 +40,12 @@ export const stripMetaTags = (content: string): string => {
   const rest = content.slice(end).trimStart()
   return end === 0 || rest === "" ? content : rest
 }
+
+/** Prepares a message for storage: strips injected memory, repairs lone surrogates, drops an invalid `at` or `id`. */
+export const sanitize = ({ at, id, ...message }: Message): Message =>
+  new Message({
+    ...message,
+    content: withoutMemory(message.content).toWellFormed(),
+    ...(at !== undefined && Number.isFinite(at) && { at }),
+    ...(id !== undefined && id.length <= 1_024 && id.isWellFormed() && { id })
+  }, { disableValidation: true })

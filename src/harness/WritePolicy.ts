@@ -38,6 +38,7 @@ import type { EventPublisher } from "./MemoryEvents.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
 import * as OutboxLog from "./Outbox/OutboxLog.ts"
 import * as RateLimit from "./RateLimit.ts"
+import * as ThreadWrites from "./Threads/ThreadWrites.ts"
 
 /** The rules that writes are held to. */
 export interface WriteRules extends Pick<MemorySpec, "globalWrites" | "sharedWrites"> {}
@@ -117,7 +118,7 @@ export const mayWrite = (
 /**
  * Forgets all records that the filter means and the viewer may forget, in batches of 1,000, and returns how many were
  * there. `purge` first erases what the viewer's conversations wait to have extracted, so that none of it becomes a memory
- * meanwhile, and then tombstones too.
+ * meanwhile, and where the filter names no kind of record, its threads; and then tombstones too.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -127,7 +128,10 @@ export const forgetAll = (
   { purge = false }: { readonly purge?: boolean | undefined } = {}
 ): Effect.Effect<number, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    if (purge && OutboxLog.isMeant(filter)) yield* OutboxLog.purge(store, viewer, filter.scope)
+    if (purge && OutboxLog.isMeant(filter)) {
+      yield* OutboxLog.purge(store, viewer, filter.scope)
+      yield* ThreadWrites.purge(store, viewer, filter.scope)
+    }
     const governed = make(store, { rules, events, op: "forgetAll" })
     // the library is shown what is closed, not yet true or expired as well: that is about somebody too
     const system = Viewer.system(viewer.tenant)

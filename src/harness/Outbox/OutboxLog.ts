@@ -14,8 +14,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { matchesScope, type MemoryScope } from "../../domain/MemoryScope.ts"
-import { Message } from "../../domain/Message.ts"
-import { withoutMemory } from "../../domain/PromptText.ts"
+import { type Message, sanitize } from "../../domain/Message.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as OutboxState from "./OutboxState.ts"
@@ -76,7 +75,7 @@ export const append = (
   said: ReadonlyArray<Message>,
   meant: (message: Message) => boolean
 ): Effect.Effect<number, MemoryError.MemoryError> => {
-  const messages = said.map(sanitizeMessage)
+  const messages = said.map(sanitize)
   const isMeant = messages.map(meant)
   const isKept = isMeant.includes(true)
   const written = (place?: OutboxWorker.Place) =>
@@ -248,15 +247,6 @@ export const isMeant = (
 const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
   (matchesScope(Viewer.scopeOf(whose), Viewer.scopeOf(viewer)) && Viewer.sees(viewer, Viewer.subjectOf(whose)))
-
-/** Prepares a message for storage: strips injected memory, repairs lone surrogates, drops an invalid `at` or `id`. */
-const sanitizeMessage = ({ at, id, ...message }: Message): Message =>
-  new Message({
-    ...message,
-    content: withoutMemory(message.content).toWellFormed(),
-    ...(at !== undefined && Number.isFinite(at) && { at }),
-    ...(id !== undefined && id.length <= 1_024 && id.isWellFormed() && { id })
-  }, { disableValidation: true })
 
 /** How often a write is decided anew where another process was first. */
 const attempts = 50

@@ -31,6 +31,7 @@ import { Message } from "../../domain/Message.ts"
 import type { JsonObject } from "../../domain/Payload.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import { pieces } from "../LongText.ts"
 import { breath } from "./OutboxTurns.ts"
 
 /** A conversation: a viewer's messages of one session. */
@@ -297,8 +298,6 @@ export const isTaken = ({ op, reason }: MemoryError.MemoryError): boolean => op 
 const kind = "outbox"
 /** Number of rows that are decoded, and of conversations that are put together, in one turn of the event loop. */
 const page = 100
-/** Number of characters of one row's body. */
-const room = 60_000
 
 const Mutations = Schema.parseJson(Schema.Array(MemoryMutation))
 const decode = Schema.decodeUnknownEither(Data)
@@ -314,18 +313,6 @@ const draft = (id: MemoryId, body: string, data: Data): Draft => ({
   body,
   data: defined(encode(data) as JsonObject) // an encoded schema is JSON
 })
-
-/** Cuts a text into pieces of `room` characters, none of which ends within a character. */
-const pieces = (text: string): ReadonlyArray<string> => {
-  const all: Array<string> = []
-  for (let start = 0; start < text.length;) {
-    const end = Math.min(start + room, text.length)
-    const cut = end < text.length && /[\ud800-\udbff]/.test(text[end - 1]!) ? end - 1 : end
-    all.push(text.slice(start, cut))
-    start = cut
-  }
-  return all
-}
 
 const defined = (fields: { readonly [key: string]: unknown }): JsonObject =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as JsonObject // optional keys only

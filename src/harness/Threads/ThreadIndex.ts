@@ -1,0 +1,87 @@
+/** Indexes of the threads that were searched lately, in memory. */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { MemoryError } from "../../domain/MemoryError.ts"
+import { stableId } from "../../domain/MemoryId.ts"
+import { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { Global } from "../../domain/MemoryScope.ts"
+import type { Message } from "../../domain/Message.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as Analyzer from "../../ranking/Analyzer.ts"
+import * as MemoryIndex from "../../ranking/MemoryIndex.ts"
+
+/** Number of threads that are kept; the one that was searched longest ago goes. */
+const capacity = 64
+/** Messages that are read at a time. */
+const atATime = 500
+
+type Io<A> = Effect.Effect<A, MemoryError>
+
+export interface ThreadIndex {
+  /** Finds messages of the generation of a thread, best first, once those are read that its index lacks. */
+  readonly search: (
+    generation: string,
+    length: number,
+    query: { readonly text: string; readonly limit: number },
+    read: (from: number, end: number) => Io<ReadonlyArray<Message & { readonly sequence: number }>>
+  ) => Io<ReadonlyArray<{ readonly sequence: number; readonly score: number }>>
+}
+
+interface Indexed {
+  readonly index: MemoryIndex.MemoryIndex
+  /** Number of messages that it has. */
+  length: number
+}
+
+const viewer = Viewer.make({})
+
+export const make = (analyzer: Analyzer.Service): ThreadIndex => {
+  const known = new Map<string, Indexed>()
+  const of = (generation: string, length: number): Indexed => {
+    const one = known.get(generation)
+    known.delete(generation)
+    // a thread that is being deleted has become shorter
+    const kept = one === undefined || one.length > length ? { index: MemoryIndex.make({ analyzer }), length: 0 } : one
+    known.set(generation, kept)
+    const [oldest] = known.keys()
+    if (known.size > capacity && oldest !== undefined) known.delete(oldest)
+    return kept
+  }
+  return {
+    search: (generation, length, { limit, text }, read) =>
+      Effect.gen(function*() {
+        const one = of(generation, length)
+        for (let from = one.length; from < length; from += atATime) {
+          const messages = yield* read(from, Math.min(length, from + atATime))
+          for (const message of messages) one.index.add(recordOf(generation, message))
+          one.length = Math.max(one.length, Math.min(length, from + atATime))
+        }
+        const { hits } = one.index.search(viewer, { text, limit }, yield* Clock.currentTimeMillis)
+        return hits.map(({ record, score }) => ({ sequence: record.source.sequence ?? 0, score }))
+      })
+  }
+}
+
+const recordOf = (
+  generation: string,
+  { actorId, content, name, sequence }: Message & { readonly sequence: number }
+) => {
+  const actor = name ?? actorId
+  return new MemoryRecord({
+    id: stableId(`${generation}:${sequence}`),
+    scope: Global,
+    kind: "entry",
+    summary: "",
+    summaryDerived: true,
+    body: content,
+    tags: [],
+    importance: 0.5,
+    links: [],
+    data: {},
+    metadata: {},
+    source: { origin: "user", trust: 1, session: generation, sequence, ...(actor !== undefined && { actor }) },
+    createdAt: sequence,
+    validAt: 0,
+    revision: 1
+  }, { disableValidation: true })
+}

@@ -1,0 +1,133 @@
+/** Reads threads: pages of messages, the newest that fit into a budget, what was said about something, the list of threads. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Check from "../../domain/Check.ts"
+import type * as MemoryError from "../../domain/MemoryError.ts"
+import { Limit } from "../../domain/MemoryFilter.ts"
+import type { ThreadIndex } from "./ThreadIndex.ts"
+import * as ThreadRows from "./ThreadRows.ts"
+
+/** Messages to read, in their order: the last ones, those before a place, or those from a place on. */
+export const Range = Schema.Struct({
+  /** Most messages to read. Default 50. */
+  limit: Schema.optional(Limit),
+  before: Schema.optional(Schema.NonNegativeInt),
+  from: Schema.optional(Schema.NonNegativeInt)
+})
+export interface Range extends Schema.Schema.Type<typeof Range> {}
+
+export interface Page {
+  /** In the order of the conversation. */
+  readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
+  /** Number of messages of the thread; 0 where there is no such thread. */
+  readonly length: number
+}
+
+export interface Window {
+  /** The newest messages that fit, in the order of the conversation. */
+  readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
+  /** Number of earlier messages. `search` finds what they say. */
+  readonly leftOut: number
+}
+
+export interface Found {
+  readonly message: ThreadRows.ThreadMessage
+  /** 0..1, 1 for the best. */
+  readonly score: number
+}
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+const Query = Schema.Struct({ text: Schema.String, limit: Schema.optional(Limit) })
+const Listing = Schema.Struct({ limit: Schema.optional(Limit) })
+const Budget = Schema.Struct({ budget: Schema.Number.pipe(Schema.greaterThanOrEqualTo(0)) })
+
+const messagesOf = (
+  rows: ThreadRows.Rows,
+  { data: { generation } }: ThreadRows.Head,
+  from: number,
+  end: number
+): Io<ReadonlyArray<ThreadRows.ThreadMessage>> =>
+  Effect.map(
+    ThreadRows.messages(rows, generation, from, end),
+    (found) => found.map(({ data, message, sequence }) => ({ ...message, sequence, ...(data && { data }) }))
+  )
+
+export const messages = (rows: ThreadRows.Rows, name: string, range: Range): Io<Page> =>
+  Effect.gen(function*() {
+    const { before = Infinity, from, limit = 50 } = yield* Check.check("messages", Range, range)
+    const head = yield* ThreadRows.headOf(rows, name)
+    if (Option.isNone(head)) return { items: [], length: 0 }
+    const { length } = head.value.data
+    const end = Math.min(length, before, from === undefined ? Infinity : from + limit)
+    return { items: yield* messagesOf(rows, head.value, Math.max(0, from ?? end - limit), end), length }
+  })
+
+/** Messages that are read at a time, until the budget is spent. */
+const atATime = 50
+
+export const window = (rows: ThreadRows.Rows, name: string, budget: number): Io<Window> =>
+  Effect.gen(function*() {
+    let left = (yield* Check.check("window", Budget, { budget })).budget
+    const head = yield* ThreadRows.headOf(rows, name)
+    if (Option.isNone(head)) return { items: [], leftOut: 0 }
+    let items: ReadonlyArray<ThreadRows.ThreadMessage> = []
+    for (let end = head.value.data.length; end > 0; end -= atATime) {
+      const page = yield* messagesOf(rows, head.value, Math.max(0, end - atATime), end)
+      const isBeyond = ({ content }: ThreadRows.ThreadMessage, n: number) => {
+        left -= Math.ceil(content.length / 4)
+        return left < 0 && items.length + page.length - n > 1 // the last one is shown in any case
+      }
+      const last = page.findLastIndex(isBeyond)
+      items = [...page.slice(last + 1), ...items]
+      if (last >= 0) break
+    }
+    const start = Math.max(0, items.findIndex(({ role }) => role === "user" || role === "system"))
+    return { items: items.slice(start), leftOut: items[start]?.sequence ?? 0 }
+  })
+
+export const search = (
+  rows: ThreadRows.Rows,
+  indexes: ThreadIndex,
+  name: string,
+  query: typeof Query.Type
+): Io<ReadonlyArray<Found>> =>
+  Effect.gen(function*() {
+    const { limit = 20, text } = yield* Check.check("search", Query, query)
+    const head = yield* ThreadRows.headOf(rows, name)
+    if (Option.isNone(head)) return []
+    const { generation, length } = head.value.data
+    const read = (from: number, end: number) => messagesOf(rows, head.value, from, end)
+    const found = yield* indexes.search(generation, length, { text, limit }, read)
+    return yield* Effect.map(
+      Effect.forEach(found, ({ score, sequence }) =>
+        Effect.map(read(sequence, sequence + 1), (all) =>
+          all.map((message) => ({ message, score })))),
+      (all) =>
+        all.flat()
+    )
+  })
+
+export const list = (
+  rows: ThreadRows.Rows,
+  after: string | undefined,
+  limit: number | undefined
+): Io<ReadonlyArray<ThreadRows.Thread>> =>
+  Effect.gen(function*() {
+    const { limit: most = 20 } = yield* Check.check("list", Listing, { limit })
+    const last = after === undefined ? Option.none() : yield* ThreadRows.headOf(rows, after)
+    const [owner] = yield* ThreadRows.read(rows, ThreadRows.OwnerData, [rows.idOf("owner")])
+    const pages = Option.match(owner!, { onNone: () => 0, onSome: ({ data }) => data.pages })
+    const start = Option.match(last, { onNone: () => pages - 1, onSome: ({ data }) => data.page })
+    const threads: Array<ThreadRows.Thread> = []
+    for (let page = start; page >= 0 && threads.length < most; page--) {
+      const [found] = yield* ThreadRows.read(rows, ThreadRows.PageData, [rows.idOf("page", page)])
+      const names = Option.match(found!, { onNone: () => [], onSome: ({ data }) => data.names.toReversed() })
+      const from = names.findIndex((name) => name === after) + 1
+      const ids = names.slice(from, from + most - threads.length).map((name) => rows.idOf("thread", name))
+      const heads = yield* ThreadRows.read(rows, ThreadRows.ThreadData, ids)
+      threads.push(...heads.flatMap(Option.toArray).map(ThreadRows.threadOf))
+    }
+    return threads
+  })

@@ -1,0 +1,259 @@
+/**
+ * The rows that a store holds of threads: records of kind `thread` that no viewer sees.
+ *
+ * ```text
+ * thread   one for each thread: how many messages it has, and the generation that its messages belong to
+ * message  one for each message, more where its text is longer than a record holds; erased with the thread
+ * page     the names of up to 100 threads of one owner, in the order in which they were made
+ * owner    how many pages an owner has
+ * ```
+ *
+ * The ids of rows are derived from a signature of the store, so that no viewer can occupy one beforehand, and each row is found by
+ * its id. A generation is drawn when a thread is made: a thread that is deleted and made again never meets its old messages.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Check from "../../domain/Check.ts"
+import { canonicalJson } from "../../domain/Digest.ts"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import { type MemoryId, stableId } from "../../domain/MemoryId.ts"
+import type { MemoryMutation } from "../../domain/MemoryMutation.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { Internal, isInternal, MemoryScope, normalise } from "../../domain/MemoryScope.ts"
+import { Message } from "../../domain/Message.ts"
+import { JsonObject } from "../../domain/Payload.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import { pieces } from "../LongText.ts"
+
+/** The kind of all rows. */
+export const kind = "thread"
+
+/** Number of names in a page. */
+export const namesInPage = 100
+
+const owned = { owner: MemoryScope }
+export const ThreadData = Schema.Struct({
+  row: Schema.Literal("thread"),
+  ...owned,
+  name: Schema.String,
+  generation: Schema.String,
+  /** Number of messages. */
+  length: Schema.NonNegativeInt,
+  /** The page that has its name. */
+  page: Schema.NonNegativeInt
+})
+export type ThreadData = typeof ThreadData.Type
+
+const MessageData = Schema.Struct({
+  row: Schema.Literal("message"),
+  ...owned,
+  generation: Schema.String,
+  sequence: Schema.NonNegativeInt,
+  part: Schema.NonNegativeInt,
+  parts: Schema.Int.pipe(Schema.positive())
+})
+
+export const PageData = Schema.Struct({ row: Schema.Literal("page"), ...owned, names: Schema.Array(Schema.String) })
+
+export const OwnerData = Schema.Struct({ row: Schema.Literal("owner"), ...owned, pages: Schema.NonNegativeInt })
+
+/** A message of a thread, as it is stored. */
+export const Stored = Schema.Struct({
+  message: Message,
+  /** What the caller keeps beside it. */
+  data: Schema.optional(JsonObject)
+})
+const StoredJson = Schema.parseJson(Stored)
+export type Stored = typeof Stored.Type
+
+/** A message to append. */
+export interface NewMessage extends Message {
+  /** JSON that is kept beside the message and given back with it: tool calls, attachments. Default: none. */
+  readonly data?: JsonObject | undefined
+}
+
+/** A message of a thread. */
+export interface ThreadMessage extends NewMessage {
+  /** Place in the thread, from 0. */
+  readonly sequence: number
+}
+
+export interface Thread {
+  readonly name: string
+  /** Number of messages. */
+  readonly length: number
+  /** Epoch milliseconds. */
+  readonly createdAt: number
+  /** Time of the last change, epoch milliseconds. */
+  readonly updatedAt: number
+}
+
+/** A row as it was read. */
+export interface Row<A> {
+  readonly data: A
+  readonly record: MemoryRecord
+}
+
+/** The rows of one owner in one store. */
+export interface Rows {
+  readonly store: MemoryStore.Service
+  readonly system: Viewer.System
+  readonly owner: MemoryScope
+  /** Maps the name of a row to its id. */
+  readonly idOf: (...name: ReadonlyArray<string | number>) => MemoryId
+}
+
+/** Returns the rows of the threads of a viewer: those of its subject, whatever its session. */
+export const of = (
+  store: MemoryStore.Service,
+  viewer: Viewer.Viewer
+): Effect.Effect<Rows, MemoryError.MemoryError> => {
+  const owner = normalise(Viewer.subjectOf(viewer))
+  const tenant = Viewer.tenantOf(viewer)
+  return Effect.map(store.sign("threads", canonicalJson([tenant, owner])), (signature) => ({
+    store,
+    system: Viewer.system(tenant),
+    owner,
+    idOf: (...name) => stableId(`threads:${signature}:${canonicalJson(name)}`)
+  }))
+}
+
+/** Reads rows by id; a row of another shape is `corrupt`, one of a newer release `unsupported`. */
+export const read = <A, I>(
+  { store, system }: Rows,
+  schema: Schema.Schema<A, I>,
+  ids: ReadonlyArray<MemoryId>
+): Effect.Effect<ReadonlyArray<Option.Option<Row<A>>>, MemoryError.MemoryError> =>
+  Effect.flatMap(
+    store.get(system, ids),
+    Effect.forEach((found) =>
+      Option.isNone(found) || !isInternal(found.value.scope)
+        ? Effect.succeedNone
+        : Effect.asSome(decoded(schema, found.value))
+    )
+  )
+
+const decoded = <A, I>(schema: Schema.Schema<A, I>, record: MemoryRecord) =>
+  Check.refuseNewer(record.data, { op: "threads", what: "a row of a thread" }).pipe(
+    Effect.zipRight(Effect.mapError(Schema.decodeUnknown(schema)(record.data), (cause) => corrupt(record.id, cause))),
+    Effect.map((data) => ({ data, record }))
+  )
+
+const corrupt = (id: MemoryId, cause: unknown) =>
+  MemoryError.make("corrupt", {
+    op: "threads",
+    message: "a row of a thread cannot be read",
+    detail: { location: id },
+    cause
+  })
+
+/** Writes a row over the one that was read; where there was none, fails with `conflict` if there is one by now. */
+export const put = <A extends { readonly row: string }, I>(
+  { idOf }: Rows,
+  schema: Schema.Schema<A, I>,
+  name: ReadonlyArray<string | number>,
+  data: NoInfer<A>,
+  before: Option.Option<Row<A>>
+): MemoryMutation => ({
+  _tag: "Put",
+  draft: draft(idOf(...name), "", schema, data),
+  ifRevision: Option.match(before, { onNone: () => 0, onSome: ({ record }) => record.revision })
+})
+
+const draft = <A extends { readonly row: string }, I>(
+  id: MemoryId,
+  body: string,
+  schema: Schema.Schema<A, I>,
+  data: NoInfer<A>
+) => ({
+  id,
+  scope: Internal,
+  kind,
+  summary: `${data.row} of a conversation`,
+  body,
+  data: Schema.encodeSync(schema)(data) as JsonObject // an encoded schema is JSON
+})
+
+/** Writes the rows of a message. */
+export const putMessage = (
+  { idOf, owner }: Rows,
+  generation: string,
+  sequence: number,
+  stored: Stored
+): ReadonlyArray<MemoryMutation> =>
+  pieces(Schema.encodeSync(StoredJson)(stored)).map((body, part, { length: parts }) => ({
+    _tag: "Put",
+    draft: draft(idOf("message", generation, sequence, part), body, MessageData, {
+      row: "message",
+      owner,
+      generation,
+      sequence,
+      part,
+      parts
+    })
+  }))
+
+/** Erases the row of a thread for good, if it is as it was seen. */
+export const erased = ({ record: { id, revision } }: Head): MemoryMutation => ({
+  _tag: "Forget",
+  id,
+  purge: true,
+  ifRevision: revision
+})
+
+/** Erases rows for good. */
+export const erase = (ids: ReadonlyArray<MemoryId>): ReadonlyArray<MemoryMutation> =>
+  ids.map((id) => ({ _tag: "Forget", id, purge: true }))
+
+/** Reads the messages from one place to before another one, with the ids of their rows. Cost: those messages. */
+export const messages = (
+  rows: Rows,
+  generation: string,
+  from: number,
+  end: number
+): Effect.Effect<
+  ReadonlyArray<Stored & { readonly sequence: number; readonly ids: ReadonlyArray<MemoryId> }>,
+  MemoryError.MemoryError
+> =>
+  Effect.gen(function*() {
+    const { idOf } = rows
+    const places = Array.from({ length: Math.max(0, end - from) }, (_, n) => from + n)
+    const first = yield* read(rows, MessageData, places.map((place) => idOf("message", generation, place, 0)))
+    const more = first.flatMap((row, n) =>
+      Option.isNone(row)
+        ? []
+        : Array.from(
+          { length: row.value.data.parts - 1 },
+          (_, i) => [n, idOf("message", generation, places[n]!, i + 1)] as const
+        )
+    )
+    const parts = more.length === 0 ? [] : yield* read(rows, MessageData, more.map(([, id]) => id))
+    const texts = first.map((row) => Option.isNone(row) ? [] : [row.value])
+    for (const [i, [n]] of more.entries()) texts[n]!.push(...Option.toArray(parts[i]!)) // an answer each
+    return yield* Effect.forEach(
+      texts.flatMap((found, n) => found.length === 0 ? [] : [[places[n]!, found] as const]),
+      ([sequence, found]) =>
+        Effect.map(
+          Effect.mapError(
+            Schema.decode(StoredJson)(found.map(({ record }) => record.body).join("")),
+            (cause) => corrupt(found[0]!.record.id, cause) // one at least
+          ),
+          (stored) => ({ ...stored, sequence, ids: found.map(({ record }) => record.id) })
+        )
+    )
+  })
+
+/** Reads the row of a thread. */
+export const headOf = (rows: Rows, name: string): Effect.Effect<Option.Option<Head>, MemoryError.MemoryError> =>
+  Effect.map(read(rows, ThreadData, [rows.idOf("thread", name)]), ([head]) => head!) // one in, one out
+export type Head = Row<ThreadData>
+
+/** Describes a thread. */
+export const threadOf = ({ data: { length, name }, record: { createdAt, updatedAt = createdAt } }: Head): Thread => ({
+  name,
+  length,
+  createdAt,
+  updatedAt
+})

@@ -1,0 +1,259 @@
+/**
+ * Writes threads. Each write is one batch that moves the row of its thread on from where it was seen: of two processes one is first,
+ * and the other decides anew.
+ */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as Check from "../../domain/Check.ts"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryMutation } from "../../domain/MemoryMutation.ts"
+import * as MemoryScope from "../../domain/MemoryScope.ts"
+import { Message, sanitize } from "../../domain/Message.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type { TenantLocks } from "../../storage/Engine.ts"
+import type * as MemoryStore from "../../storage/MemoryStore.ts"
+import * as ThreadRows from "./ThreadRows.ts"
+
+/** Messages that are erased in one batch. */
+const erasedAtOnce = 500
+/** Number of times that a write is decided anew where another process was first. */
+const attempts = 100
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+/** What is written, and the answer once it is. */
+interface Decision<A> {
+  readonly answer: A
+  readonly mutations: ReadonlyArray<MemoryMutation>
+}
+
+const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
+
+/** Decides and writes; again where another process was first. Writers of one owner in this process take turns. */
+const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
+  const once = Effect.flatMap(
+    decide,
+    ({ answer, mutations }) =>
+      Effect.as(mutations.length === 0 ? Effect.void : store(rows).apply(rows.system, mutations, ours), answer)
+  )
+  return Effect.retry(once, { times: attempts, while: isBehind }).pipe(locks.withLock(rows.idOf("owner")))
+}
+
+const store = ({ store }: ThreadRows.Rows): MemoryStore.Service => store
+
+const isBehind = ({ reason }: MemoryError.MemoryError): boolean => reason === "conflict"
+
+const needed = (op: string, rows: ThreadRows.Rows, name: string): Io<ThreadRows.Head> =>
+  Effect.flatMap(ThreadRows.headOf(rows, name), (head) =>
+    Option.match(head, {
+      onNone: () => MemoryError.make("not_found", { op, message: `there is no thread ${JSON.stringify(name)}` }),
+      onSome: Effect.succeed
+    }))
+
+/** Fails with `invalid_id` if there is a thread of this name. */
+const free = (op: string, rows: ThreadRows.Rows, name: string): Io<void> =>
+  Effect.flatMap(ThreadRows.headOf(rows, name), (head) =>
+    Option.isNone(head)
+      ? Effect.void
+      : MemoryError.make("invalid_id", { op, message: `there is a thread ${JSON.stringify(name)} already` }))
+
+/** Makes a thread with its first messages, and adds its name to the page that has room. */
+const founded = (
+  rows: ThreadRows.Rows,
+  name: string,
+  all: ReadonlyArray<ThreadRows.Stored>
+): Io<ReadonlyArray<MemoryMutation>> =>
+  Effect.gen(function*() {
+    const { owner } = rows
+    const generation = (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)
+    const [known] = yield* ThreadRows.read(rows, ThreadRows.OwnerData, [rows.idOf("owner")])
+    const pages = Option.match(known!, { onNone: () => 1, onSome: ({ data }) => data.pages })
+    const [last] = yield* ThreadRows.read(rows, ThreadRows.PageData, [rows.idOf("page", pages - 1)])
+    const names = Option.match(last!, { onNone: () => [], onSome: ({ data }) => data.names })
+    const isFull = names.length >= ThreadRows.namesInPage
+    const page = isFull ? pages : pages - 1
+    return [
+      ThreadRows.put(
+        rows,
+        ThreadRows.ThreadData,
+        ["thread", name],
+        { row: "thread", owner, name, generation, length: all.length, page },
+        Option.none()
+      ),
+      ThreadRows.put(
+        rows,
+        ThreadRows.PageData,
+        ["page", page],
+        { row: "page", owner, names: isFull ? [name] : [...names, name] },
+        isFull ? Option.none() : last!
+      ),
+      ...isFull || Option.isNone(known!)
+        ? [ThreadRows.put(rows, ThreadRows.OwnerData, ["owner"], { row: "owner", owner, pages: page + 1 }, known!)]
+        : [],
+      ...all.flatMap((stored, sequence) => ThreadRows.putMessage(rows, generation, sequence, stored))
+    ]
+  })
+
+/** Replaces the name of a thread in its page, or takes it out. */
+const renamed = (
+  rows: ThreadRows.Rows,
+  { data: { name, page } }: ThreadRows.Head,
+  next: ReadonlyArray<string>
+): Io<ReadonlyArray<MemoryMutation>> =>
+  Effect.map(ThreadRows.read(rows, ThreadRows.PageData, [rows.idOf("page", page)]), ([found]) =>
+    Option.match(found!, {
+      onNone: () => [],
+      onSome: ({ data }) => [
+        ThreadRows.put(
+          rows,
+          ThreadRows.PageData,
+          ["page", page],
+          { ...data, names: data.names.flatMap((one) => one === name ? next : [one]) },
+          found!
+        )
+      ]
+    }))
+
+export const append = (
+  rows: ThreadRows.Rows,
+  locks: TenantLocks,
+  name: string,
+  messages: ReadonlyArray<ThreadRows.NewMessage>
+): Io<number> =>
+  Effect.gen(function*() {
+    const all = yield* Effect.forEach(messages, storedOf)
+    return yield* writing(
+      rows,
+      locks,
+      Effect.gen(function*() {
+        const head = yield* ThreadRows.headOf(rows, name)
+        if (Option.isNone(head)) return { answer: 0, mutations: all.length > 0 ? yield* founded(rows, name, all) : [] }
+        const { data } = head.value
+        const longer = { ...data, length: data.length + all.length }
+        return {
+          answer: data.length,
+          mutations: all.length === 0 ? [] : [
+            ThreadRows.put(rows, ThreadRows.ThreadData, ["thread", name], longer, head),
+            ...all.flatMap((stored, n) => ThreadRows.putMessage(rows, data.generation, data.length + n, stored))
+          ]
+        }
+      })
+    )
+  })
+
+const storedOf = ({ data, ...message }: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
+  Effect.flatMap(
+    // what is no message is told before it is read
+    Check.check("append", ThreadRows.Stored, { message: new Message(message, { disableValidation: true }), data }),
+    ({ message, ...rest }) => Effect.succeed({ ...rest, message: sanitize(message) })
+  )
+
+export const fork = (
+  rows: ThreadRows.Rows,
+  locks: TenantLocks,
+  source: string,
+  target: string,
+  before: number
+): Io<ThreadRows.Thread> =>
+  Effect.zipRight(
+    writing(
+      rows,
+      locks,
+      Effect.gen(function*() {
+        const { data } = yield* needed("fork", rows, source)
+        yield* free("fork", rows, target)
+        const all = yield* ThreadRows.messages(rows, data.generation, 0, Math.min(before, data.length))
+        return { answer: undefined, mutations: yield* founded(rows, target, all) }
+      })
+    ),
+    Effect.map(needed("fork", rows, target), ThreadRows.threadOf)
+  )
+
+export const rename = (
+  rows: ThreadRows.Rows,
+  locks: TenantLocks,
+  source: string,
+  target: string
+): Io<ThreadRows.Thread> =>
+  Effect.zipRight(
+    writing(
+      rows,
+      locks,
+      Effect.gen(function*() {
+        const head = yield* needed("rename", rows, source)
+        if (source === target) return { answer: undefined, mutations: [] }
+        yield* free("rename", rows, target)
+        const moved = { ...head.data, name: target }
+        return {
+          answer: undefined,
+          mutations: [
+            ThreadRows.put(rows, ThreadRows.ThreadData, ["thread", target], moved, Option.none()),
+            ThreadRows.erased(head),
+            ...yield* renamed(rows, head, [target])
+          ]
+        }
+      })
+    ),
+    Effect.map(needed("rename", rows, target), ThreadRows.threadOf)
+  )
+
+/** Erases a thread, the last messages first. Returns whether it was there. */
+export const remove = (rows: ThreadRows.Rows, locks: TenantLocks, name: string): Io<boolean> => {
+  const step = Effect.gen(function*() {
+    const head = yield* ThreadRows.headOf(rows, name)
+    if (Option.isNone(head)) return { answer: "absent" as const, mutations: [] }
+    const { data } = head.value
+    const length = Math.max(0, data.length - erasedAtOnce)
+    const all = yield* ThreadRows.messages(rows, data.generation, length, data.length)
+    const mutations = ThreadRows.erase(all.flatMap(({ ids }) => ids))
+    return length > 0
+      ? {
+        answer: "shorter" as const,
+        mutations: [
+          ThreadRows.put(rows, ThreadRows.ThreadData, ["thread", name], { ...data, length }, head),
+          ...mutations
+        ]
+      }
+      : {
+        answer: "gone" as const,
+        mutations: [ThreadRows.erased(head.value), ...yield* renamed(rows, head.value, []), ...mutations]
+      }
+  })
+  const all: Io<boolean> = Effect.flatMap(
+    writing(rows, locks, step),
+    (answer) => answer === "shorter" ? Effect.as(all, true) : Effect.succeed(answer === "gone")
+  )
+  return all
+}
+
+/**
+ * Erases the threads of the viewer, with whatever a process that ended has left of them: those of its subject, or with reach `within` or
+ * `everyone` of all that it sees. `scope`: of owners that have its ids. Cost: the library's own rows of the tenant.
+ */
+export const purge = (
+  store: MemoryStore.Service,
+  viewer: Viewer.Viewer,
+  scope?: MemoryScope.MemoryScope
+): Io<void> => {
+  const system = Viewer.system(viewer.tenant)
+  const own = MemoryScope.key(Viewer.subjectOf(viewer))
+  const isOwned = Schema.is(Schema.Struct({ owner: MemoryScope.MemoryScope }))
+  const isMeant = (owner: MemoryScope.MemoryScope) =>
+    (viewer.reach === "exact" ? MemoryScope.key(owner) === own : Viewer.sees(viewer, owner)) &&
+    (scope === undefined || MemoryScope.matchesScope(owner, scope))
+  const pass = store.stream(system, { scope: MemoryScope.Internal, kinds: [ThreadRows.kind], limit: 1_000 }).pipe(
+    Stream.filter(({ data }) => isOwned(data) && isMeant(data.owner)),
+    Stream.map(({ id }) => id),
+    Stream.grouped(erasedAtOnce),
+    Stream.runFoldEffect(
+      0,
+      (sum, ids) => Effect.as(store.apply(system, ThreadRows.erase(Array.from(ids)), ours), sum + ids.length)
+    )
+  )
+  // what is appended meanwhile goes, too
+  const all: Io<void> = Effect.flatMap(pass, (erased) => erased === 0 ? Effect.void : all)
+  return all
+}
