@@ -37,7 +37,8 @@ describe("architecture", () => {
   })
 
   it("there are 140 modules at most, the laws of a store, the databases, the cluster and threads aside", () => {
-    const aside = /^testing\/|^harness\/Threads|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
+    const aside =
+      /^testing\/|^harness\/Threads|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 140)
   })
 

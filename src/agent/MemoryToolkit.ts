@@ -9,19 +9,20 @@ import * as Prompt from "@effect/ai/Prompt"
 import * as Tool from "@effect/ai/Tool"
 import * as Toolkit from "@effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
-import * as Inspectable from "effect/Inspectable"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
-import { Message } from "../domain/Message.ts"
 import type { Viewer } from "../domain/Viewer.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
+import { turnOf } from "./MemoryToolkit/Turn.ts"
 import * as MemoryTools from "./MemoryTools.ts"
+
+export { chat, type ChatOptions } from "./MemoryToolkit/ThreadChat.ts"
 
 /** One of our tools: it takes whatever the model sends, and gives the text that the model is to read. */
 export type AiTool = Tool.Tool<string, {
@@ -219,21 +220,6 @@ const withEnding = (prompt: Prompt.Prompt, text: string): Prompt.Prompt => {
       at === last && message.role === "user" ? { ...message, content: [...message.content, part] } : message
     )
   )
-}
-
-/** What it says; what tools were asked and answered is marked as such. */
-const turnOf = (message: Prompt.Message): Message => {
-  if (message.role === "system") return new Message({ role: "system", content: message.content })
-  const parts: ReadonlyArray<Prompt.Part> = message.content
-  const content = parts.flatMap((part) =>
-    part.type === "text"
-      ? [part.text]
-      : message.role === "tool" && part.type === "tool-result"
-      ? [Inspectable.toStringUnknown(part.result, 0)]
-      : []
-  ).join("\n")
-  const tool = message.role === "tool" || (content === "" && parts.some(({ type }) => type.startsWith("tool-")))
-  return new Message({ role: message.role, content, ...(tool && { tool }) })
 }
 
 /** A provider may refuse an empty system message. */

@@ -50,7 +50,8 @@ const problems = compile(path, {
   "i-own-kind.ts": source("i-own-kind.ts"),
   "j-customers.ts": source("j-customers.ts"),
   "k-undo.ts": source("k-undo.ts"),
-  "l-move.ts": source("l-move.ts")
+  "l-move.ts": source("l-move.ts"),
+  "m-merge.ts": source("m-merge.ts")
 })
 
 describe("examples", () => {
@@ -156,5 +157,14 @@ describe("examples", () => {
     const { code, output } = await run(join(path, "l-move.js"), elsewhere())
     assert.strictEqual(code, 0, output)
     assert.deepStrictEqual(output.trim().split("\n"), ["1 2 true", "0", "Drinks tea, never coffee. 2"])
+  })
+  it("m: memory's tools beside others, and a thread", async () => {
+    const { code, output } = await run(join(path, "m-merge.js"), elsewhere())
+    assert.strictEqual(code, 0, output)
+    assert.deepStrictEqual(output.trim().split("\n"), [
+      "weather remember recall",
+      "false",
+      "[ 'Hello', 'Hello, Ada' ]"
+    ])
   })
 })

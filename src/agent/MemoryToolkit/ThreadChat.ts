@@ -1,0 +1,144 @@
+/** A chat of @effect/ai whose messages are kept in a thread, so that it goes on after a restart. */
+import * as AiError from "@effect/ai/AiError"
+import * as Chat from "@effect/ai/Chat"
+import * as Prompt from "@effect/ai/Prompt"
+import * as Effect from "effect/Effect"
+import * as Ref from "effect/Ref"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { Message } from "../../domain/Message.ts"
+import type { JsonObject } from "../../domain/Payload.ts"
+import * as MemoryService from "../../harness/MemoryService.ts"
+import * as Threads from "../../harness/Threads.ts"
+import { turnOf } from "./Turn.ts"
+
+export interface ChatOptions {
+  /** What stands before all messages; it is not kept in the thread. Default: nothing. */
+  readonly system?: string | undefined
+  /** Tokens of earlier messages that the model is given, at four characters a token. Default 32,000. */
+  readonly budget?: number | undefined
+}
+
+/**
+ * Makes a chat for the current viewer on one of its threads, with the newest messages of the thread that fit into the budget. What is
+ * said and answered is appended to the thread, once the answer is whole, in one batch: a process that dies meanwhile has kept neither. Of a
+ * stream that its consumer ends early, the part that came is kept. Before each call the chat takes up what other processes appended.
+ *
+ * A failure of the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
+ */
+export const chat = (
+  thread: string,
+  { budget = 32_000, system }: ChatOptions = {}
+): Effect.Effect<
+  Chat.Service,
+  MemoryError.MemoryError,
+  Threads.Threads | MemoryService.CurrentViewer
+> =>
+  Effect.gen(function*() {
+    const threads = yield* Threads.Threads
+    const viewer = yield* MemoryService.CurrentViewer
+    const inner = yield* Chat.empty
+    const calls = yield* Effect.makeSemaphore(1)
+    /** Number of the thread's messages that the history has, or has left out. */
+    let known = 0
+    const before = system === undefined ? [] : [Prompt.makeMessage("system", { content: system })]
+
+    /** Reads the newest messages, unless nothing was appended since. */
+    const follow = Effect.gen(function*() {
+      const { items, length } = yield* threads.messages(viewer, thread, { from: known, limit: 1_000 })
+      if (known > 0 && length >= known && known + items.length === length) {
+        const more = yield* Effect.forEach(items, messageOf)
+        if (more.length > 0) yield* Ref.update(inner.history, (all) => Prompt.fromMessages([...all.content, ...more]))
+      } else {
+        const window = yield* threads.window(viewer, thread, budget)
+        const all = yield* Effect.forEach(window.items, messageOf)
+        yield* Ref.set(inner.history, Prompt.fromMessages([...before, ...all]))
+      }
+      known = length
+      return (yield* Ref.get(inner.history)).content.length
+    })
+
+    /** Appends what the history has beyond so many messages. */
+    const keep = (length: number) =>
+      Effect.gen(function*() {
+        const { content } = yield* Ref.get(inner.history)
+        const said = yield* Effect.forEach(content.slice(length), newMessageOf)
+        if (said.length === 0) return
+        const place = yield* threads.append(viewer, thread, said)
+        // where another process was faster, the next call reads what it said
+        if (place === known) known += said.length
+        else known = 0
+      })
+
+    const kept = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
+      Effect.mapError(follow, failed).pipe(
+        Effect.flatMap((length) => Effect.tap(call, Effect.mapError(keep(length), failed))),
+        calls.withPermits(1)
+      ) as Effect.Effect<A, E, R> // the error of every call of a model has AiError in it
+
+    const keptStream = <A, E, R>(answer: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> =>
+      Stream.unwrapScoped(Effect.gen(function*() {
+        yield* Effect.acquireRelease(calls.take(1), () => calls.release(1))
+        const length = yield* Effect.mapError(follow, failed)
+        let isKept = false
+        const end = Effect.suspend(() => {
+          isKept = true
+          return Effect.mapError(keep(length), failed)
+        })
+        yield* Effect.addFinalizer(() =>
+          Effect.suspend(() => isKept ? Effect.void : keep(length)).pipe(
+            Effect.catchAll((error) => Effect.logWarning("a part of an answer was not kept", error))
+          )
+        )
+        return Stream.concat(answer, Stream.execute(end))
+      })) as Stream.Stream<A, E, R> // the error of every call of a model has AiError in it
+
+    yield* follow
+    return Chat.Chat.of({
+      ...inner,
+      generateText: (options) => kept(inner.generateText(options)),
+      generateObject: (options) => kept(inner.generateObject(options)),
+      streamText: (options) => keptStream(inner.streamText(options))
+    })
+  }).pipe(Effect.withSpan("ThreadChat.make", { attributes: { thread } }))
+
+const failed = (cause: MemoryError.MemoryError): AiError.AiError =>
+  new AiError.UnknownError({ module: "ThreadChat", method: cause.op, description: cause.message, cause })
+
+const encode = Schema.encode(Prompt.Prompt)
+const decode = Schema.decodeUnknown(Prompt.Prompt)
+
+/** Keeps a message as its text, with all of it beside where that is more. */
+const newMessageOf = (message: Prompt.Message): Effect.Effect<Threads.NewMessage, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const turn: Message = turnOf(message)
+    const plain = Prompt.fromMessages([plainOf(turn)])
+    const whole = yield* Effect.mapError(encode(Prompt.fromMessages([message])), unreadable("append"))
+    const isPlain = JSON.stringify(yield* Effect.orDie(encode(plain))) === JSON.stringify(whole)
+    return isPlain ? turn : { ...turn, data: { prompt: whole } as unknown as JsonObject } // an encoded prompt is JSON
+  })
+
+const messageOf = ({ data, ...turn }: Threads.ThreadMessage): Effect.Effect<Prompt.Message, MemoryError.MemoryError> =>
+  data?.["prompt"] === undefined
+    ? Effect.succeed(plainOf(turn))
+    : Effect.mapBoth(decode(data["prompt"]), {
+      onFailure: unreadable("messages"),
+      onSuccess: ({ content }) => content[0] ?? plainOf(turn)
+    })
+
+/** A message that is nothing but text; what a tool said has no other form than as a user's. */
+const plainOf = ({ content, role }: Pick<Message, "content" | "role">): Prompt.Message =>
+  role === "system"
+    ? Prompt.makeMessage("system", { content })
+    : role === "assistant"
+    ? Prompt.makeMessage("assistant", { content: [Prompt.makePart("text", { text: content })] })
+    : Prompt.makeMessage("user", { content: [Prompt.makePart("text", { text: content })] })
+
+const unreadable = (op: string) => (cause: unknown) =>
+  MemoryError.make("corrupt", {
+    op,
+    message: "a message of the thread is no message of a prompt",
+    detail: { location: "thread" },
+    cause
+  })

@@ -1,0 +1,176 @@
+import * as LanguageModel from "@effect/ai/LanguageModel"
+import * as Prompt from "@effect/ai/Prompt"
+import * as Tool from "@effect/ai/Tool"
+import * as Toolkit from "@effect/ai/Toolkit"
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Ref from "effect/Ref"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as MemoryToolkit from "../../src/agent/MemoryToolkit.ts"
+import { turnOf } from "../../src/agent/MemoryToolkit/Turn.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemoryService from "../../src/harness/MemoryService.ts"
+import * as Threads from "../../src/harness/Threads.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Faulty from "../../src/storage/MemoryStore/Faulty.ts"
+import { ada } from "../harness/Service.ts"
+import { call, scripted, text } from "./ScriptedModel.ts"
+
+const weather = Toolkit.make(Tool.make("weather", { parameters: { city: Schema.String }, success: Schema.String }))
+const handlers = weather.toLayer({ weather: ({ city }) => Effect.succeed(`sunny in ${city}`) })
+
+/** Runs a process with a model of its own, over threads that outlive it. */
+const inProcess = <A, E, R>(
+  threads: Threads.Service,
+  model: Layer.Layer<LanguageModel.LanguageModel>,
+  body: Effect.Effect<A, E, R>
+) =>
+  body.pipe(
+    MemoryService.as(ada),
+    Effect.provide([model, handlers]),
+    Effect.provideService(Threads.Threads, threads)
+  )
+
+const threadsOver = (layer: Layer.Layer<MemoryStore.MemoryStore>) =>
+  Effect.map(Layer.build(Layer.provide(Threads.layer, layer)), Context.get(Threads.Threads))
+
+const roles = (prompt: Prompt.Prompt) => prompt.content.map(({ role }) => role)
+
+describe("MemoryToolkit.chat", () => {
+  it.scoped("goes on after a restart with its history, calls of tools and their results among it", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const first = scripted([call("weather", { city: "Lisbon" })], [text("It is sunny.")])
+      const history = yield* inProcess(
+        threads,
+        first.model,
+        Effect.gen(function*() {
+          const chat = yield* MemoryToolkit.chat("a", { system: "Be terse." })
+          yield* chat.generateText({ prompt: "How is Lisbon?", toolkit: yield* weather })
+          yield* chat.generateText({ prompt: [] })
+          return yield* Ref.get(chat.history)
+        })
+      )
+      const second = scripted([text("In May, too.")])
+      yield* inProcess(
+        threads,
+        second.model,
+        Effect.gen(function*() {
+          const chat = yield* MemoryToolkit.chat("a", { system: "Be terse." })
+          assert.deepStrictEqual(yield* Ref.get(chat.history), history)
+          yield* chat.generateText({ prompt: "And in May?" })
+        })
+      )
+      const asked = second.asked[0]!.prompt
+      assert.deepStrictEqual(roles(asked), ["system", "user", "assistant", "tool", "assistant", "user"])
+      assert.include(JSON.stringify(asked), "sunny in Lisbon")
+      const { items } = yield* threads.messages(ada, "a")
+      assert.deepStrictEqual(items.map(({ content, role, tool = false }) => [role, content, tool]), [
+        ["user", "How is Lisbon?", false],
+        ["assistant", "", true],
+        ["tool", "sunny in Lisbon", true],
+        ["assistant", "It is sunny.", false],
+        ["user", "And in May?", false],
+        ["assistant", "In May, too.", false]
+      ])
+    }))
+
+  it.scoped("a call that fails keeps nothing of its turn, and the next one goes on", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const { asked, model } = scripted([text("one")])
+      yield* inProcess(
+        threads,
+        model,
+        Effect.gen(function*() {
+          const chat = yield* MemoryToolkit.chat("a")
+          yield* chat.generateText({ prompt: "first" })
+          yield* Effect.flip(chat.generateText({ prompt: "second" })) // the script is over
+          const { items } = yield* threads.messages(ada, "a")
+          assert.deepStrictEqual(items.map(({ content }) => content), ["first", "one"])
+          assert.lengthOf(asked, 2)
+        })
+      )
+    }))
+
+  it.scoped("a stream is kept once it has ended, and what came of one that its consumer left", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const { model } = scripted([text("whole")], [text("part")])
+      yield* inProcess(
+        threads,
+        model,
+        Effect.gen(function*() {
+          const chat = yield* MemoryToolkit.chat("a")
+          yield* Stream.runDrain(chat.streamText({ prompt: "first" }))
+          yield* Stream.runDrain(Stream.take(chat.streamText({ prompt: "second" }), 2))
+          const { items } = yield* threads.messages(ada, "a")
+          assert.deepStrictEqual(items.map(({ content }) => content).slice(0, 3), ["first", "whole", "second"])
+        })
+      )
+    }))
+
+  it.scoped("takes up what others appended, and gives the model what fits into the budget", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const long = "x".repeat(400)
+      yield* threads.append(ada, "a", [
+        Message.user(long),
+        Message.assistant(long),
+        Message.user("short"),
+        Message.assistant("yes")
+      ])
+      const { asked, model } = scripted([text("one")], [text("two")])
+      yield* inProcess(
+        threads,
+        model,
+        Effect.gen(function*() {
+          const chat = yield* MemoryToolkit.chat("a", { budget: 50 })
+          yield* chat.generateText({ prompt: "first" })
+          yield* threads.append(ada, "a", [Message.user("from elsewhere")])
+          yield* chat.generateText({ prompt: "second" })
+        })
+      )
+      const texts = asked.map(({ prompt }) => prompt.content.map((message) => turnOf(message).content))
+      assert.deepStrictEqual(texts, [
+        ["short", "yes", "first"],
+        ["short", "yes", "first", "one", "from elsewhere", "second"]
+      ])
+    }))
+
+  it.scoped("a viewer's chat is on its own thread: users who share a name and a process see nothing of each other", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const { asked, model } = scripted([text("hello Ada")], [text("hello Bob")])
+      const bob = Viewer.make({ userId: "bob" })
+      const say = (viewer: Viewer.Viewer, prompt: string) =>
+        Effect.flatMap(MemoryToolkit.chat("a"), (chat) => chat.generateText({ prompt })).pipe(MemoryService.as(viewer))
+      yield* Effect.zipRight(say(ada, "I am Ada"), say(bob, "I am Bob")).pipe(
+        Effect.provide(model),
+        Effect.provideService(Threads.Threads, threads)
+      )
+      assert.notInclude(JSON.stringify(asked[1]!.prompt), "Ada")
+    }))
+
+  it.scoped("a store that fails fails the call with an AiError that has the MemoryError as its cause", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(
+        Faulty.layer({ ops: ["apply"], fault: "unavailable" }).pipe(Layer.provide(MemoryStore.layerInMemory))
+      )
+      const { model } = scripted([text("one")])
+      yield* inProcess(
+        threads,
+        model,
+        Effect.gen(function*() {
+          const chat = yield* MemoryToolkit.chat("a")
+          const error = yield* Effect.flip(chat.generateText({ prompt: "first" }))
+          assert.deepInclude(error, { module: "ThreadChat" })
+          assert.deepInclude(error.cause, { reason: "unavailable" })
+        })
+      )
+    }))
+})
