@@ -38,6 +38,7 @@ const sections = {
   growth: async () => (await import("./rows/growth.mjs")).growth(full ? [1_000, 30_000, 1_000_000] : [1_000, 10_000]),
   links: async () => (await import("./rows/growth.mjs")).links(size(20_000, 1_000_000)),
   stalls: async () => (await import("./rows/growth.mjs")).stalls(size(30_000, 100_000)),
+  "vault stalls": async () => (await import("./rows/vault.mjs")).stalls(size(1_000, 100_000)),
   tenants: async () => (await import("./rows/growth.mjs")).tenants(size(1_000, 10_000))
 }
 

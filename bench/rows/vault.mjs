@@ -12,7 +12,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parse } from "yaml"
 import { Markdown, MemoryIndex, MemoryRecord, MemoryStore, Viewer } from "../../dist/index.js"
-import { built, child, printed, race, summary } from "../measure.mjs"
+import { built, child, printed, race, summary, watch } from "../measure.mjs"
 
 const system = Viewer.system()
 const words = readFileSync(new URL("../../node_modules/effect/src/Effect.ts", import.meta.url), "utf8").match(
@@ -46,6 +46,13 @@ const modes = {
       const store = yield* MemoryStore.MemoryStore
       const { hits } = yield* store.search(system, question)
       if (hits.length === 0) throw new Error("no hits")
+    }).pipe(Effect.provide(layerOf(root)), Effect.runPromise),
+  use: (root) =>
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      yield* store.put(system, [draft(1_000_000)])
+      yield* store.search(system, question)
+      yield* store.compact
     }).pipe(Effect.provide(layerOf(root)), Effect.runPromise),
   plain: async (root) => {
     const index = MemoryIndex.make()
@@ -88,6 +95,22 @@ export const opening = (count) => {
   }
   rmSync(root, { recursive: true })
   return { "vault: open": Object.fromEntries(Object.entries(samples).map(([name, all]) => [name, summary(all)])) }
+}
+
+/** Measures the longest time for which a vault of `count` files holds the event loop, in milliseconds. */
+export const stalls = (count) => {
+  const root = mkdtempSync(join(tmpdir(), "effect-memory-bench-"))
+  const run = child(import.meta.filename)
+  const figures = {}
+  const held = (name, { cpu, stall, wall }) =>
+    figures[`stall: vault, ${name}`] = { vault: { median: stall, cpu, wall } }
+  held("filled by batches of 500", run("fill", root, count))
+  held("opened with its snapshot", run("open", root))
+  held("a put, a search and the end of the scope", run("use", root))
+  rmSync(join(root, ".effect-memory/snapshot"), { force: true, recursive: true })
+  held("opened without a snapshot", run("open", root))
+  rmSync(root, { recursive: true })
+  return figures
 }
 
 const sqlite = (file) => {
@@ -180,4 +203,7 @@ export const durable = async () => {
 }
 
 const [, self, mode, root, count] = process.argv
-if (self === import.meta.filename) await printed(() => modes[mode](root, Number(count)))
+if (self === import.meta.filename) {
+  const end = watch()
+  await printed(() => modes[mode](root, Number(count)), () => ({ stall: end() }))
+}
