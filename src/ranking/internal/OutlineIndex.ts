@@ -58,7 +58,7 @@ class Indexed implements Outline {
     this.confidence = packed.confidence
     this.data = emotion === undefined ? nothing : { emotion }
     this.metadata = actorId === undefined ? nothing : { actorId }
-    this.source = packed.source
+    this.source = shared(packed.source)
     this.createdAt = packed.createdAt
     this.updatedAt = packed.updatedAt
     this.validAt = packed.validAt
@@ -327,6 +327,18 @@ const decode = (encoded: string): Kept => {
   ) throw new TypeError("expected an encoded outline")
   return { length, terms, packed }
 }
+
+/** Returns one object for all records whose source says the same but for a turn of a conversation, since most do. */
+const shared = (source: Outline["source"]): Outline["source"] => {
+  const { actor, origin, sequence, session, trust } = source
+  if (session !== undefined || actor !== undefined || sequence !== undefined) return source
+  const key = `${origin} ${trust}`
+  const known = sources.get(key)
+  if (known !== undefined) return known
+  sources.set(key, source)
+  return source
+}
+const sources = new Map<string, Outline["source"]>()
 
 const none: ReadonlyArray<string> = []
 const nothing: Outline["data"] = {}

@@ -376,5 +376,5 @@ const followModel = (
     }
   })
 
-/** Vectors that are looked up between two pauses: 2 MB of 512 dimensions. */
-const vectorsAtATime = 1_000
+/** Vectors that are looked up between two pauses: half a MB of 512 dimensions. */
+const vectorsAtATime = 250
