@@ -9,7 +9,7 @@ import * as Viewer from "../../domain/Viewer.ts"
 import type { Position } from "../Retrieval.ts"
 
 /** A typed array that grows as it is written to. A number that was never set is 0. */
-export class GrowableArray<A extends Int32Array | Float64Array> {
+export class GrowableArray<A extends Int32Array | Float64Array | Uint8Array | Uint16Array> {
   /** The array. Replaced when it grows: read it anew after `set`. */
   data: A
   readonly #make: (length: number) => A
@@ -47,6 +47,11 @@ export class RecencyIndex {
     this.#ids[slot] = record.id
     this.#slots.push(slot)
     this.#isSorted &&= last === undefined || this.newestFirst(slot, last) < 0
+  }
+
+  /** `recencyOf` by slot. */
+  get recencies(): Float64Array {
+    return this.#recency.data
   }
 
   readonly newestFirst = (a: number, b: number): number =>
@@ -129,7 +134,7 @@ const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
   MemoryScope.fields.flatMap((field) => ids[field] === undefined ? [] : [MemoryScope.key({ [field]: ids[field] })])
 
 /** The `limit`-th best score so far, which the next one must exceed to matter. */
-class Bar {
+export class Bar {
   /** −Infinity until there are `limit` scores. */
   value = -Infinity
   readonly #limit: number
