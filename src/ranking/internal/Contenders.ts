@@ -18,7 +18,7 @@ import { actorOf, isLong, type Outline, sizeOf } from "./Outline.ts"
 import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
 import { bestThat } from "./Selection.ts"
-import { int32 } from "./Slots.ts"
+import { int32, type Marks } from "./Slots.ts"
 
 /** Number of the best matches by words that are ranked. */
 const byWords = 40
@@ -91,6 +91,13 @@ export class Contenders {
     this.#speakers.remove(slot, scope)
     const text = this.#long.delete(slot) ? this.#textOf(slot) : undefined
     if (text !== undefined) this.#passages.forget(text)
+  }
+
+  /** The marks of the matches that are ranked next. */
+  marksFor(index: InvertedIndex): Marks {
+    const { marks } = this.#conversations
+    marks.grow(index.scores.data.length)
+    return marks
   }
 
   /**
@@ -188,7 +195,7 @@ export class Contenders {
   ): number {
     const held = matches.filter((slot) => this.#long.has(slot))
     const weights = index.weights.slice(0, 31)
-    for (const slot of held) this.#ranks[slot] = sumOf(index.masks.data[slot]!, weights)
+    for (const slot of held) this.#ranks[slot] = sumOf(this.#conversations.marks.maskOf(slot), weights)
     const known = terms.flatMap((term, n) => index.weights[n]! > 0 ? [[term, index.weights[n]!] as const] : [])
     let best = 0
     let left = readable

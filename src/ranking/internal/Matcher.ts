@@ -153,7 +153,7 @@ export class Matcher<R extends Outline> {
       : undefined
     try {
       if (question.terms === undefined) index.everything(view)
-      else index.match(view, question.terms, ranked !== undefined)
+      else index.match(view, question.terms, ranked && this.#contenders.marksFor(index))
       return this.#matchesOf(view, this.passing(asked), question, ranked)
     } finally {
       index.clear()
@@ -273,7 +273,6 @@ const keep = (index: InvertedIndex, view: View, sieve: Sieve): void => {
   if (whole && isOpen) return
   const until = index.until.data
   const scores = index.scores.data
-  const masks = index.masks.data
   const matches = index.matches.data
   let seen = 0
   let kept = 0
@@ -281,7 +280,6 @@ const keep = (index: InvertedIndex, view: View, sieve: Sieve): void => {
     const slot = matches[i]!
     if (!whole && !(until[slot]! > at)) {
       scores[slot] = 0
-      masks[slot] = 0
       continue
     }
     matches[seen] = slot
