@@ -4,7 +4,7 @@
  * ```text
  * group        records alike in kind, tags, trust, and in whether they tell a feeling: a filter is asked once for each group
  * validity     validAt, invalidAt
- * importance   as a byte, rounded up, as is the confidence: for the most that a score can be
+ * factors      importance, confidence
  * ```
  *
  * Beyond 65,535 groups a record is of none, and a filter is asked for each of these.
@@ -108,8 +108,8 @@ export class Columns {
   readonly #validAt = float64()
   readonly #invalidAt = float64()
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
-  readonly #importance = new GrowableArray((length) => new Uint8Array(length))
-  readonly #confidence = new GrowableArray((length) => new Uint8Array(length))
+  readonly #importance = float64()
+  readonly #confidence = float64()
   /** By number; `none` has no group. */
   readonly #groups: Array<Group | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
@@ -125,8 +125,8 @@ export class Columns {
     this.#group.set(slot, number)
     this.#validAt.set(slot, validAt)
     this.#invalidAt.set(slot, invalidAt)
-    this.#importance.set(slot, Math.ceil(importance * 255))
-    this.#confidence.set(slot, Math.ceil(confidence * 255))
+    this.#importance.set(slot, importance)
+    this.#confidence.set(slot, confidence)
     this.#lastValid = Math.max(this.#lastValid, validAt)
     this.#firstInvalid = Math.min(this.#firstInvalid, invalidAt)
   }
@@ -197,7 +197,7 @@ export class Columns {
     const { emotion, halfLifeOf } = shares
     return new Ceiling(
       shares,
-      [this.#group.data, this.#importance.data, this.#confidence.data, recencies],
+      [this.#group.data, recencies, this.#importance.data, this.#confidence.data],
       this.#groups.map((group) => group === undefined ? 0 : steps / halfLifeOf(group.like.kind)),
       this.#groups.map((group) => emotion * (group === undefined || group.isFelt ? 1 : 0.5))
     )
@@ -207,38 +207,29 @@ export class Columns {
 /** Clauses of a filter that no column tells. */
 const looked = ["ids", "createdAt", "validAt", "minImportance", "where"] as const
 
-/** Number of steps in which a record is taken to fade, to each half-life; and what is left at the beginning of each. */
+/** Number of steps in which a record is taken to fade, to each half-life; and the most that is left in each. */
 const steps = 128
-const left = Float64Array.from({ length: Math.ceil(steps * Math.log2(10)) + 1 }, (_, n) => fade(n, steps))
+const lastStep = Math.ceil(steps * Math.log2(10)) + 1
+const left = Float64Array.from(
+  { length: lastStep + 1 },
+  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // powers are not exact
+)
 
-/** The most that a score can be, by columns: above it by some thousandths at most, but for the share of a feeling. */
+type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: Float64Array, confidence: Float64Array]
+
+/**
+ * The most that a score can be, by columns. It is added up in the order of `Scorer`, so that rounding makes it no less; and it is the
+ * score itself where nothing fades any more and no feeling is told.
+ */
 export class Ceiling {
-  readonly #relevance: number
-  readonly #recency: number
-  readonly #importance: number
-  readonly #confidence: number
-  readonly #now: number
-  readonly #columns: readonly [
-    group: Uint16Array,
-    importance: Uint8Array,
-    confidence: Uint8Array,
-    recency: Float64Array
-  ]
+  readonly #shares: Shares
+  readonly #columns: Factors
   /** By group: steps of fading to a millisecond, and what a feeling may give. */
   readonly #rates: ReadonlyArray<number>
   readonly #feelings: ReadonlyArray<number>
 
-  constructor(
-    { confidence, importance, now, recency, relevance }: Shares,
-    columns: readonly [Uint16Array, Uint8Array, Uint8Array, Float64Array],
-    rates: ReadonlyArray<number>,
-    feelings: ReadonlyArray<number>
-  ) {
-    this.#relevance = relevance
-    this.#recency = recency
-    this.#importance = importance / 255
-    this.#confidence = confidence / 255
-    this.#now = now
+  constructor(shares: Shares, columns: Factors, rates: ReadonlyArray<number>, feelings: ReadonlyArray<number>) {
+    this.#shares = shares
     this.#columns = columns
     this.#rates = rates
     this.#feelings = feelings
@@ -246,14 +237,13 @@ export class Ceiling {
 
   /** Returns the most that the score of a slot can be, given its relevance. */
   over(slot: number, relevance: number): number {
-    const [groups, importances, confidences, recencies] = this.#columns
+    const { confidence, importance, now, recency, relevance: share } = this.#shares
+    const [groups, recencies, importances, confidences] = this.#columns
     const group = groups[slot]!
-    const age = this.#now - recencies[slot]!
-    const step = age > 0 ? Math.min(left.length - 1, age * this.#rates[group]!) | 0 : 0
-    return rounding + this.#relevance * relevance + this.#recency * left[step]! +
-      this.#importance * importances[slot]! + this.#confidence * confidences[slot]! + this.#feelings[group]!
+    const age = now - recencies[slot]!
+    const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
+    const sum = share * relevance + recency * left[step]! + importance * importances[slot]! +
+      confidence * confidences[slot]! + this.#feelings[group]!
+    return Math.min(1, sum)
   }
 }
-
-/** More than the sum of a few shares can be off by. */
-const rounding = 1e-9

@@ -146,24 +146,28 @@ export class Contenders {
       if (scores[slot] === 0) wordless++
     }
     this.#below = bestMatch > 0 ? least / bestMatch : 0
-    const count = chosen.isWhole ? chosen.count + wordless : Infinity
-    const wanted = Math.min(count, chosen.isWhole ? depth : depth + 1)
+    let count = chosen.isWhole ? chosen.count + wordless : all.length
+    // one more tells that there are more
+    const wanted = chosen.isWhole ? Math.min(count, depth) : depth + 1
     if (wanted > all.length) {
       const others = matches.filter((slot) => this.#chosen.data[slot] !== this.#round)
       for (const slot of bestThat(others, others.length, scores, wanted - all.length, newestFirst, rest).best) {
         ranks[slot] = this.#below * scores[slot]!
         all.push(slot)
       }
+      if (!chosen.isWhole) {
+        count = all.length
+        if (count > depth) all.pop()
+      }
     }
-    const isExact = chosen.isWhole || all.length <= depth
     return {
       slots: new Int32Array(all),
       ranks,
       best,
       bestWords,
       isNamed: named.length > 0,
-      count: chosen.isWhole ? count : all.length,
-      isExact
+      count,
+      isExact: chosen.isWhole || count <= depth
     }
   }
 

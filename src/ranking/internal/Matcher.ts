@@ -12,7 +12,7 @@ import { Contenders } from "./Contenders.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, isLong, type Outline } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
-import { choose, examined, narrow, relevanceOf } from "./Selection.ts"
+import { choose, narrow, relevanceOf } from "./Selection.ts"
 import { RecencyIndex } from "./Slots.ts"
 
 export interface Options<R extends Outline> {
@@ -23,6 +23,8 @@ export interface Options<R extends Outline> {
   readonly passes: (asked: Asked, record: R) => boolean
   /** Returns the texts of a long record, to rank it by its passages; `undefined`: they are not at hand. */
   readonly textOf: (record: R) => MemoryRecord | undefined
+  /** Number of matches up to which each is looked at, so that those that pass are counted exactly. Default 2,048. */
+  readonly examined?: number | undefined
 }
 
 /** The records that are in sight and pass a filter. */
@@ -168,6 +170,7 @@ export class Matcher<R extends Outline> {
     const { also, depth, minScore, score, shares, terms = [] } = question
     const scores = index.scores.data
     keep(index, view, sieve)
+    const { examined = 2_048 } = this.#options
     let { rest } = sieve
     if (rest !== undefined && index.kept <= examined) {
       index.kept = narrow(index.matches.data, index.kept, rest)
@@ -185,7 +188,8 @@ export class Matcher<R extends Outline> {
       rest: ranking === undefined ? rest : undefined,
       scored,
       ceiling: ranking === undefined && shares !== undefined ? this.#columns.ceiling(shares, recencies) : undefined,
-      newestFirst
+      newestFirst,
+      examined
     }, question)
     const candidate = (slot: number): Candidate => {
       const rank = ranking === undefined ? scores[slot]! : contenders.rankOf(slot, index)
@@ -204,7 +208,7 @@ export class Matcher<R extends Outline> {
       candidates: [...first, ...wanted].map(candidate),
       // matches that are no contenders are found as well, further down
       count: ranking === undefined || minScore > 0 ? count : ranking.count,
-      exact: isExact && (ranking?.isExact ?? true)
+      exact: isExact && (ranking === undefined || minScore > 0 || ranking.isExact)
     }
   }
 

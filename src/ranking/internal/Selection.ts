@@ -7,9 +7,6 @@ import type { Question } from "../Retrieval.ts"
 import type { Ceiling } from "./Columns.ts"
 import { Bar, topK } from "./Slots.ts"
 
-/** Number of matches up to which each is looked at, so that those that pass are counted exactly. */
-export const examined = 2_048
-
 type Passes = (slot: number) => boolean
 
 /** Matches to choose from. */
@@ -27,6 +24,8 @@ export interface Choice {
   /** The most that it can be. */
   readonly ceiling: Ceiling | undefined
   readonly newestFirst: (a: number, b: number) => number
+  /** Number of matches up to which each is looked at. */
+  readonly examined: number
 }
 
 export interface Chosen {
@@ -54,54 +53,51 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
   const best = choice.best ?? (top === undefined ? 0 : ranks[top]!)
   if (scored !== undefined) return weighed({ ...choice, scored, best }, depth, minScore)
   const count = narrow(slots, slots.length, (slot) => relevanceOf(ranks[slot]!, best) >= minScore)
-  const isFew = rest !== undefined && count <= examined
+  const isFew = rest !== undefined && count <= choice.examined
   const found = isFew
     ? bestThat(slots, narrow(slots, count, rest), ranks, depth, newestFirst, undefined)
     : bestThat(slots, count, ranks, depth, newestFirst, rest)
   return { first: found.best, best, count: found.count, isExact: found.isWhole }
 }
 
-/** Final scores by slot, of the choice under way. */
+/** Final scores by slot, of those that were looked at; and the most that they can be. */
 let finals = new Float64Array(64)
+let bounds = new Float64Array(64)
+
+const makeRoom = (slots: number): void => {
+  if (finals.length >= slots) return
+  finals = new Float64Array(slots)
+  bounds = new Float64Array(slots)
+}
 
 const weighed = (
-  { best, ceiling, newestFirst, ranks, rest, scored, slots }: Choice & {
+  { best, ceiling, examined, newestFirst, ranks, rest, scored, slots }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
   },
   depth: number,
   minScore: number
 ): Chosen => {
-  if (finals.length < ranks.length) finals = new Float64Array(ranks.length)
-  const bounds = slots.length > examined ? ceiling : undefined
-  const bar = new Bar(depth + 1)
-  const reached: Array<number> = []
-  let count = 0
-  let isWhole = true
-  for (let i = slots.length - 1; i >= 0; i--) {
-    const slot = slots[i]!
-    const relevance = relevanceOf(ranks[slot]!, best)
-    if (bounds !== undefined) {
-      const most = bounds.over(slot, relevance)
-      if (most < minScore) continue
-      if (most < bar.value) {
-        isWhole = false
-        continue
-      }
-    }
-    if (rest !== undefined && !rest(slot)) continue
-    const final = scored(slot, relevance)
-    if (final < minScore) continue
-    count++
-    if (final < bar.value) continue
-    finals[slot] = final
-    reached.push(slot)
-    if (final > bar.value) bar.offer(final)
+  makeRoom(ranks.length)
+  const look = (slot: number): number | undefined => {
+    if (rest !== undefined && !rest(slot)) return undefined
+    const final = scored(slot, relevanceOf(ranks[slot]!, best))
+    return final < minScore ? undefined : final
   }
-  const held = new Int32Array(reached)
-  const first = topK(held, held.length, finals, depth, newestFirst)
+  const isBounded = ceiling !== undefined && slots.length > examined
+  const likely = isBounded
+    ? narrow(
+      slots,
+      slots.length,
+      (slot) => (bounds[slot] = ceiling.over(slot, relevanceOf(ranks[slot]!, best))) >= minScore
+    )
+    : slots.length
+  const found = isBounded
+    ? lookFor({ slots, count: likely, most: bounds, limit: depth + 1, tie: newestFirst }, look)
+    : lookAtAll({ slots, count: likely, most: undefined, limit: depth + 1 }, look)
+  const first = topK(found.reached, found.reached.length, finals, depth, newestFirst)
   const isCounted = rest === undefined && minScore === 0
-  return { first, best, count: isCounted ? slots.length : count, isExact: isCounted || isWhole }
+  return { first, best, count: isCounted ? slots.length : found.count, isExact: isCounted || found.isWhole }
 }
 
 export interface Passed {
@@ -113,8 +109,8 @@ export interface Passed {
 }
 
 /**
- * Returns the best `limit` of the first `count` slots that pass, ties as `tie` has them. Cost: a comparison for most, and a call of
- * `passes` for those that would be among the best so far. Without `passes` all do.
+ * Returns the best `limit` of the first `count` slots that pass, ties as `tie` has them. Cost: a few comparisons for most, and a call
+ * of `passes` for the best of them until enough pass. Without `passes` all do.
  */
 export const bestThat = (
   slots: Int32Array,
@@ -125,22 +121,93 @@ export const bestThat = (
   passes: Passes | undefined
 ): Passed => {
   if (passes === undefined) return { best: topK(slots, count, scores, limit, tie), count, isWhole: true }
-  const bar = new Bar(limit + 1)
+  makeRoom(scores.length)
+  const look = (slot: number) => passes(slot) ? scores[slot]! : undefined
+  const looking = { slots, count, most: scores, limit: limit + 1, tie }
+  const { count: passed, isWhole, reached } = lookFor(looking, look)
+  return { best: topK(reached, reached.length, scores, limit, tie), count: passed, isWhole }
+}
+
+interface Looking {
+  /** The first `count` of these. */
+  readonly slots: Int32Array
+  readonly count: number
+  /** The most that a slot can be worth. */
+  readonly most: Float64Array
+  /** Number of slots that are wanted. */
+  readonly limit: number
+  readonly tie: (a: number, b: number) => number
+}
+
+/** What was found so far of the best by their final scores. */
+interface Looked {
+  /** Slots that may be among the best; their scores lie in `finals`. */
+  readonly reached: Int32Array
+  /** Number of slots that were found to be worth something. */
+  readonly count: number
+  /** Whether each slot was looked at. */
+  readonly isWhole: boolean
+}
+
+/** Numbers of the most promising slots that are put in order, one after the other, before all are looked at. */
+const stages = [128, 1_024, 8_192]
+
+/** Looks for the best slots by what `look` says that they are worth, `undefined`: nothing. The most promising first, until no other can be better. */
+const lookFor = (looking: Looking, look: (slot: number) => number | undefined): Looked => {
+  const { count, limit, most, slots, tie } = looking
+  const bar = new Bar(limit)
   const reached: Array<number> = []
-  let passed = 0
+  let looked = 0
+  let found = 0
+  let certain = 0
+  for (const stage of stages) {
+    const size = stage + 4 * limit
+    if (count < 4 * size) break
+    const promising = topK(slots, count, most, size, tie)
+    for (; looked < promising.length; looked++) {
+      const slot = promising[looked]!
+      if (most[slot]! < bar.value) return { reached: new Int32Array(reached), count: found, isWhole: false }
+      const final = look(slot)
+      if (final === undefined) continue
+      found++
+      finals[slot] = final
+      reached.push(slot)
+      bar.offer(final)
+      // of those that are worth as much as they can be no later one comes before an earlier one: equals are in the order of ties
+      if (final === most[slot] && ++certain === limit) {
+        return { reached: new Int32Array(reached), count: found, isWhole: false }
+      }
+    }
+  }
+  return lookAtAll(looking, look)
+}
+
+/** The same, slot by slot. Without `most` looks at each. */
+const lookAtAll = (
+  { count, limit, most, slots }: Pick<Looking, "slots" | "count" | "limit"> & {
+    readonly most: Float64Array | undefined
+  },
+  look: (slot: number) => number | undefined
+): Looked => {
+  const bar = new Bar(limit)
+  const reached: Array<number> = []
+  let found = 0
   let isWhole = true
   for (let i = count - 1; i >= 0; i--) {
     const slot = slots[i]!
-    const score = scores[slot]!
-    if (score < bar.value) isWhole = false
-    else if (passes(slot)) {
-      passed++
-      reached.push(slot)
-      if (score > bar.value) bar.offer(score)
+    if (most !== undefined && most[slot]! < bar.value) {
+      isWhole = false
+      continue
     }
+    const final = look(slot)
+    if (final === undefined) continue
+    found++
+    if (final < bar.value) continue
+    finals[slot] = final
+    reached.push(slot)
+    if (final > bar.value) bar.offer(final)
   }
-  const held = new Int32Array(reached)
-  return { best: topK(held, held.length, scores, limit, tie), count: passed, isWhole }
+  return { reached: new Int32Array(reached), count: found, isWhole }
 }
 
 /** Puts those of the first `count` slots that pass first, and returns how many do. */
