@@ -8,7 +8,7 @@ const terms = Array.from({ length: 40 }, (_, n) => `term${n}`)
 
 /** The scores of the documents that hold any of the terms, by slot, and in how many documents each term is. */
 const answerOf = (index: InvertedIndex, sight: Viewer.Sight, asked: ReadonlyArray<string>) => {
-  index.match(index.view(sight), asked, false)
+  index.match(index.view(sight), asked)
   const slots = Array.from(index.matches.data.subarray(0, index.matched)).sort((a, b) => a - b)
   const answer = {
     scores: slots.map((slot) => [slot, index.scores.data[slot]]),

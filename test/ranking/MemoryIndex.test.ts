@@ -355,7 +355,7 @@ describe("InvertedIndex", () => {
     assert.deepStrictEqual(Array.from(kept), [3, 13, 23, 33, 43, 53, 63, 73, 83, 93])
     assert.deepStrictEqual([copy.slots, copy.live], [10, 10])
     const scores = (of: InvertedIndex, term: string) => {
-      of.match(of.view(Viewer.sightOf(system, 0)), [term], false)
+      of.match(of.view(Viewer.sightOf(system, 0)), [term])
       const found = Array.from(of.matches.data.subarray(0, of.matched), (slot) => of.scores.data[slot]!)
       of.clear()
       return found

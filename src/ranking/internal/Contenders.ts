@@ -17,7 +17,8 @@ import type { InvertedIndex, View } from "./InvertedIndex.ts"
 import { actorOf, isLong, type Outline, sizeOf } from "./Outline.ts"
 import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
-import { bestOf, int32, topK } from "./Slots.ts"
+import { bestThat } from "./Selection.ts"
+import { int32, type Marks } from "./Slots.ts"
 
 /** Number of the best matches by words that are ranked. */
 const byWords = 40
@@ -39,8 +40,9 @@ export interface Ranking {
   readonly bestWords: number
   /** Whether a speaker is named. */
   readonly isNamed: boolean
-  /** Number of those that share no word with the question. */
-  readonly wordless: number
+  /** Number of matches that pass and of contenders that are none; at least so many, where not `isExact`. */
+  readonly count: number
+  readonly isExact: boolean
 }
 
 type Passes = (slot: number) => boolean
@@ -91,16 +93,24 @@ export class Contenders {
     if (text !== undefined) this.#passages.forget(text)
   }
 
+  /** The marks of the matches that are ranked next. */
+  marksFor(index: InvertedIndex): Marks {
+    const { marks } = this.#conversations
+    marks.grow(index.scores.data.length)
+    return marks
+  }
+
   /**
-   * Gathers and ranks the contenders of the question that the index has just matched. `matches` are those that pass, `best` is
-   * their best BM25, `depth` the number of hits that may be wanted. Good until the next call.
+   * Gathers and ranks the contenders of the question that the index has just matched. `matches` are those that may pass, `rest` tells
+   * which of them do (`undefined`: all), `passes` tells it of any slot; `depth` is the number of hits that may be wanted. Good
+   * until the next call.
    */
   rank(
     index: InvertedIndex,
     view: View,
-    { depth, matches, newestFirst, passes, best: bestMatch, terms }: {
+    { depth, matches, newestFirst, passes, rest, terms }: {
       readonly matches: Int32Array
-      readonly best: number
+      readonly rest: Passes | undefined
       readonly passes: Passes
       readonly depth: number
       readonly newestFirst: (a: number, b: number) => number
@@ -116,14 +126,14 @@ export class Contenders {
     this.#conversations.begin(index, view, ranked.times !== undefined)
     const named = ranked.named(this.#speakers.in(view, index, ranked.words))
     this.#isSpeaker = this.#speakers.said(index, named, ranked.own)
-    const chosen = new Int32Array(bestOf(matches, matches.length, scores, byWords, newestFirst))
-    const first = bestOf(chosen, chosen.length, scores, sociable, newestFirst)
-    const slots = this.#gather(index, view, chosen, first, passes)
+    const chosen = bestThat(matches, matches.length, scores, byWords, newestFirst, rest)
+    const bestMatch = chosen.best.length > 0 ? scores[chosen.best[0]!]! : 0
+    const slots = this.#gather(index, view, chosen.best, passes)
     const all = named.length === 0 ? slots : this.#withSpoken(slots, index, view, passes, ranked)
     this.#words.clear()
     const bestWords = this.#long.size === 0
       ? bestMatch
-      : Math.max(bestMatch, this.#withLong(all, index, matches, terms, newestFirst))
+      : Math.max(bestMatch, this.#withLong(all, index, { matches, rest, terms, newestFirst }))
     this.#rank = (slot) => ranked.rank(this.cluesOf(slot), bestWords)
     let best = 0
     let least = Infinity
@@ -136,14 +146,29 @@ export class Contenders {
       if (scores[slot] === 0) wordless++
     }
     this.#below = bestMatch > 0 ? least / bestMatch : 0
-    if (depth > all.length) {
-      const rest = matches.filter((slot) => this.#chosen.data[slot] !== this.#round)
-      for (const slot of bestOf(rest, rest.length, scores, depth - all.length, newestFirst)) {
+    let count = chosen.isWhole ? chosen.count + wordless : all.length
+    // one more tells that there are more
+    const wanted = chosen.isWhole ? Math.min(count, depth) : depth + 1
+    if (wanted > all.length) {
+      const others = matches.filter((slot) => this.#chosen.data[slot] !== this.#round)
+      for (const slot of bestThat(others, others.length, scores, wanted - all.length, newestFirst, rest).best) {
         ranks[slot] = this.#below * scores[slot]!
         all.push(slot)
       }
+      if (!chosen.isWhole) {
+        count = all.length
+        if (count > depth) all.pop()
+      }
     }
-    return { slots: new Int32Array(all), ranks, best, bestWords, isNamed: named.length > 0, wordless }
+    return {
+      slots: new Int32Array(all),
+      ranks,
+      best,
+      bestWords,
+      isNamed: named.length > 0,
+      count,
+      isExact: chosen.isWhole || count <= depth
+    }
   }
 
   /** Returns the rank of any slot: of a match that is no contender by its words, below all of these; 0 where it does not match. */
@@ -165,17 +190,20 @@ export class Contenders {
   #withLong(
     all: Array<number>,
     index: InvertedIndex,
-    matches: Int32Array,
-    terms: ReadonlyArray<string>,
-    newestFirst: (a: number, b: number) => number
+    { matches, newestFirst, rest, terms }: {
+      readonly matches: Int32Array
+      readonly rest: Passes | undefined
+      readonly terms: ReadonlyArray<string>
+      readonly newestFirst: (a: number, b: number) => number
+    }
   ): number {
     const held = matches.filter((slot) => this.#long.has(slot))
     const weights = index.weights.slice(0, 31)
-    for (const slot of held) this.#ranks[slot] = sumOf(index.masks.data[slot]!, weights)
+    for (const slot of held) this.#ranks[slot] = sumOf(this.#conversations.marks.maskOf(slot), weights)
     const known = terms.flatMap((term, n) => index.weights[n]! > 0 ? [[term, index.weights[n]!] as const] : [])
     let best = 0
     let left = readable
-    for (const slot of topK(held, held.length, this.#ranks, longs, newestFirst)) {
+    for (const slot of bestThat(held, held.length, this.#ranks, longs, newestFirst, rest).best) {
       left -= sizeOf(this.#recordOf(slot))
       if (left < 0 && this.#words.size > 0) break
       const text = this.#textOf(slot)
@@ -192,8 +220,7 @@ export class Contenders {
   #gather(
     index: InvertedIndex,
     view: View,
-    chosen: Int32Array,
-    first: ReadonlyArray<number>,
+    chosen: ReadonlyArray<number>,
     passes: Passes
   ): Array<number> {
     this.#round++
@@ -204,7 +231,7 @@ export class Contenders {
       all.push(chosen[i]!)
     }
     const offer = (slot: number) => this.#offer(slot, all, index, view, passes)
-    for (const slot of first) this.#conversations.around(slot, offer)
+    for (const slot of chosen.slice(0, sociable)) this.#conversations.around(slot, offer)
     return all
   }
 

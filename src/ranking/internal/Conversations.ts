@@ -15,7 +15,7 @@ import { idf } from "../Bm25.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
 import type { Outline } from "./Outline.ts"
 import { type Clues, formOf } from "./Ranker.ts"
-import { float64, int32 } from "./Slots.ts"
+import { float64, int32, Marks } from "./Slots.ts"
 import { closeness, type Times } from "./TimeExpression.ts"
 
 /** Number of sessions that are told as worth most. */
@@ -49,16 +49,13 @@ export class Conversations {
   /** Sessions by number of the scope; and how many of these have turns that are not removed. */
   readonly #byScope: Array<Array<number>> = []
   readonly #live: Array<number> = []
-  // by slot; numbers of sessions plus 1, 0: none
-  readonly #of = int32()
+  /** Groups are sessions: by their numbers plus 1. */
+  readonly marks = new Marks()
+  // by slot
   readonly #sequence = float64()
   readonly #place = int32()
   /** What is known of the text: bits, the first of which says that the others are known. */
   readonly #form = int32()
-  // by session, of the question under way
-  readonly #masks = int32()
-  readonly #shares = float64()
-  readonly #touched: Array<number> = []
   readonly #recordOf: (slot: number) => Outline
   // of the question under way, as `contenders` was told
   #index: InvertedIndex | undefined
@@ -67,6 +64,9 @@ export class Conversations {
   #weights: ReadonlyArray<number> = []
   /** The sum of these. */
   #held = 0
+  /** By term, how rare it is among the sessions; and the sum of these. */
+  #rarities: ReadonlyArray<number> = []
+  #rarity = 0
   readonly #clues: Clues = { ...noClues }
 
   /** `recordOf`: the record of a slot that is not removed. */
@@ -78,7 +78,7 @@ export class Conversations {
   add(slot: number, scope: number, record: Outline): void {
     const { sequence, session: name } = record.source
     this.#form.set(slot, 0)
-    this.#of.set(slot, 0)
+    this.marks.join(slot, 0)
     if (name === undefined) return
     const key = `${scope} ${name}`
     let number = this.#numbers.get(key)
@@ -87,10 +87,8 @@ export class Conversations {
       this.#numbers.set(key, number)
       const others = this.#byScope[scope] ??= []
       others.push(number)
-      this.#masks.set(number, 0)
-      this.#shares.set(number, 0)
     }
-    this.#of.set(slot, number + 1)
+    this.marks.join(slot, number + 1)
     this.#sequence.set(slot, sequence ?? Infinity)
     const session = this.#sessions[number]!
     const last = session.turns.at(-1)
@@ -101,52 +99,28 @@ export class Conversations {
   }
 
   remove(slot: number): void {
-    const session = this.#sessions[this.#of.data[slot]! - 1]
+    const session = this.#sessions[this.marks.groupOf(slot) - 1]
     if (session === undefined) return
     if (--session.live === 0) this.#live[session.scope]! -= 1
     session.isTidy = false
     session.ends = undefined
-    this.#of.data[slot] = 0
+    this.marks.join(slot, 0)
   }
 
-  /** Begins with the question that the index has just matched: reads off the matches which terms each session holds. */
+  /** Begins with the question that the index has just matched: reads off the marks which terms each session holds. */
   begin(index: InvertedIndex, view: View, isTimed: boolean): void {
     const slots = index.scores.data.length
-    for (const column of [this.#of, this.#form]) if (column.data.length < slots) column.set(slots, 0)
+    if (this.#form.data.length < slots) this.#form.set(slots, 0)
     this.#index = index
     this.#isTimed = isTimed
     this.#at = view.at
     this.#weights = index.weights.slice(0, 31)
     this.#held = this.#weights.reduce((sum, weight) => sum + weight, 0)
-    const masks = this.#masks.data
-    const shares = this.#shares.data
-    for (const number of this.#touched) {
-      masks[number] = 0
-      shares[number] = 0
-    }
-    this.#touched.length = 0
-    if (this.#sessions.length === 0) return
-    const { data: matches } = index.matches
-    const of = this.#of.data
-    const held = index.masks.data
-    const touched = this.#touched
-    for (let i = 0, end = index.matched; i < end; i++) {
-      const slot = matches[i]!
-      const number = of[slot]! - 1
-      if (number < 0) continue
-      const mask = masks[number]!
-      const more = held[slot]!
-      if (mask === 0 && more !== 0) touched.push(number)
-      masks[number] = mask | more
-    }
-    const counts = index.weights.slice(0, 31).map(() => 0)
-    for (const number of this.#touched) {
-      for (let mask = masks[number]!; mask !== 0; mask &= mask - 1) counts[31 - Math.clz32(mask & -mask)]!++
-    }
-    const sessions = this.#touched.length === 0 ? 0 : this.#seen(view, index)
-    const weights = counts.map((count) => count > 0 ? idf(sessions, count) : 0)
-    const all = weights.reduce((sum, weight) => sum + weight, 0)
-    for (const number of this.#touched) shares[number] = sumOf(masks[number]!, weights) / all
+    const counts = Array.from(this.marks.counts.subarray(0, this.#weights.length))
+    const sessions = counts.some((count) => count > 0) ? this.#seen(view, index) : 0
+    const rarities = counts.map((count) => count > 0 ? idf(sessions, count) : 0)
+    this.#rarities = rarities
+    this.#rarity = rarities.reduce((sum, rarity) => sum + rarity, 0)
   }
 
   /** The number of sessions of which any turn is seen. */
@@ -157,7 +131,9 @@ export class Conversations {
       if (view.whole) seen += this.#live[scope] ?? 0
       else {
         for (const number of this.#byScope[scope] ?? []) {
-          if (this.#sessions[number]!.turns.some((slot) => this.#of.data[slot] === number + 1 && isAlive(slot))) seen++
+          if (this.#sessions[number]!.turns.some((slot) => this.marks.groupOf(slot) === number + 1 && isAlive(slot))) {
+            seen++
+          }
         }
       }
     }
@@ -168,7 +144,7 @@ export class Conversations {
     const session = this.#sessions[number]!
     if (!session.isTidy) {
       const sequence = this.#sequence.data
-      session.turns = session.turns.filter((slot) => this.#of.data[slot] === number + 1)
+      session.turns = session.turns.filter((slot) => this.marks.groupOf(slot) === number + 1)
         .sort((a, b) =>
           sequence[a]! < sequence[b]!
             ? -1
@@ -191,7 +167,7 @@ export class Conversations {
 
   /** Tells of each turn within reach of a slot, with its distance: below 0 before it. */
   around(slot: number, tell: (slot: number, distance: number) => void): void {
-    const number = this.#of.data[slot]! - 1
+    const number = this.marks.groupOf(slot) - 1
     if (number < 0) return
     const { turns } = this.#tidied(number)
     const sequence = this.#sequence.data
@@ -212,18 +188,25 @@ export class Conversations {
 
   /** Returns the sessions worth most, best first; of equals the one with the later last turn. */
   worthy(view: View, times: Times | undefined): ReadonlyArray<number> {
-    const shares = this.#shares.data
     const later = (a: number, b: number) =>
       this.#endsOf(b)[1] - this.#endsOf(a)[1] || (this.#firstOf(a) < this.#firstOf(b) ? -1 : 1)
-    if (times === undefined) return bestFew(this.#touched, shares, later)
-    const worths = Float64Array.from(shares)
+    const worths = new Float64Array(this.#sessions.length)
+    const held = Array.from(this.marks.touched, (group) => group - 1)
+    for (const number of held) worths[number] = this.#shareOf(number)
+    if (times === undefined) return bestFew(held, worths, later)
     const sessions = Array.from(view.scopes ?? this.#byScope.keys()).flatMap((scope) => this.#byScope[scope] ?? [])
       .filter((number) => this.#sessions[number]!.live > 0)
     for (const number of sessions) {
       const [first, last] = this.#endsOf(number)
-      worths[number] = shares[number]! + Math.max(closeness(times, first), closeness(times, last))
+      worths[number]! += Math.max(closeness(times, first), closeness(times, last))
     }
     return bestFew(sessions, worths, later)
+  }
+
+  /** What a session is worth by its terms. */
+  #shareOf(number: number): number {
+    const mask = this.marks.maskOfGroup(number + 1)
+    return mask === 0 ? 0 : sumOf(mask, this.#rarities) / this.#rarity
   }
 
   #firstOf(number: number): MemoryId {
@@ -242,7 +225,7 @@ export class Conversations {
   cluesOf(slot: number): Clues {
     const index = this.#index!
     const own = index.scores.data
-    const number = this.#of.data[slot]! - 1
+    const number = this.marks.groupOf(slot) - 1
     const form = this.#formOf(slot)
     const clues = this.#clues
     clues.words = own[slot]!
@@ -260,12 +243,12 @@ export class Conversations {
   #look(slot: number, number: number, index: InvertedIndex): void {
     const clues = this.#clues
     const own = index.scores.data
-    const masks = index.masks.data
+    const { marks } = this
     const until = index.until.data
     const sequence = this.#sequence.data
     const at = this.#at
     const here = sequence[slot]!
-    let mask = masks[slot]!
+    let mask = marks.maskOf(slot)
     let near = 0
     let far = 0
     let reply = 0
@@ -281,7 +264,7 @@ export class Conversations {
           if (distance > reach) break
           const words = own[other]!
           if (words === 0 || distance === 0 || !(until[other]! > at)) continue
-          mask |= masks[other]!
+          mask |= marks.maskOf(other)
           if (distance === 2) {
             if (words > second) second = words
             continue
@@ -295,7 +278,7 @@ export class Conversations {
     }
     clues.neighbours = near / 2 + far / 4
     clues.reply = reply
-    clues.session = this.#shares.data[number]!
+    clues.session = this.#shareOf(number)
     clues.coverage = this.#held > 0 ? sumOf(mask, this.#weights) / this.#held : 0
   }
 

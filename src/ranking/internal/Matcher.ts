@@ -7,11 +7,13 @@ import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
 import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Retrieval.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
+import { Columns, type Sieve } from "./Columns.ts"
 import { Contenders } from "./Contenders.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, isLong, type Outline } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
-import { float64, RecencyIndex, topK } from "./Slots.ts"
+import { choose, narrow, relevanceOf } from "./Selection.ts"
+import { RecencyIndex } from "./Slots.ts"
 
 export interface Options<R extends Outline> {
   /** Makes the words of a passage. */
@@ -21,6 +23,8 @@ export interface Options<R extends Outline> {
   readonly passes: (asked: Asked, record: R) => boolean
   /** Returns the texts of a long record, to rank it by its passages; `undefined`: they are not at hand. */
   readonly textOf: (record: R) => MemoryRecord | undefined
+  /** Number of matches up to which each is looked at, so that those that pass are counted exactly. Default 2,048. */
+  readonly examined?: number | undefined
 }
 
 /** The records that are in sight and pass a filter. */
@@ -40,10 +44,7 @@ export class Matcher<R extends Outline> {
   /** Number of records that more than words rank, by number of their scope; and of all scopes. */
   #special: Array<number> = []
   #anySpecial = 0
-  readonly #validAt = float64()
-  readonly #invalidAt = float64()
-  /** Final scores by slot, of the match under way, where a question weighs more than relevance. */
-  #finals = new Float64Array()
+  #columns = new Columns()
   readonly #options: Options<R>
 
   constructor(options: Options<R>) {
@@ -70,8 +71,7 @@ export class Matcher<R extends Outline> {
     this.#records[slot] = record
     this.#timeline.add(slot, record)
     this.#tally(slot, 1)
-    this.#validAt.set(slot, record.validAt)
-    this.#invalidAt.set(slot, record.invalidAt ?? Infinity)
+    this.#columns.add(slot, record)
   }
 
   /** Returns whether the record was there. */
@@ -80,6 +80,7 @@ export class Matcher<R extends Outline> {
     if (slot === undefined) return false
     this.slots.delete(id)
     this.#tally(slot, -1)
+    this.#columns.remove(slot)
     this.#records[slot] = undefined
     this.index.remove(slot)
     if (this.index.slots - this.index.live > 1_024 + this.index.live / 2) this.compact()
@@ -93,6 +94,7 @@ export class Matcher<R extends Outline> {
     this.index = index
     this.#records = []
     this.#timeline = new RecencyIndex()
+    this.#columns = new Columns()
     this.#contenders = this.#noContenders()
     this.#special = []
     this.#anySpecial = 0
@@ -119,17 +121,10 @@ export class Matcher<R extends Outline> {
     return this.#anySpecial > 0 && (scopes === undefined || scopes.some((scope) => (this.#special[scope] ?? 0) > 0))
   }
 
-  /** Validity is looked up in the columns, which is all that most queries need; the record is for the other clauses. */
-  passing(asked: Asked): (slot: number) => boolean {
-    const { at: now, filter } = asked
-    const at = filter.asOf ?? now
-    const isBare = clauses.every((clause) => filter[clause] === undefined)
+  /** Makes what tells whether slots pass a filter: by columns, and by the record where those do not tell. */
+  passing(asked: Asked): Sieve {
     const { passes } = this.#options
-    const validAt = this.#validAt.data
-    const invalidAt = this.#invalidAt.data
-    return (slot) =>
-      (at === undefined || (validAt[slot]! <= at && (filter.closed === true || invalidAt[slot]! > at))) &&
-      (isBare || passes(asked, this.#records[slot]!))
+    return this.#columns.sieve(asked, this.index, (slot) => passes(asked, this.#records[slot]!))
   }
 
   /** Orders records that are there: newest first, then by id. */
@@ -160,7 +155,7 @@ export class Matcher<R extends Outline> {
       : undefined
     try {
       if (question.terms === undefined) index.everything(view)
-      else index.match(view, question.terms, ranked !== undefined)
+      else index.match(view, question.terms, ranked && this.#contenders.marksFor(index))
       return this.#matchesOf(view, this.passing(asked), question, ranked)
     } finally {
       index.clear()
@@ -168,60 +163,52 @@ export class Matcher<R extends Outline> {
   }
 
   /** Ranks, weighs and cuts what the index has matched. */
-  #matchesOf(
-    view: View,
-    passes: (slot: number) => boolean,
-    { also, depth, minScore, score, terms = [] }: Question,
-    ranked: Ranked | undefined
-  ): Matches {
+  #matchesOf(view: View, sieve: Sieve, question: Question, ranked: Ranked | undefined): Matches {
     const index = this.index
     const contenders = this.#contenders
-    const { newestFirst } = this.#timeline
+    const { newestFirst, recencies } = this.#timeline
+    const { also, depth, minScore, score, shares, terms = [] } = question
     const scores = index.scores.data
-    const keptBest = keep(index, view, passes)
+    keep(index, view, sieve)
+    const { examined = 2_048 } = this.#options
+    let { rest } = sieve
+    if (rest !== undefined && index.kept <= examined) {
+      index.kept = narrow(index.matches.data, index.kept, rest)
+      rest = undefined
+    }
     const matches = index.matches.data.subarray(0, index.kept)
     const ranking = ranked &&
-      contenders.rank(index, view, { matches, best: keptBest, passes, depth, newestFirst, terms }, ranked)
-    const { best, bestWords, ranks, slots, wordless } = ranking ??
-      { slots: matches, ranks: scores, best: keptBest, bestWords: keptBest, wordless: 0 }
-    const relevanceOf = (rank: number) => best > 0 ? Math.min(1, rank / best) : 0
-    const scored = (slot: number, rank: number) =>
-      score === undefined
-        ? relevanceOf(rank)
-        : score(this.factOf(slot), relevanceOf(rank), () => index.frequenciesIn(slot))
-    let count = slots.length
-    let order = ranks // where only relevance counts, these have the right order
-    if (score !== undefined || minScore > 0) {
-      if (score !== undefined) {
-        if (this.#finals.length < scores.length) this.#finals = new Float64Array(scores.length)
-        order = this.#finals
-      }
-      count = 0
-      for (let i = 0; i < slots.length; i++) {
-        const slot = slots[i]!
-        const final = scored(slot, ranks[slot]!)
-        if (score !== undefined) order[slot] = final
-        if (final >= minScore) swap(slots, count++, i)
-      }
-    }
+      contenders.rank(index, view, { matches, rest, passes: sieve.has, depth, newestFirst, terms }, ranked)
+    const scored = score &&
+      ((slot: number, relevance: number) => score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
+    const { best, count, first, isExact } = choose({
+      slots: ranking?.slots ?? matches,
+      ranks: ranking?.ranks ?? scores,
+      best: ranking?.best,
+      rest: ranking === undefined ? rest : undefined,
+      scored,
+      ceiling: ranking === undefined && shares !== undefined ? this.#columns.ceiling(shares, recencies) : undefined,
+      newestFirst,
+      examined
+    }, question)
     const candidate = (slot: number): Candidate => {
       const rank = ranking === undefined ? scores[slot]! : contenders.rankOf(slot, index)
       const clues = ranked?.isExplained === true ? { ...contenders.cluesOf(slot) } : undefined
-      return { fact: this.factOf(slot), lexical: rank, clues, score: scored(slot, rank) }
+      const relevance = relevanceOf(rank, best)
+      return { fact: this.factOf(slot), lexical: rank, clues, score: scored?.(slot, relevance) ?? relevance }
     }
-    const first = topK(slots, count, order, depth, newestFirst)
-    const wanted = also.length === 0 ? [] : this.#slotsOf(also, first, view, passes)
+    const wanted = also.length === 0 ? [] : this.#slotsOf(also, first, view, sieve.has)
     return {
       documents: view.count,
       totalLength: view.length,
       documentFrequencies: index.documentFrequencies.slice(),
       best,
-      bestWords,
+      bestWords: ranking?.bestWords ?? best,
       isNamed: ranking?.isNamed,
       candidates: [...first, ...wanted].map(candidate),
       // matches that are no contenders are found as well, further down
-      count: minScore > 0 ? count : matches.length + wordless,
-      exact: true
+      count: ranking === undefined || minScore > 0 ? count : ranking.count,
+      exact: isExact && (ranking === undefined || minScore > 0 || ranking.isExact)
     }
   }
 
@@ -251,7 +238,7 @@ export class Matcher<R extends Outline> {
   seen(sight: Viewer.Sight, asked: Asked, isListed = false): Seen {
     const { index, slots } = this
     const view = index.view(sight)
-    const pass = this.passing(asked)
+    const { has: pass } = this.passing(asked)
     const isSeen = index.sees(view)
     return {
       has: (id) => {
@@ -267,10 +254,11 @@ export class Matcher<R extends Outline> {
   /** Returns up to `limit` records that pass, after a position, newest first, then by id. */
   page(sight: Viewer.Sight, asked: Asked, after: Position | undefined, limit: number): ReadonlyArray<R> {
     if (asked.filter.forgotten === true) return [] // an index has no tombstones
+    const { has: pass, isShut } = this.passing(asked)
+    if (isShut) return []
     const view = this.index.view(sight)
     const seen = this.#byAge(view)
     const sees = this.index.sees(view)
-    const pass = this.passing(asked)
     const items: Array<R> = []
     const from = after === undefined ? seen.length : this.#timeline.after(seen, after)
     for (let i = from; i-- > 0 && items.length < limit;) {
@@ -281,42 +269,25 @@ export class Matcher<R extends Outline> {
   }
 }
 
-/** All of a filter but validity, viewer, cursor and limit. */
-const clauses = [
-  "scope",
-  "kinds",
-  "tags",
-  "ids",
-  "createdAt",
-  "validAt",
-  "minImportance",
-  "maxTrust",
-  "where"
-] as const
-
-/**
- * Drops the matches that are not seen, puts those that pass first, and returns the best score of these, 0 where there is none.
- * A function of its own, since variables that a closure shares are slow in so hot a loop.
- */
-const keep = (index: InvertedIndex, view: View, passes: (slot: number) => boolean): number => {
+/** Drops the matches that are not seen, and puts those first that pass as far as columns tell. */
+const keep = (index: InvertedIndex, view: View, sieve: Sieve): void => {
+  const { isOpen } = sieve
+  const { at, whole } = view
+  index.kept = index.matched
+  if (whole && isOpen) return
   const until = index.until.data
   const scores = index.scores.data
-  const masks = index.masks.data
   const matches = index.matches.data
-  const { at, whole } = view
   let seen = 0
   let kept = 0
-  let best = 0
   for (let i = 0, end = index.matched; i < end; i++) {
     const slot = matches[i]!
     if (!whole && !(until[slot]! > at)) {
       scores[slot] = 0
-      masks[slot] = 0
       continue
     }
     matches[seen] = slot
-    if (passes(slot)) {
-      if (scores[slot]! > best) best = scores[slot]!
+    if (isOpen || sieve.passes(slot)) {
       matches[seen] = matches[kept]!
       matches[kept++] = slot
     }
@@ -324,10 +295,4 @@ const keep = (index: InvertedIndex, view: View, passes: (slot: number) => boolea
   }
   index.matched = seen
   index.kept = kept
-  return best
-}
-
-/** Puts the number at `b` at `a`, and the other way round. */
-const swap = (numbers: Int32Array, a: number, b: number): void => {
-  ;[numbers[a], numbers[b]] = [numbers[b]!, numbers[a]!]
 }

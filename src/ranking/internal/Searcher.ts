@@ -47,8 +47,7 @@ import {
 import * as Scorer from "../Scorer.ts"
 import { mayNameTime } from "../Tokenizer.ts"
 import { isLong } from "./Outline.ts"
-import * as Ranker from "./Ranker.ts"
-import type { Asking, Clues } from "./Ranker.ts"
+import { type Asking, type Clues, type Ranked, ranked as rankedBy } from "./Ranker.ts"
 import { byVector, confidenceIn, passageIn, wordsOf } from "./Searcher/VectorLeg.ts"
 
 /** The analyzer and the kinds of the store that is searched. */
@@ -275,6 +274,7 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Pla
     terms,
     ranked,
     score: search.scorer(weight),
+    shares: query.weights && Scorer.shares(query, weight, search.options.kinds, search.now),
     minScore,
     depth,
     also: subject === undefined ? [] : [subject.id]
@@ -309,10 +309,10 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Pla
 const askingOf = ({ now, query, viewer, weights }: Search): Asking | undefined => {
   const { asOf = now, confidence = false, explain = false, mode, text } = query
   if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined
-  let read: Ranker.Ranked | undefined
+  let read: Ranked | undefined
   return {
     isTimely: mayNameTime.test(text),
-    read: () => read ??= Ranker.ranked(text, viewer, asOf, weights, explain || confidence)
+    read: () => read ??= rankedBy(text, viewer, asOf, weights, explain || confidence)
   }
 }
 

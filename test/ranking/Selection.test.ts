@@ -1,0 +1,200 @@
+/** Matches of which few are looked at, against those of which each is. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import type { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Analyzer from "../../src/ranking/Analyzer.ts"
+import { read } from "../../src/ranking/Bm25.ts"
+import { Matcher } from "../../src/ranking/internal/Matcher.ts"
+import { RecordFact } from "../../src/ranking/internal/Outline.ts"
+import * as Searcher from "../../src/ranking/internal/Searcher.ts"
+import type { Retrieval } from "../../src/ranking/Retrieval.ts"
+import { times } from "../vault/Program.ts"
+import { queryOf, random, recordOf, viewers, worlds } from "./random.ts"
+import { id, record } from "./world.ts"
+
+const analyzer = Analyzer.make()
+const options = { analyzer, kinds: MemoryKind.Kinds.defaultValue() }
+
+/** An index that counts the records that a filter or a score has looked at; `examined`: as of a `Matcher`. */
+const make = (examined?: number) => {
+  const index = {
+    looks: 0,
+    add(one: MemoryRecord) {
+      matcher.remove(one.id)
+      const { body, summary, summaryDerived, tags } = one
+      const tokens = read({ body, summary, summaryDerived, tags }, analyzer.index)
+      matcher.add(matcher.index.add(one.scope, tokens, one.expiresAt ?? Infinity), one)
+    },
+    remove: (one: MemoryRecord["id"]) => matcher.remove(one),
+    search: (viewer: Viewer.Any, query: MemoryQuery, now: number) =>
+      Searcher.atOnce(Searcher.search(retrieval, options, viewer, query, now)),
+    list: (viewer: Viewer.Any, query: MemoryQuery, now: number) =>
+      Searcher.atOnce(Searcher.list(retrieval, viewer, query, now))
+  }
+  const matcher = new Matcher<MemoryRecord>({
+    tokenizer: analyzer.index,
+    factOf(one, length) {
+      index.looks++
+      return new RecordFact(one, length)
+    },
+    passes(asked, one) {
+      index.looks++
+      return asked.passes(one)
+    },
+    textOf: (one) => one,
+    examined
+  })
+  const retrieval: Retrieval = {
+    page: (...asked) => Either.right(matcher.page(...asked)),
+    match: (...asked) => Either.right(matcher.match(...asked)),
+    read: (_, ids) =>
+      Either.right(
+        ids.map((one) => Option.map(Option.fromNullable(matcher.get(one)), (record) => ({ record, forgotten: false })))
+      )
+  }
+  return index
+}
+
+const queries = times(400, 4_000)
+
+describe("a search that looks at few of its matches", () => {
+  for (const { repeating, seed, size } of worlds) {
+    it(`finds and scores what one finds that looks at each, and counts at least as many as it shows: ${size} records`, () => {
+      const any = random(100 + seed)
+      const { below, of } = any
+      const [few, all] = [make(0), make(Infinity)]
+      const records = new Map<number, MemoryRecord>()
+      const set = (n: number) => {
+        const made = recordOf(any, n, Array.from(records.values()), repeating)
+        records.set(n, made)
+        few.add(made)
+        all.add(made)
+      }
+      for (let n = 0; n < size; n++) set(n)
+      let inexact = 0
+      for (let n = 0; n < queries; n++) {
+        if (n % 20 === 0) {
+          const gone = below(size)
+          few.remove(id(`${gone}`))
+          all.remove(id(`${gone}`))
+          records.delete(gone)
+          set(below(size))
+        }
+        const viewer = of(viewers)
+        const now = below(60)
+        const { embedding: _, ...query } = queryOf(any)
+        const about = `${n}: ${JSON.stringify([viewer, query, now])}`
+        const { leftOut: { exact, limit, ...leftOut }, ...found } = few.search(viewer, query, now)
+        const { leftOut: { limit: whole, ...others }, ...expected } = all.search(viewer, query, now)
+        assert.deepStrictEqual({ ...found, leftOut }, { ...expected, leftOut: others }, about)
+        assert.isAtMost(limit, whole, about)
+        if (exact === undefined) assert.strictEqual(limit, whole, about)
+        else {
+          inexact++
+          assert.isAbove(limit, 0, about)
+        }
+        assert.deepStrictEqual(few.list(viewer, query, now), all.list(viewer, query, now), about)
+      }
+      assert.isAbove(inexact, 0)
+    })
+  }
+
+  const everyone = Viewer.everyone()
+  const many = Array.from({ length: 6_000 }, (_, n) =>
+    record(`${n}`, {
+      body: `tea ${"and ".repeat(n % 7)} cup${(n * 7919) % 1_000} of${n}`,
+      kind: n % 3 === 0 ? "user" : "note",
+      tags: [`t${n % 4}`],
+      importance: ((n * 31) % 100) / 100,
+      data: { room: n % 10 },
+      createdAt: 60_000 * n
+    }))
+  const [index, whole] = [make(), make(Infinity)]
+  for (const one of many) {
+    index.add(one)
+    whole.add(one)
+  }
+  const now = 60_000 * many.length
+  const looksOf = (query: MemoryQuery) => {
+    index.looks = 0
+    const result = index.search(everyone, { text: "tea", ...query }, now)
+    return { ...result, looks: index.looks }
+  }
+
+  it("finds and scores among thousands of matches, many of them worth the same, what one finds that looks at each", () => {
+    const any = random(7)
+    const { below, maybe, next, of } = any
+    let inexact = 0
+    for (let n = 0; n < times(150, 1_500); n++) {
+      const { embedding: _, ids: __, text: ___, ...rest } = queryOf(any)
+      const query = {
+        ...rest,
+        text: maybe(0.9, () => of(["tea", "tea cup1", "cup2 cup3 cup4", "tea of77 cup500"])),
+        tags: maybe(0.2, () => [`T${below(4)}`]),
+        minImportance: maybe(0.3, next),
+        where: maybe(0.3, () => ({ "data.room": { lt: below(11) } }))
+      }
+      const at = now + of([0, 30, 300]) * 86_400_000
+      const about = `${n}: ${JSON.stringify([query, at])}`
+      const { leftOut: { exact, limit, ...leftOut }, ...found } = index.search(everyone, query, at)
+      const { leftOut: { limit: most, ...others }, ...expected } = whole.search(everyone, query, at)
+      assert.deepStrictEqual({ ...found, leftOut }, { ...expected, leftOut: others }, about)
+      assert.isAtMost(limit, most, about)
+      if (exact === undefined) assert.strictEqual(limit, most, about)
+      else inexact++
+    }
+    assert.isAbove(inexact, 10)
+  })
+
+  it("looks at no record for a kind, a tag or a trust, and counts exactly", () => {
+    for (
+      const query of [{ kinds: ["note"] }, { tags: ["T1", "t2"] }, { maxTrust: 1 as const }, { asOf: 60_000 * 3_000 }]
+    ) {
+      const { leftOut, looks } = looksOf(query)
+      assert.isBelow(looks, 100)
+      assert.notProperty(leftOut, "exact")
+      assert.isAbove(leftOut.limit, 1_000)
+    }
+  })
+
+  it("looks at a small part of many matches for what no column tells, and for weights, and says that it counted no further", () => {
+    for (
+      const query of [
+        { where: { "data.room": { eq: 3 } } },
+        { minImportance: 0.5 },
+        { minImportance: 0.5, minScore: 0.5 },
+        { where: { "data.room": { eq: 3 } }, weights: { recency: 1 } },
+        { minScore: 0.2, weights: { recency: 1, importance: 0.5 } }
+      ]
+    ) {
+      const { hits, leftOut, looks } = looksOf(query)
+      assert.lengthOf(hits, 20)
+      assert.isBelow(looks, 1_500, JSON.stringify(query))
+      assert.isFalse(leftOut.exact)
+      assert.isAbove(leftOut.limit, 0)
+    }
+    const { leftOut, looks } = looksOf({ weights: { recency: 1, importance: 0.5 } })
+    assert.isBelow(looks, 1_500)
+    assert.deepStrictEqual(leftOut, { limit: many.length - 20, budget: 0, folded: 0 })
+  })
+
+  it("counts exactly where there are few matches, and where little passes", () => {
+    assert.deepStrictEqual(
+      looksOf({ text: "cup7", minImportance: 0.5 }).leftOut,
+      looksOf({ text: "cup7", minImportance: 0.5 }).leftOut
+    )
+    assert.notProperty(looksOf({ text: "cup7", minImportance: 0.5 }).leftOut, "exact")
+    const { hits, leftOut } = looksOf({ ids: [id("5"), id("77")] })
+    assert.deepStrictEqual([hits.length, leftOut], [2, { limit: 0, budget: 0, folded: 0 }])
+  })
+
+  it("lists nothing of a kind that nothing is of, without looking at a record", () => {
+    index.looks = 0
+    assert.deepStrictEqual(index.list(everyone, { kinds: ["working"] }, now), { items: [] })
+    assert.strictEqual(index.looks, 0)
+  })
+})
