@@ -91,11 +91,7 @@ const sizeOf = (mutation: MemoryMutation): number => {
 }
 
 /** Returns the key by which a draft may be a duplicate of a record. Cost: a hash of the draft. */
-const keyOf = (
-  kinds: ReadonlyMap<string, MemoryKind.MemoryKind>,
-  tenant: string,
-  mutation: MemoryMutation
-): string | undefined =>
+const keyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation): string | undefined =>
   isMinted(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
     ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
     : undefined
@@ -366,18 +362,22 @@ const checkedInTurns = (
   mutations: ReadonlyArray<MemoryMutation>,
   provenance: Provenance
 ): Effect.Effect<ReadonlyArray<MemoryMutation>, MemoryError.MemoryError> => {
-  const whole = { mutations, ...provenance }
-  if (!(mutations.length > few)) { // or it is no list
+  if (!Array.isArray(mutations) || mutations.length <= few) {
+    const whole = { mutations, ...provenance }
     return Effect.map(check(op, Mutations, whole), (batch) => batch.mutations.map(owned))
   }
+  const whole = { mutations: mutations.slice(), ...provenance }
   const checked: Array<MemoryMutation> = []
   const found: Array<SchemaIssue> = []
-  const part = (start: number) =>
-    Either.match(validate(Mutations, { mutations: mutations.slice(start, start + few), ...provenance }), {
+  const part = (start: number) => {
+    const some = { mutations: whole.mutations.slice(start, start + few) }
+    const isLast = start + few >= whole.mutations.length
+    Either.match(validate(Mutations, isLast ? { ...some, ...provenance } : some), {
       onLeft: (issues) => found.push(...issues.map((issue) => from(start, issue))),
       onRight: (batch) => checked.push(...batch.mutations.map(owned))
     })
-  const starts = Array.from({ length: Math.ceil(mutations.length / few) }, (_, n) => n * few)
+  }
+  const starts = Array.from({ length: Math.ceil(whole.mutations.length / few) }, (_, n) => n * few)
   return Effect.zipRight(
     EventLoop.forEach(starts, 1, part),
     Effect.suspend(() => found.length > 0 ? refuse(op, whole, found) : Effect.succeed(checked))
