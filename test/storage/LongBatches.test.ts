@@ -71,13 +71,16 @@ describe("a long batch", () => {
       assert.deepStrictEqual((yield* told).map(({ _tag }) => _tag), drafts.map(() => "Written"))
     }).pipe(Effect.scoped))
 
-  it.effect("has as many turns for what is decided as the longest of its bodies want", () =>
+  it.effect("has the more turns for what is compared and what is decided the longer its bodies are", () =>
     Effect.gen(function*() {
       const long = drafts.slice(0, 140).map((one, n) => ({ ...one, body: `${n} ${"tea ".repeat(16_000)}` }))
-      const turnsOf = (drafts: ReadonlyArray<Draft>) =>
-        Effect.flatMap(made(), (store) =>
-          Effect.map(withTurns(store.put(ada, drafts), () => Effect.void), ({ turns }) => turns))
-      assert.isAbove(yield* turnsOf(long), 10 + (yield* turnsOf(drafts.slice(0, 140))))
+      const turnsOf = (drafts: ReadonlyArray<Draft>, wrap?: typeof unpaced) =>
+        Effect.flatMap(
+          made(wrap),
+          (store) => Effect.map(withTurns(store.put(ada, drafts), () => Effect.void), ({ turns }) => turns)
+        )
+      assert.isAbove(yield* turnsOf(long, unpaced), 10 + (yield* turnsOf(drafts.slice(0, 140), unpaced)))
+      assert.isAbove(yield* turnsOf(long), 10 + (yield* turnsOf(long, unpaced)))
     }))
 
   it.effect("of which others update, forget or repeat a part at any of its turns loses nothing of theirs", () =>
