@@ -106,6 +106,7 @@ export const laws: ReadonlyArray<Law> = [
     (store) =>
       Effect.gen(function*() {
         const { id } = yield* put(store, fact("Tea"))
+        assert.strictEqual((yield* put(store, fact("Tea"))).id, id)
         yield* store.update(ada, id, { body: "Coffee" })
         const puts = yield* store.put(ada, [fact("Tea"), fact("Coffee")])
         assert.deepStrictEqual(puts.map(({ outcome }) => outcome), ["created", "duplicate"])
