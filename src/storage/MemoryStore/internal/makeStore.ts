@@ -82,8 +82,9 @@ export const make = (
     let nextExpiry = Infinity
     const activity = makeActivity(() => nextExpiry)
     const begun = engine.ready ? Effect.zipRight(activity.called, engine.ready) : activity.called
+    const observed = observer(name)
     const counted = <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-      observed(name, op, Effect.zipRight(begun, self))
+      observed(op, Effect.zipRight(begun, self))
     const compact = Effect.map(Compaction.compact(engine), (compacted) => {
       nextExpiry = compacted.nextExpiry
       return compacted.count
@@ -114,11 +115,11 @@ export const make = (
       touch: (viewer, ids) => counted("touch", usage.touch(viewer, ids)),
       uses: (viewer, ids) => counted("uses", usage.uses(viewer, ids)),
       tenants: counted("tenants", Effect.map(Stream.runCollect(engine.tenants), Chunk.toReadonlyArray)),
-      compact: observed(name, "compact", engine.capabilities.writable ? compact : Effect.succeed(0)),
+      compact: observed("compact", engine.capabilities.writable ? compact : Effect.succeed(0)),
       activity: { since: activity.since, nextExpiry: activity.nextExpiry },
       vectors: Option.map(Option.fromNullable(engine.vectors), (vectors) => vectorsOf(Vectors.make(vectors), counted)),
       reader: Option.some(readerOf(name, engine, usage.kept, counted)),
-      sign: (purpose, text) => observed(name, "sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),
+      sign: (purpose, text) => observed("sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),
       ingest: Option.fromNullable(ingest),
       tools: tools ?? (() => [])
     })
@@ -177,12 +178,19 @@ export const reindex = (engine: Engine.Engine): Effect.Effect<void, MemoryError.
 
 const duration = Metric.timer("memory_store_duration", "How long the operations of a store take")
 
-/** Times and traces a call. */
-const observed = <A, E>(name: string, op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-  self.pipe(
-    Metric.trackDuration(duration.pipe(Metric.tagged("store", name), Metric.tagged("op", op))),
-    Effect.withSpan(`${name}.${op}`)
-  )
+/** Makes the function that times and traces the calls of a store. The metric of a call is made once. */
+const observer = (name: string) => {
+  const durations = new Map<string, typeof duration>()
+  return <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> => {
+    const known = durations.get(op)
+    const metric = known ?? duration.pipe(Metric.tagged("store", name), Metric.tagged("op", op))
+    if (known === undefined) durations.set(op, metric)
+    return Effect.withSpan(Metric.trackDuration(self, metric), `${name}.${op}`, untraced)
+  }
+}
+
+/** A span says where the library made it, which tells nobody anything and costs more than the rest of the span. */
+const untraced = { captureStackTrace: false }
 
 /** Every process that shares a store, or opens it again, has to sign its rows with the same secret. */
 const secretOf = (name: string, { secret }: Engine.Engine, { durable, shared }: Capabilities) =>
