@@ -110,17 +110,26 @@ export const invalid = (op: string, ...issues: readonly [string, ...Array<string
   MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
 
 /** Returns what the Schema of a kind has against `data`; none where it fits. */
-export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: JsonObject): ReadonlyArray<string> =>
-  Either.match(Schema.decodeUnknownEither(schema, { errors: "all", onExcessProperty: "preserve" })(data), {
-    onLeft: (error) => lines(error, "data"),
-    onRight: () => []
-  })
+export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: JsonObject): ReadonlyArray<string> => {
+  const decoded = decoderOf(schema)(data)
+  return Either.isLeft(decoded) ? lines(decoded.left, "data") : none
+}
+const none: ReadonlyArray<string> = []
 
-const validate = <A, I>(schema: Schema.Schema<A, I>, input: A) =>
+const decoders = new WeakMap<object, Validator>()
+const decoderOf = (schema: Schema.Schema<unknown, unknown>): Validator => {
+  const known = decoders.get(schema)
+  const decoder = known ?? Schema.decodeUnknownEither(schema, { errors: "all", onExcessProperty: "preserve" })
+  if (known === undefined) decoders.set(schema, decoder)
+  return decoder
+}
+
+/** Checks a value against a Schema. Returns every violation, for `refuse`. */
+export const validate = <A, I>(schema: Schema.Schema<A, I>, input: A): Either.Either<A, ReadonlyArray<SchemaIssue>> =>
   Either.mapLeft(validatorOf(schema)(input), (error) => issuesOf(error))
 
 type Validator = (input: unknown) => Either.Either<unknown, ParseResult.ParseError>
-/** Caches validators by schema: making one takes four times as long as using it. */
+/** Validators by schema: making one takes four times as long as using it. */
 const validators = new WeakMap<object, Validator>()
 const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
   const known = validators.get(schema)
@@ -129,7 +138,8 @@ const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
   return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // the cached validator was made from this schema
 }
 
-const refuse = (
+/** Makes the error of `check` of the violations that were found in an input. */
+export const refuse = (
   op: string,
   input: unknown,
   issues: ReadonlyArray<SchemaIssue>

@@ -1,7 +1,6 @@
-/** Who a record is: 26 Crockford characters, minted from Clock and Random or derived from content. */
-import * as Clock from "effect/Clock"
+/** Who a record is: 26 Crockford characters, minted from Clock and Random or derived from content. With the source of new ids. */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Random from "effect/Random"
 import * as Schema from "effect/Schema"
 import { sha256Bytes } from "./Digest.ts"
 
@@ -26,13 +25,81 @@ export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined
  * A new ULID, above `last`: within one millisecond, or where the clock went back, `last` plus one.
  * Ten characters of time, sixteen of randomness (github.com/ulid/spec).
  */
-export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> =>
-  Effect.gen(function*() {
-    const now = encodeTime(Math.max(0, yield* Clock.currentTimeMillis))
-    if (last !== undefined && now <= last.slice(0, 10)) return increment(last)
-    const digits = yield* Effect.replicateEffect(Random.nextIntBetween(0, 32), 16)
-    return unsafe(now + digits.map((digit) => alphabet[digit]).join(""))
+export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => minted(() => last, (id) => id)
+
+/** Mints an id above the last one, which is asked for and answered in the step that makes the id: nobody mints in between. */
+const minted = (
+  last: () => MemoryId | undefined,
+  keep: (id: MemoryId) => MemoryId
+): Effect.Effect<MemoryId> =>
+  Effect.clockWith((clock) => {
+    const now = encodeTime(Math.max(0, clock.unsafeCurrentTimeMillis()))
+    const next = () => {
+      const known = last()
+      return known !== undefined && now <= known.slice(0, 10) ? keep(increment(known)) : undefined
+    }
+    const id = next()
+    return id !== undefined ? Effect.succeed(id) : Effect.map(drawn, (random) => next() ?? keep(unsafe(now + random)))
   })
+
+const drawn: Effect.Effect<string> = Effect.randomWith((random) =>
+  Effect.map(
+    Effect.replicateEffect(random.nextIntBetween(0, 32), 16),
+    (digits) => digits.map((digit) => alphabet[digit]).join("")
+  )
+)
+
+/**
+ * A source of new ids: each is greater than the last one of its tenant, even if another store asked for that one.
+ *
+ * Tenants share no sequence. The ids of a tenant in one millisecond follow each other from a random start, so the gap
+ * between two ids does not reveal how much other tenants wrote in between.
+ *
+ * @internal
+ */
+export interface Minting {
+  /** Mints an id that is greater than every earlier one of the tenant. */
+  readonly next: (tenant: string) => Effect.Effect<MemoryId>
+}
+
+/**
+ * Number of tenants whose last id is remembered, the most recent ones. Any other tenant starts above every dropped id, in
+ * case the clock goes back.
+ */
+const capacity = 10_000
+
+/**
+ * Makes a source of ids that nobody has asked yet.
+ *
+ * @internal
+ */
+export const makeMinting: Effect.Effect<Minting> = Effect.sync(() => {
+  const lasts = new Map<string, MemoryId>() // in order of use
+  let dropped: MemoryId | undefined
+  const keep = (tenant: string, id: MemoryId): MemoryId => {
+    lasts.delete(tenant)
+    lasts.set(tenant, id)
+    for (const [idle, last] of lasts) {
+      if (lasts.size <= capacity) break
+      lasts.delete(idle)
+      const end = unsafe(last.slice(0, 10) + "Z".repeat(16)) // the greatest id of its millisecond
+      if (dropped === undefined || end > dropped) dropped = end
+    }
+    return id
+  }
+  return {
+    next: (tenant) => minted(() => lasts.get(tenant) ?? dropped, (id) => keep(tenant, id))
+  }
+})
+
+/**
+ * The source of ids that stores built together share, so that their ids have one order per tenant. Default: none shared.
+ *
+ * @internal
+ */
+export class SharedMinting extends Context.Reference<SharedMinting>()("@memory/Minting", {
+  defaultValue: (): Minting | undefined => undefined
+}) {}
 
 /** The first 26 bytes of the seed's SHA-256, each mod 32: the same seed is the same id on every machine. */
 export const stableId = (seed: string): MemoryId => {
@@ -58,6 +125,7 @@ const encodeTime = (millis: number): string => {
 }
 
 const increment = (id: MemoryId): MemoryId => {
-  const end = id.search(/Z*$/) - 1 // the last digit that can still grow
+  let end = 25 // the last digit that can still grow
+  while (id[end] === "Z") end--
   return unsafe(id.slice(0, end) + alphabet[alphabet.indexOf(id[end]!) + 1] + "0".repeat(25 - end))
 }

@@ -195,12 +195,16 @@ export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "upd
 
 /** The body's words up to 200 UTF-16 units, cut at a word and marked `…`; `""` of a blank body. */
 export const deriveSummary = (body: string): string => {
-  const text = body.trimStart().slice(0, 4_096).replace(/[\uD800-\uDBFF]$/, "").replace(/\s+/g, " ").trim()
+  const start = body.trimStart()
+  const head = oneLine(start.slice(0, 512))
+  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // more than is shown is not looked at
   if (text.length <= 200) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")
   return (word > 100 ? cut.slice(0, word) : cut.replace(/[\uD800-\uDBFF]$/, "")) + "…"
 }
+
+const oneLine = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, "").replace(/\s+/g, " ").trim()
 
 /** What an embedder is given: the summary, unless it was cut from the body, and the body. NFC, for the two forms are one text. */
 export const embeddingText = (
@@ -240,7 +244,10 @@ export const dedupeKey = (
  *
  * @internal
  */
-export const collapseSpace = (text: string): string => text.normalize("NFC").replace(/\s+/g, " ").trim()
+export const collapseSpace = (text: string): string => {
+  const normal = text.normalize("NFC")
+  return (/[^\S ]| {2}/.test(normal) ? normal.replace(/\s+/g, " ") : normal).trim()
+}
 
 /**
  * Returns the text in NFC and lower case, so that texts compare equal in any case of letters.

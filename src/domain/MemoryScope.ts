@@ -69,20 +69,26 @@ export const matchesScope = (scope: MemoryScope, query: MemoryScope): boolean =>
     : scope !== Global && fields.every((field) => query[field] === undefined || same(query[field], scope[field]))
 
 /** One string per scope, equal for equal scopes, whatever the order of keys. A `/` within an id is `\/`: no id has a `\`. */
-export const key = (scope: MemoryScope): string =>
-  scope === Global
-    ? Global
-    : fields.flatMap((field) => scope[field] === undefined ? [] : [`${field}=${escaped(scope[field])}`]).join("/")
-
-const escaped = (id: string): string => id.normalize("NFC").replaceAll("/", "\\/")
+export const key = (scope: MemoryScope): string => {
+  if (scope === Global) return Global
+  let key = ""
+  for (const field of fields) {
+    const id = scope[field]
+    if (id !== undefined) key += `${key === "" ? "" : "/"}${field}=${id.normalize("NFC").replaceAll("/", "\\/")}`
+  }
+  return key
+}
 
 /** NFC, keys in canonical order, nothing undefined: how a record holds it. */
-export const normalise = (scope: MemoryScope): MemoryScope =>
-  scope === Global
-    ? Global
-    : Object.fromEntries(
-      fields.flatMap((field) => scope[field] === undefined ? [] : [[field, scope[field].normalize("NFC")]])
-    )
+export const normalise = (scope: MemoryScope): MemoryScope => {
+  if (scope === Global) return Global
+  const normal: { -readonly [Field in keyof Ids]: Ids[Field] } = {}
+  for (const field of fields) {
+    const id = scope[field]
+    if (id !== undefined) normal[field] = id.normalize("NFC")
+  }
+  return normal
+}
 
 /** Equal after NFC; an absent id equals none. */
 export const same = (a: string | undefined, b: string | undefined): boolean =>

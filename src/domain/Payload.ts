@@ -45,6 +45,40 @@ export const JsonObject: Schema.Schema<JsonObject> = Schema.declare(
 /** A copy that nobody can change; −0 is 0, as in JSON. */
 export const freeze = <A extends Json>(json: A): A => copy(json) as A // a copy has the shape of its original
 
+/**
+ * The object without fields.
+ *
+ * @internal
+ */
+export const empty: JsonObject = Object.freeze({})
+
+/**
+ * Returns what an author said with copies of its JSON that nobody can change.
+ *
+ * @internal
+ */
+export const owned = <A extends { readonly data?: JsonObject | undefined; readonly metadata?: JsonObject | undefined }>(
+  said: A
+): A => {
+  const { data, metadata } = said
+  return data === undefined && metadata === undefined
+    ? said
+    : { ...said, ...(data && { data: freeze(data) }), ...(metadata && { metadata: freeze(metadata) }) }
+}
+
+/**
+ * Estimates how long the JSON of a value is, in characters.
+ *
+ * @internal
+ */
+export const sizeOf = (json: Json): number => {
+  if (typeof json === "string") return json.length + 2
+  if (typeof json !== "object" || json === null) return 8
+  let size = 2
+  for (const [key, value] of Object.entries(json)) size += key.length + 4 + sizeOf(value)
+  return size
+}
+
 export const Outcome = Schema.Literal("success", "failure", "partial")
 
 export const Task = Schema.Struct({

@@ -182,7 +182,7 @@ const make = (
       Effect.flatMap(CurrentViewer, f).pipe(Effect.withSpan(`MemoryService.${name}`))
     const operation = <A, E>(name: string, f: (viewer: Viewer.Viewer) => Effect.Effect<A, E>) =>
       Effect.flatMap(CurrentViewer, (viewer) => Viewer.required(name, viewer, f)).pipe(
-        Effect.withSpan(`MemoryService.${name}`)
+        Effect.withSpan(`MemoryService.${name}`, { captureStackTrace: false })
       )
 
     const managed = (

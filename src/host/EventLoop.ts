@@ -49,17 +49,25 @@ export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number)
   }
 )
 
-/** Calls a function with each of many values, and waits for a turn of the event loop after every `stretch` of them. */
+/**
+ * Calls a function with each of many values, and waits for a turn of the event loop after every `stretch` of them; with `work`,
+ * the size of the step for a value, after every `stretch` of that.
+ */
 export const forEach = <A>(
   values: ReadonlyArray<A>,
   stretch: number,
-  call: (value: A) => void
+  call: (value: A) => void,
+  work: (value: A) => number = () => 1
 ): Effect.Effect<void> => {
   const from = (start: number): Effect.Effect<void> =>
     Effect.suspend(() => {
-      const end = Math.min(values.length, start + stretch)
-      for (let at = start; at < end; at++) call(values[at]!)
-      return end < values.length ? Effect.zipRight(turn, from(end)) : Effect.void
+      let at = start
+      for (let done = 0; at < values.length && done < stretch; at++) {
+        const value = values[at]!
+        call(value)
+        done += work(value)
+      }
+      return at < values.length ? Effect.zipRight(turn, from(at)) : Effect.void
     })
   return from(0)
 }

@@ -10,7 +10,7 @@ import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { byRecency, hashOf, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import { includes, type Sight } from "../domain/Viewer.ts"
-import { pacer } from "../host/EventLoop.ts"
+import { turn } from "../host/EventLoop.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import type { Asked, Position } from "../ranking/Retrieval.ts"
 import type { Change, Changed, Engine, Mark, Stored, Write } from "./internal/EngineContract.ts"
@@ -18,13 +18,13 @@ import * as Links from "./Links.ts"
 import { byAge, isLive } from "./Version.ts"
 
 export interface Catalog {
-  /** The index of the live and expired rows. The first call builds it, unless it was `prepared`. */
+  /** The index of the live and expired rows. A call takes up what was set since the last one, unless it was `prepared`. */
   readonly index: () => MemoryIndex.MemoryIndex
-  /** Builds the index if there is none, with pauses for the event loop. Rows may be set meanwhile. */
+  /** Brings the index up to the rows, with pauses for the event loop. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
   /** Of the same; built in the same way. */
   readonly links: () => Links.Links
-  /** The row of an id is now this one; `undefined`: there is none. */
+  /** The row of an id is now this one; `undefined`: there is none. The index takes it up when it is asked for. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
   /** The index, for `restore` in a process that has set the same rows. `undefined`: nobody has asked for it yet. */
   readonly encoded: () => Uint8Array | undefined
@@ -63,10 +63,13 @@ export const make = (options: Options): Catalog => {
   let version = 0
   const rows = new Map<MemoryId, Stored>()
   const tombstones = new Map<MemoryId, Stored>()
-  let holders: Map<string, Set<MemoryId>> | undefined
+  /** By dedupe key the ids of the rows that have it: one, or several. */
+  let holders: Map<string, MemoryId | Set<MemoryId>> | undefined
   let index: MemoryIndex.MemoryIndex | undefined
-  /** An index on its way: what is set meanwhile is set in it, too. */
-  let partial: MemoryIndex.MemoryIndex | undefined
+  /** Ids that were set since the index took them up. */
+  const stale = new Set<MemoryId>()
+  /** Whether the index has had every row at some time. */
+  let isWhole = false
   let encoded: Uint8Array | undefined
   let isBuilt = false
   let links: Links.Links | undefined
@@ -85,52 +88,66 @@ export const make = (options: Options): Catalog => {
   const hold = ({ dedupeKey, record }: Stored) => {
     if (dedupeKey === undefined) return
     const all = holders?.get(dedupeKey)
-    if (all) all.add(record.id)
-    else holders?.set(dedupeKey, new Set([record.id]))
+    if (typeof all === "object") all.add(record.id)
+    else holders?.set(dedupeKey, all === undefined ? record.id : new Set([all, record.id]))
   }
   const release = (id: MemoryId) => {
     const key = rows.get(id)?.dedupeKey
     if (key === undefined) return
     const all = holders?.get(key)
-    all?.delete(id)
-    if (all?.size === 0) holders?.delete(key)
+    if (typeof all === "object") all.delete(id)
+    if (all === id || (typeof all === "object" && all.size === 0)) holders?.delete(key)
   }
 
   /** Put off until someone asks, or a row changes. */
   const restored = () => {
     if (encoded === undefined) return
     const made = MemoryIndex.make(options)
-    if (made.restore(encoded, (id) => rows.get(id)?.record) && made.size === rows.size) index = made
+    if (made.restore(encoded, (id) => rows.get(id)?.record) && made.size === rows.size) {
+      index = made
+      isWhole = true
+    }
     encoded = undefined
   }
 
-  const isMissing = ({ record }: Stored): boolean => partial?.get(record.id) !== record
-  const built = (): MemoryIndex.MemoryIndex => {
+  /** Returns the index as it is, without the rows that are stale. */
+  const begun = (): MemoryIndex.MemoryIndex => {
+    restored()
     if (index !== undefined) return index
-    partial ??= MemoryIndex.make(options)
-    for (const row of rows.values()) if (isMissing(row)) partial.add(row.record)
-    isBuilt = true
-    index = partial
-    partial = undefined
+    for (const id of rows.keys()) stale.add(id)
+    return index = MemoryIndex.make(options)
+  }
+  /** Takes up the row of an id. Returns the work that it was. */
+  const takeUp = (index: MemoryIndex.MemoryIndex, id: MemoryId): number => {
+    const row = rows.get(id)
+    stale.delete(id)
+    if (row) index.add(row.record)
+    else index.remove(id)
+    return row ? workOf(row.record.body) : 1
+  }
+  const whole = (): MemoryIndex.MemoryIndex => {
+    const index = begun()
+    for (const id of stale) takeUp(index, id)
+    isBuilt ||= !isWhole
+    isWhole = true
     return index
   }
 
   return {
-    index() {
-      restored()
-      return built()
-    },
+    index: whole,
     prepared: Effect.suspend(() => {
-      restored()
-      if (index !== undefined) return Effect.void
-      const pause = pacer(stretch)
-      return Effect.forEach(Array.from(rows.keys()), (id) => {
-        const row = rows.get(id)
-        if (index !== undefined || row === undefined || !isMissing(row)) return Effect.void
-        partial ??= MemoryIndex.make(options)
-        partial.add(row.record)
-        return pause(workOf(row.record.body))
-      }, { discard: true })
+      const index = begun()
+      const ids = stale.values() // comes to those that are set meanwhile, too
+      let left = 2 * stale.size + rows.size // so that it ends although others write without an end
+      const some = (): Effect.Effect<void> => {
+        for (let work = 0; work < stretch; left--) {
+          const { done, value: id } = ids.next()
+          if (done === true || left === 0) return Effect.void
+          work += takeUp(index, id)
+        }
+        return Effect.flatMap(turn, some)
+      }
+      return some()
     }),
     links() {
       if (links === undefined) {
@@ -139,7 +156,7 @@ export const make = (options: Options): Catalog => {
       }
       return links
     },
-    encoded: () => encoded ?? index?.encode(),
+    encoded: () => encoded ?? (isWhole ? whole().encode() : undefined),
     restore(bytes) {
       encoded = bytes
     },
@@ -153,14 +170,12 @@ export const make = (options: Options): Catalog => {
       else tombstones.delete(id)
       if (row === undefined || row.forgotten) {
         rows.delete(id)
-        index?.remove(id)
-        partial?.remove(id)
+        if (index !== undefined) stale.add(id)
         links?.set(id, undefined)
         return
       }
       rows.set(id, row)
-      index?.add(row.record)
-      partial?.add(row.record)
+      if (index !== undefined) stale.add(id)
       links?.set(id, row.record)
       count(row.record, 1)
       hold(row)
@@ -193,7 +208,9 @@ export const make = (options: Options): Catalog => {
         holders = new Map()
         for (const row of rows.values()) hold(row)
       }
-      const live = Array.from(holders.get(dedupeKey) ?? []).flatMap((id) => {
+      const all = holders.get(dedupeKey)
+      if (all === undefined) return none
+      const live = (typeof all === "object" ? Array.from(all) : [all]).flatMap((id) => {
         const row = rows.get(id)
         return row && isLive(row, now) ? [row.record] : []
       })
@@ -202,12 +219,14 @@ export const make = (options: Options): Catalog => {
   }
 }
 
+const none: ReadonlyArray<MemoryRecord> = []
+
 /** Returns the catalog of a tenant out of a map; of a tenant that is not in it an empty one, which is not kept. */
 export const lookup =
   (catalogs: ReadonlyMap<string, Catalog>, optionsOf: (tenant: string) => Options) =>
   (tenant: string): Effect.Effect<Catalog> => Effect.sync(() => catalogs.get(tenant) ?? make(optionsOf(tenant)))
 
-/** Work between two pauses, in units of a `Pacer`: about 15 ms. A pause takes a millisecond. */
+/** Work between two pauses, in units of 0.1 µs: about 15 ms. A pause takes a millisecond. */
 const stretch = 131_072
 
 /** Estimates the work of indexing a text: a character of a script without spaces costs as much as twenty others. */

@@ -263,7 +263,7 @@ const attempt = <A>(
 ): Io<Option.Option<A>> =>
   Effect.gen(function*() {
     const found = yield* gather(source, tenant, needs)
-    const { answer, isQuiet = false, writes } = yield* decide(found)
+    const { answer, isQuiet = false, writes } = yield* (decide.paced ?? decide)(found)
     if (writes.length === 0) return Option.some(answer)
     return yield* commit(source, tenant, found, writes, isQuiet).pipe(
       Effect.as(Option.some(answer)),

@@ -3,6 +3,7 @@
  * entry that a store keeps of one. Pure.
  */
 import type * as Duration from "effect/Duration"
+import { payloadIssues } from "../domain/Check.ts"
 import { canonicalJson } from "../domain/Digest.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
@@ -14,6 +15,7 @@ import {
   hashOf,
   isExpired,
   isValidAt,
+  maxBody,
   MemoryRecord,
   type Patch,
   recencyOf
@@ -22,7 +24,7 @@ import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
 import type * as Analyzer from "../ranking/Analyzer.ts"
 import { buildDoc } from "../ranking/Bm25.ts"
-import type { Entry, Stored } from "./internal/EngineContract.ts"
+import type { Entry, Found, Stored } from "./internal/EngineContract.ts"
 import * as Links from "./Links.ts"
 
 /** How many revisions of a record are kept, the current one among them. */
@@ -35,35 +37,73 @@ export interface Circumstances {
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 }
 
-/** Makes a record of a draft, as a revision that owes nothing to an earlier one. */
+/** Makes a record of a draft whose JSON is `Payload.owned`, as a revision that owes nothing to an earlier one. */
 export const created = (
   id: MemoryId,
   draft: Draft,
   { kinds, now, provenance }: Circumstances,
   revision: number
-): MemoryRecord =>
-  record({
-    ...draft,
+): MemoryRecord => {
+  const { actor, reference, sequence, session } = draft.source ?? {}
+  // each field by its name: a spread that is written over costs more than all the rest
+  return record({
     id,
     scope: MemoryScope.normalise(draft.scope),
+    kind: draft.kind,
     summary: draft.summary ?? deriveSummary(draft.body),
     summaryDerived: draft.summary === undefined ? true : undefined,
+    body: draft.body,
     tags: draft.tags ?? [],
     importance: draft.importance ?? MemoryKind.find(kinds, draft.kind).importance,
+    confidence: draft.confidence,
     links: draft.links ?? [],
-    data: Payload.freeze(draft.data ?? {}),
-    metadata: Payload.freeze(draft.metadata ?? {}),
-    source: compact({ ...draft.source, origin: provenance.origin ?? "user", trust: provenance.trust ?? 1 }),
+    data: draft.data ?? Payload.empty,
+    metadata: draft.metadata ?? Payload.empty,
+    source: Payload.definedFields({
+      reference,
+      session,
+      actor,
+      sequence,
+      origin: provenance.origin ?? "user",
+      trust: provenance.trust ?? 1
+    }),
     createdAt: now,
     validAt: draft.validAt ?? now,
+    invalidAt: draft.invalidAt,
+    expiresAt: draft.expiresAt,
     revision
   })
+}
+
+/**
+ * Returns what is wrong with a record that is to be written. A reserved tag that a file's author set `before` stays: an update
+ * accepts what is there.
+ */
+export const issuesOf = (
+  record: MemoryRecord,
+  { kinds, now, provenance }: Circumstances,
+  before?: MemoryRecord
+): ReadonlyArray<string> => {
+  const issues: Array<string> = []
+  const isFile = record.source.origin === "file"
+  const mayReserve = provenance.origin === "instructions" || provenance.origin === "file"
+  if (record.summary === "") issues.push("summary: a blank body needs one")
+  if (isExpired(record, now)) issues.push("expiresAt: already past")
+  if (record.body.length > maxBody && !isFile) issues.push("body: expected at most 65,536 characters, well-formed")
+  if (!mayReserve && record.tags.some((tag) => isReserved(tag) && !(isFile && before?.tags.includes(tag)))) {
+    issues.push("tags: instructions is reserved")
+  }
+  issues.push(...payloadIssues(MemoryKind.find(kinds, record.kind).schema, record.data))
+  return issues
+}
+
+const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
 /** Replaces a record, but for the time at which it came and, unless the draft says it, the time since which it holds. */
 export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, now: number): MemoryRecord =>
   record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
 
-/** Applies a patch as the next revision. Its trust is the worse of the record's and the writer's. */
+/** Applies a patch whose JSON is `Payload.owned` as the next revision. Its trust is the worse of the record's and the writer's. */
 export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenance, now: number): MemoryRecord => {
   const { confidence, expiresAt, invalidAt, supersededBy, ...rest } = patch
   const body = rest.body ?? old.body
@@ -74,8 +114,8 @@ export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenan
     tags: rest.tags ?? old.tags,
     importance: rest.importance ?? old.importance,
     links: rest.links ?? old.links,
-    data: rest.data ? Payload.freeze(rest.data) : old.data,
-    metadata: rest.metadata ? Payload.freeze(rest.metadata) : old.metadata,
+    data: rest.data ?? old.data,
+    metadata: rest.metadata ?? old.metadata,
     summary: derived ? deriveSummary(body) : rest.summary ?? old.summary,
     summaryDerived: derived ? true : undefined,
     confidence: confidence === null ? undefined : confidence ?? old.confidence,
@@ -107,6 +147,12 @@ const contentOf = (record: MemoryRecord): string => canonicalJson({ ...record, r
 export const forgotten = (old: MemoryRecord, now: number): MemoryRecord =>
   record({ ...old, revision: old.revision + 1, updatedAt: now })
 
+/** Returns the tombstone of a row. */
+export const tombstone = (row: Stored, now: number): Stored => ({
+  record: forgotten(row.record, now),
+  forgotten: true
+})
+
 /** Returns the draft that puts a record as it is: it says everything but who wrote it, when, and what came after it. */
 export const draftOf = (record: MemoryRecord): Draft => ({
   id: record.id,
@@ -134,17 +180,62 @@ export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
 export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
   a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** Makes a record of fields that were checked. It is for reading only: whoever is given it holds what the store holds. */
-const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {
-  const made = new MemoryRecord(compact(fields), { disableValidation: true })
-  for (const part of [made.scope, made.tags, made.links, ...made.links, made.source]) Object.freeze(part)
-  // not frozen itself: Effect keeps a hash on what it compares
-  for (const key of Object.keys(made)) Object.defineProperty(made, key, { writable: false, configurable: false })
-  return made
+/** Who holds a dedupe key, as a batch leaves the rows. */
+export interface Holders {
+  /** The row of an id was this one, and is the next; either may be none. */
+  readonly changed: (before: Stored | undefined, after: Stored | undefined) => void
+  /** Returns the oldest live record with the key. Cost: once after each change of a row with the key, those rows. */
+  readonly first: (key: string) => MemoryRecord | undefined
 }
 
-const compact = <A extends object>(fields: A): A =>
-  Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as A // optional fields only
+/** Makes the holders of what a batch found. `rows` are the rows as the batch has left them so far, by the id. */
+export const makeHolders = (
+  { holders, now, rows: found }: Found,
+  rows: ReadonlyMap<MemoryId, Stored | undefined>
+): Holders => {
+  const byKey = new Map<string, Set<Stored>>()
+  const firsts = new Map<string, MemoryRecord | undefined>()
+  const changed: Holders["changed"] = (before, after) => {
+    if (before?.dedupeKey !== undefined) {
+      byKey.get(before.dedupeKey)?.delete(before)
+      firsts.delete(before.dedupeKey)
+    }
+    if (after?.dedupeKey !== undefined) {
+      const all = byKey.get(after.dedupeKey)
+      if (all) all.add(after)
+      else byKey.set(after.dedupeKey, new Set([after]))
+      firsts.delete(after.dedupeKey)
+    }
+  }
+  for (const row of found.values()) changed(undefined, row)
+  return {
+    changed,
+    first(key) {
+      if (firsts.has(key)) return firsts.get(key)
+      let first = holders.get(key)?.find(({ id }) => !rows.has(id))
+      for (const row of byKey.get(key) ?? []) {
+        if (isLive(row, now) && (first === undefined || byAge(row.record, first) < 0)) first = row.record
+      }
+      firsts.set(key, first)
+      return first
+    }
+  }
+}
+
+/** Makes a record of fields that were checked. It is for reading only: whoever is given it holds what the store holds. */
+const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {
+  const made: MemoryRecord = Object.create(MemoryRecord.prototype)
+  // not frozen itself: Effect keeps a hash on what it compares. A field that is defined as it stays costs a fifth of one that is
+  // set and closed
+  for (const [key, value] of Object.entries(fields)) {
+    if (value !== undefined) Object.defineProperty(made, key, { value, enumerable: true })
+  }
+  Object.freeze(made.scope)
+  Object.freeze(made.tags)
+  for (const link of Object.freeze(made.links)) Object.freeze(link)
+  Object.freeze(made.source)
+  return made
+}
 
 /** Makes the entry of a row. Costs nothing until a field is read: an index in memory reads the record itself. */
 export const entryOf = (analyzer: Analyzer.Service) => (stored: Stored): Entry => new LazyEntry(stored, analyzer)

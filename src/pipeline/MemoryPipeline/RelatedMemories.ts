@@ -11,7 +11,7 @@ import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { collapseSpace, embeddingText, isExpired, type MemoryRecord, type Trust } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
-import type * as Viewer from "../../domain/Viewer.ts"
+import * as Viewer from "../../domain/Viewer.ts"
 import type * as Embedder from "../../host/Embedder.ts"
 import type * as EventLoop from "../../host/EventLoop.ts"
 import type * as Embedding from "../../storage/Embedding.ts"
@@ -63,6 +63,7 @@ export const find = (
   Effect.gen(function*() {
     const failures = new Map<string, SearchResult["failures"][number]>()
     const filter = { ...exactly(scope), asOf: now }
+    const asker = narrowed(viewer, scope)
     const isSentence = (record: MemoryRecord) =>
       !typed.has(record.kind) && record.source.origin !== "instructions" && !isExpired(record, now)
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
@@ -75,7 +76,7 @@ export const find = (
     ): Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError.MemoryError> =>
       Effect.gen(function*() {
         const query = { text: text.slice(0, asked), ...(embedding && { embedding }), ...filter, limit }
-        const { failures: failed, hits, leftOut } = yield* store.search(viewer, query)
+        const { failures: failed, hits, leftOut } = yield* store.search(asker, query)
         yield* paced(8 * (hits.length + leftOut.limit + leftOut.folded))
         for (const failure of failed) failures.set(failure.leg, failure)
         const records = hits.map(({ record }) => record).filter(isSentence)
@@ -97,7 +98,7 @@ export const find = (
       yield* paced(8 * lists.length)
     }
     if (all.size < topK) {
-      const { items } = yield* store.list(viewer, { ...filter, limit: 100 })
+      const { items } = yield* store.list(asker, { ...filter, limit: 100 })
       for (const record of items.filter(isOpen)) if (all.size < topK) take(record)
     }
     const found = new Map<MemoryId, MemoryRecord>()
@@ -111,6 +112,18 @@ export const find = (
       failures: Array.from(failures.values())
     }
   })
+
+/**
+ * Returns the viewer of the scope itself for one that sees it and more: what is asked costs what the scope holds, and a word is
+ * as rare as it is there, whoever remembers. A viewer that does not see the scope stays as it is.
+ */
+const narrowed = (viewer: Viewer.Any, scope: MemoryScope.MemoryScope): Viewer.Any =>
+  Viewer.isSystem(viewer) || viewer.reach === "exact" || !Viewer.sees(viewer, scope)
+    ? viewer
+    : Viewer.make({
+      ...(scope !== MemoryScope.Global && MemoryScope.normalise(scope) as MemoryScope.Ids),
+      tenant: viewer.tenant
+    }) // not Global
 
 /** Takes each record once, while there is room. Goes rank by rank, so the best of every fact comes before any second best. */
 const shown = () => {

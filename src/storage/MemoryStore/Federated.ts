@@ -120,7 +120,7 @@ const make = (
 
 /** Makes the calls that write: of one store of the federation, `only`, or of the federation. */
 const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget"> =>
-  Transaction.writes((op, viewer, mutations, provenance) =>
+  makeStore.writes((op, viewer, mutations, provenance) =>
     Effect.gen(function*() {
       const all = yield* writing.members
       const home = yield* homeOf(writing, op, all, only)

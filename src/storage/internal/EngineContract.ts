@@ -123,7 +123,14 @@ export interface Decision<out A> {
 }
 
 /** Decides what to write, from what was found. Pure; a `Left` is a refusal, and writes nothing. */
-export type Decide<A> = (found: Found) => Either.Either<Decision<A>, MemoryError>
+export interface Decide<out A> {
+  (found: Found): Either.Either<Decision<A>, MemoryError>
+  /**
+   * The same, with turns for the event loop in between: there where a batch is long. An engine that uses it holds what was found
+   * until it commits, by its locks, or looks again whether it still is so; one that does not is right too, and blocks the loop.
+   */
+  readonly paced?: ((found: Found) => Effect.Effect<Decision<A>, MemoryError>) | undefined
+}
 
 /** A change with enough of the row before and after to say who may hear of it. */
 export interface Change {

@@ -1,6 +1,7 @@
 /**
  * The engine in memory: rows and their revisions in maps, and a catalog for each tenant. A transaction is one synchronous
- * step, so nothing is locked, and no tenant waits for another.
+ * step, so nothing is locked, and no tenant waits for another. A long batch is decided over many steps, and committed in one
+ * that first makes sure that what it was decided on is still so.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -10,8 +11,9 @@ import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../domain/MemoryKind.ts"
-import { hashOf } from "../../domain/MemoryRecord.ts"
+import { hashOf, type MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
+import { turn } from "../../host/EventLoop.ts"
 import type * as Analyzer from "../../ranking/Analyzer.ts"
 import { TenantEmbeddings } from "../../ranking/VectorIndex.ts"
 import * as Catalog from "../Catalog.ts"
@@ -19,7 +21,7 @@ import * as Changes from "../Changes.ts"
 import * as Vectors from "../Vectors.ts"
 import { defaultTrash, erasableAt, lifetimeOf, revisionsKept } from "../Version.ts"
 import * as Compaction from "./Compaction.ts"
-import type { Decide, Engine, Found, Needs, Stored, Write } from "./EngineContract.ts"
+import type { Decide, Decision, Engine, Found, Mark, Needs, Stored, Write } from "./EngineContract.ts"
 
 export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>
@@ -101,30 +103,81 @@ const transact = <A>(
   needs: Needs,
   decide: Decide<A>
 ): Effect.Effect<A, MemoryError> =>
-  Effect.clockWith((clock) =>
-    Effect.suspend(() => {
-      const found = gather(memory, tenant, needs, clock.unsafeCurrentTimeMillis())
-      const decision = decide(found)
-      if (Either.isLeft(decision)) return Effect.fail(decision.left)
-      const { answer, isQuiet = false, writes } = decision.right
-      if (writes.length > 0) commit(memory, tenant, writes)
-      if (isQuiet || writes.length === 0 || !memory.changes.isHeard()) return Effect.succeed(answer)
-      memory.changes.unsafePublish(tenant, Catalog.changesOf(found.rows, writes), found.now)
-      return Effect.as(Effect.yieldNow(), answer) // who listens has a turn before the next write
-    })
-  )
+  Effect.clockWith((clock) => {
+    const { paced } = decide
+    const attempt = (left: number): Effect.Effect<A, MemoryError> =>
+      Effect.suspend(() => {
+        const found = gather(memory, tenant, needs, clock.unsafeCurrentTimeMillis())
+        if (paced === undefined || left === 0) {
+          const decision = decide(found)
+          return Either.isLeft(decision)
+            ? Effect.fail(decision.left)
+            : committed(memory, tenant, found, decision.right)
+        }
+        const mark = markOf(memory, tenant)
+        return Effect.flatMap(Effect.zipLeft(paced(found), turn), (decision) =>
+          isSameMark(mark, markOf(memory, tenant)) || isStill(found, gather(memory, tenant, needs, found.now))
+            ? Effect.zipLeft(committed(memory, tenant, found, decision), turn)
+            : attempt(left - 1))
+      })
+    return attempt(rounds)
+  })
+
+/** How often a long batch is decided with pauses, each time after a write of another came between, before it is decided in one step. */
+const rounds = 3
+
+const markOf = (memory: Memory, tenant: string): Mark | undefined =>
+  memory.catalogs.get(tenant)?.changed(undefined).mark
+
+/** Whether no row of a tenant was written between two moments; without a mark it had none. */
+const isSameMark = (one: Mark | undefined, other: Mark | undefined): boolean =>
+  one?.of === other?.of && one?.version === other?.version
+
+/** Whether all that a transaction needs is as it was found. */
+const isStill = (found: Found, now: Found): boolean =>
+  isSame(found.rows, now.rows, Object.is) &&
+  isSame(found.holders, now.holders, isSameList) &&
+  isSame(found.revisions, now.revisions, isSameList)
+
+const isSame = <A>(one: ReadonlyMap<string, A>, other: ReadonlyMap<string, A>, equals: (a: A, b: A) => boolean) => {
+  if (one.size !== other.size) return false
+  for (const [key, value] of one) {
+    const known = other.get(key)
+    if (known === undefined || !equals(value, known)) return false
+  }
+  return true
+}
+
+const isSameList = (one: ReadonlyArray<unknown>, other: ReadonlyArray<unknown>): boolean =>
+  one.length === other.length && one.every((value, n) => value === other[n])
+
+/** Commits a decision, tells who listens, and answers. The first two are one step: nobody sees less than all of it. */
+const committed = <A>(
+  memory: Memory,
+  tenant: string,
+  { now, rows }: Found,
+  { answer, isQuiet = false, writes }: Decision<A>
+): Effect.Effect<A> => {
+  if (writes.length > 0) commit(memory, tenant, writes)
+  if (isQuiet || writes.length === 0 || !memory.changes.isHeard()) return Effect.succeed(answer)
+  memory.changes.unsafePublish(tenant, Catalog.changesOf(rows, writes), now)
+  return Effect.as(Effect.yieldNow(), answer) // who listens has a turn before the next write
+}
 
 const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: Needs, now: number): Found => {
   const catalog = memory.catalogs.get(tenant)
   const kept = memory.revisions.get(tenant)
-  const holders = dedupeKeys.map((key) => [key, catalog?.holders(key, now, ids.length + 1) ?? []] as const)
+  const rows = new Map<MemoryId, Stored>()
+  const holders = new Map<string, ReadonlyArray<MemoryRecord>>()
+  for (const id of ids) {
+    const row = kept?.get(id)?.[0]
+    if (row !== undefined) rows.set(id, row)
+  }
+  for (const key of dedupeKeys) holders.set(key, catalog?.holders(key, now, ids.length + 1) ?? [])
   return {
     now,
-    rows: new Map(ids.flatMap((id) => {
-      const row = rowIn(memory.revisions, tenant, id)
-      return row ? [[id, row] as const] : []
-    })),
-    holders: new Map(holders),
+    rows,
+    holders,
     revisions: new Map(revisions.map((id) => [id, kept?.get(id) ?? []] as const))
   }
 }

@@ -118,6 +118,24 @@ export const laws: ReadonlyArray<Law> = [
       assert.deepStrictEqual(yield* listed(store, ada), ["Tea"])
     })),
 
+  law(
+    "a long batch is as a short one: its equal drafts are one record, and where one is refused nothing of it is there",
+    (store) =>
+      Effect.gen(function*() {
+        const facts = Array.from({ length: 160 }, (_, n) => Put(fact(`Tea number ${n % 80}`)))
+        const last = { _tag: "Update", id: id("nobody"), patch: { body: "x" } } as const
+        yield* refuses("not_found", store.apply(ada, [...facts, last]))
+        assert.deepStrictEqual(yield* listed(store, ada), [])
+        const applied = yield* store.apply(ada, facts)
+        assert.deepStrictEqual(
+          applied.map(({ outcome }) => outcome),
+          facts.map((_, n) => n < 80 ? "created" : "duplicate")
+        )
+        assert.deepStrictEqual(applied.slice(80).map(({ id }) => id), applied.slice(0, 80).map(({ id }) => id))
+        assert.lengthOf(yield* listed(store, ada, { limit: 200 }), 80)
+      })
+  ),
+
   law("a batch is one moment: readers see none of it, or all", (store) =>
     Effect.gen(function*() {
       const ids = [id("a"), id("b"), id("c")]

@@ -101,6 +101,20 @@ export const laws: ReadonlyArray<Law> = [
       assert.lengthOf(yield* listed(store, ada), 2)
     })),
 
+  law(
+    "an edited record is equal to what it says now, and to nothing that it said before",
+    (store) =>
+      Effect.gen(function*() {
+        const { id } = yield* put(store, fact("Tea"))
+        assert.strictEqual((yield* put(store, fact("Tea"))).id, id)
+        yield* store.update(ada, id, { body: "Coffee" })
+        const puts = yield* store.put(ada, [fact("Tea"), fact("Coffee")])
+        assert.deepStrictEqual(puts.map(({ outcome }) => outcome), ["created", "duplicate"])
+        assert.strictEqual(puts[1]?.record.id, id)
+        assert.sameMembers(yield* listed(store, ada), ["Coffee", "Tea"])
+      })
+  ),
+
   law("fifty equal puts at once are one record", (store) =>
     Effect.gen(function*() {
       const puts = yield* Effect.all(Array.from({ length: 50 }, () => store.put(ada, [fact("Tea")])), {

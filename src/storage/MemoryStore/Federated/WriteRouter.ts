@@ -286,6 +286,7 @@ const wouldBe = (
       provenance,
       kinds,
       entryOf: entryOf(yield* Analyzer.Analyzer),
+      keys: [],
       mutations: batch.map((mutation, n) => [idOf(mutation) ?? stableId(`federated ${n}`), mutation]),
       hasHistory: (id) => historic.has(id)
     })

@@ -7,7 +7,6 @@
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Either from "effect/Either"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import * as Errors from "../../../domain/MemoryError.ts"
@@ -127,9 +126,7 @@ const transact = <A>(context: Context, tenant: string, needs: Needs, decide: Dec
           const gathered = yield* Rows.gather(query, tenant, needs)
           if (gathered.analyzer !== context.analyzer) return yield* otherAnalyzer(name)
           const found = yield* foundIn(query, tenant, needs, gathered)
-          const decision = decide(found)
-          if (Either.isLeft(decision)) return yield* decision.left
-          const { answer, isQuiet = false, writes } = decision.right
+          const { answer, isQuiet = false, writes } = yield* (decide.paced ?? decide)(found)
           if (writes.length > 0) {
             yield* commit(query, database, { tenant, now: found.now, rows: found.rows, writes, isQuiet, writer })
           }

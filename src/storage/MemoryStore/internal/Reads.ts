@@ -1,4 +1,7 @@
-/** The reads of a store: by id, by links, by page and by search. They check what is asked, and ask the engine. */
+/**
+ * The reads of a store: by id, by links, by page and by search. They check what is asked, and ask the engine. With the table of
+ * uses that a store has.
+ */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -18,11 +21,12 @@ import {
 } from "../../../domain/MemoryFilter.ts"
 import { MemoryId } from "../../../domain/MemoryId.ts"
 import { isExpired, isValidAt, type MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { key as scopeKey } from "../../../domain/MemoryScope.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as Searcher from "../../../ranking/internal/Searcher.ts"
 import * as Retrieval from "../../../ranking/Retrieval.ts"
 import { within } from "../../Catalog.ts"
-import type { Engine, Stored } from "../../Engine.ts"
+import type { Engine, EngineUses, Reader, Stored, Usage, Uses } from "../../Engine.ts"
 import * as Links from "../../Links.ts"
 import * as Version from "../../Version.ts"
 
@@ -231,3 +235,91 @@ const missingLeg = (
       ? undefined
       : yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
   })
+
+/** Records remembered; then the one touched longest ago is dropped. */
+const capacity = 100_000
+
+/** The uses of a store's records: for viewers, and as they are kept. */
+interface KeptUsage extends Usage {
+  readonly kept: Reader["uses"]
+}
+
+type Get = (
+  viewer: Viewer.Any,
+  ids: ReadonlyArray<MemoryId>
+) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>
+
+/** Makes the table of when a record was last used, and how often: the `given` one, the engine's, or one of this process, lost with it. */
+export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage =>
+  given !== undefined
+    ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) } }
+    : engine.uses !== undefined
+    ? inEngine(get, engine.uses)
+    : inProcess(get, engine)
+
+/** Asks an engine, which erases the uses of a row with the row. */
+const inEngine = (get: Get, table: EngineUses): KeptUsage => {
+  const { read, touch } = table
+  const shown = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) =>
+    Effect.map(get(viewer, ids), (found) => found.flatMap(Option.toArray).map(({ id }) => id))
+  return {
+    kept: table,
+    touch: (viewer, ids) =>
+      Effect.gen(function*() {
+        const found = yield* shown(viewer, ids)
+        if (found.length > 0) yield* touch(Viewer.tenantOf(viewer), found, yield* Clock.currentTimeMillis)
+      }),
+    uses: (viewer, ids) =>
+      Effect.gen(function*() {
+        const found = Array.from(new Set(yield* shown(viewer, ids)))
+        const known = found.length > 0 ? yield* read(Viewer.tenantOf(viewer), found) : []
+        const uses = new Map(found.map((id, n) => [id, known[n]!])) // one each
+        return ids.map((id) => uses.get(id) ?? { count: 0 })
+      })
+  }
+}
+
+const inProcess = (get: Get, engine: Engine): KeptUsage => {
+  const table = new Map<string, Uses>()
+  // includes the scope: an erased record's id may be used in another scope, whose viewers must not see the old count
+  const keyOf = (tenant: string, { id, scope }: MemoryRecord) => `${tenant}/${id}/${scopeKey(scope)}`
+  const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses =>
+    (record && table.get(keyOf(tenant, record))) ?? { count: 0 }
+  const keep = (key: string, uses: Uses) => {
+    table.delete(key) // to the end: a Map keeps the order of insertion
+    table.set(key, uses)
+  }
+  const trim = () => {
+    for (const key of table.keys()) {
+      if (table.size <= capacity) break
+      table.delete(key)
+    }
+  }
+  const rows = (tenant: string, ids: ReadonlyArray<MemoryId>) =>
+    Effect.map(engine.read(tenant, ids), (rows) => rows.map((row) => Option.getOrUndefined(row)?.record))
+
+  return {
+    touch: (viewer, ids) =>
+      Effect.gen(function*() {
+        const accessedAt = yield* Clock.currentTimeMillis
+        const tenant = Viewer.tenantOf(viewer)
+        for (const record of (yield* get(viewer, ids)).flatMap(Option.toArray)) {
+          keep(keyOf(tenant, record), { count: usesOf(tenant, record).count + 1, accessedAt })
+        }
+        trim()
+      }),
+    uses: (viewer, ids) =>
+      Effect.map(
+        get(viewer, ids),
+        (found) => found.map((record) => usesOf(Viewer.tenantOf(viewer), Option.getOrUndefined(record)))
+      ),
+    kept: {
+      read: (tenant, ids) => Effect.map(rows(tenant, ids), (found) => found.map((record) => usesOf(tenant, record))),
+      set: (tenant, uses) =>
+        Effect.map(rows(tenant, uses.map(([id]) => id)), (found) => {
+          found.forEach((record, n) => record && keep(keyOf(tenant, record), uses[n]![1])) // a row or none for each
+          trim()
+        })
+    }
+  }
+}

@@ -1,7 +1,7 @@
 /**
  * Plans and applies batches of mutations. `plan` is pure: it names what has to be read, and of what was read it decides the rows
- * to write, or the first refusal; an engine may call it any number of times. `apply` runs a plan on an engine. The source of
- * ids is here, too.
+ * to write, or the first refusal; an engine may call it any number of times. `apply` runs a plan on an engine, and pauses where
+ * a batch is long.
  *
  * Law: a mutation sees what those before it in the batch did; what the viewer does not see is absent.
  *
@@ -9,27 +9,32 @@
  * `invalid_id` where a free id would have created a record. Every other refusal of the batch comes first, so a viewer that
  * probes for ids has to write a record for each free one. Ids that must stay unknown are minted, or signed (`MemoryStore.sign`).
  */
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import { check, invalid, payloadIssues } from "../../../domain/Check.ts"
+import { check, invalid, refuse, type SchemaIssue, validate } from "../../../domain/Check.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import { make as idOf, type MemoryId, mint } from "../../../domain/MemoryId.ts"
+import type { MemoryId, Minting } from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import { type Applied, MemoryMutation } from "../../../domain/MemoryMutation.ts"
-import { dedupeKey, isExpired, maxBody, type MemoryRecord, Origin, Trust } from "../../../domain/MemoryRecord.ts"
+import { dedupeKey, isExpired, type MemoryRecord, Origin, Trust } from "../../../domain/MemoryRecord.ts"
 import { type MemoryScope, normalise } from "../../../domain/MemoryScope.ts"
+import * as Payload from "../../../domain/Payload.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Decide, Decision, Engine, Entry, Found, Needs, Write } from "../../Engine.ts"
-import type { Provenance, Put, Service, Stored } from "../../MemoryStore.ts"
+import type { Provenance, Stored } from "../../MemoryStore.ts"
 import * as Revision from "../../Version.ts"
+
+export { makeMinting, type Minting, SharedMinting } from "../../../domain/MemoryId.ts"
 
 export interface Batch {
   readonly op: string
   readonly viewer: Viewer.Any
   /** Each with the id that it is about: named, or minted for it. */
   readonly mutations: ReadonlyArray<readonly [id: MemoryId, mutation: MemoryMutation]>
+  /** By place, the dedupe key of a draft that may be a duplicate. Without it, it is none. */
+  readonly keys: ReadonlyArray<string | undefined>
   readonly provenance: Provenance
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly entryOf: (stored: Stored) => Entry
@@ -49,29 +54,47 @@ export interface TransactionPlan {
 
 type Result<A> = Either.Either<A, MemoryError.MemoryError>
 
-/** Plans a batch. Cost: a hash for each draft that may be a duplicate. */
 export const plan = (batch: Batch): TransactionPlan => {
-  const { kinds, mutations, viewer } = batch
-  const tenant = Viewer.tenantOf(viewer)
-  const keys = mutations.map(([, mutation]) =>
-    isMinted(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
-      ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
-      : undefined
-  )
+  const { keys, mutations } = batch
+  const decide: Decide<Outcome> = (found) => {
+    const decider = makeDecider(batch, found)
+    for (const n of mutations.keys()) decider.step(n)
+    return decider.end()
+  }
+  const paced: Decide<Outcome>["paced"] = (found) =>
+    Effect.suspend(() => {
+      const decider = makeDecider(batch, found)
+      const places = Array.from(mutations.keys())
+      const steps = EventLoop.forEach(places, stretch, decider.step, (n) => sizeOf(mutations[n]![1])) // a place of the batch
+      return Effect.zipRight(steps, Effect.suspend(decider.end))
+    })
   return {
     needs: {
       ids: distinct(mutations.map(([id]) => id)),
       dedupeKeys: distinct(keys.filter((key) => key !== undefined)),
       revisions: distinct(mutations.flatMap(([id, { _tag }]) => _tag === "Restore" ? [id] : []))
     },
-    decide: (found) => {
-      const taken = mutations.flatMap(([id, mutation]) => isMinted(mutation) && found.rows.has(id) ? [id] : [])
-      return taken.length > 0
-        ? Either.right({ writes: [], answer: { _tag: "Taken", ids: new Set(taken) } })
-        : decided(batch, keys, found)
-    }
+    decide: mutations.length > few ? Object.assign(decide, { paced }) : decide
   }
 }
+
+/** Number of mutations that are checked, and decided, without a pause. */
+const few = 128
+
+/** Work between two pauses, as `sizeOf` counts it: a few milliseconds. */
+const stretch = 65_536
+
+/** Estimates the work of a mutation in units of 0.1 µs. */
+const sizeOf = (mutation: MemoryMutation): number => {
+  const said = mutation._tag === "Put" ? mutation.draft : mutation._tag === "Update" ? mutation.patch : {}
+  return 128 + (said.body?.length ?? 0) / 8 + Payload.sizeOf(said.data ?? null) + Payload.sizeOf(said.metadata ?? null)
+}
+
+/** Returns the key by which a draft may be a duplicate of a record. Cost: a hash of the draft. */
+const keyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation): string | undefined =>
+  isMinted(mutation) && MemoryKind.find(kinds, mutation.draft.kind).dedupe
+    ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
+    : undefined
 
 /** Whether the batch mints the id of what the mutation puts. */
 const isMinted = (
@@ -81,195 +104,198 @@ const isMinted = (
 
 const distinct = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => Array.from(new Set(all))
 
-const decided = (
-  batch: Batch,
-  keys: ReadonlyArray<string | undefined>,
-  found: Found
-): Result<Decision<Outcome>> =>
-  Either.gen(function*() {
-    const { entryOf, kinds, mutations, op, provenance, viewer } = batch
-    const { now } = found
-    const tenant = Viewer.tenantOf(viewer)
-    const origin = provenance.origin ?? "user"
-    const circumstances: Revision.Circumstances = { provenance, now, kinds }
-    const rows = new Map<MemoryId, Stored | undefined>(found.rows)
-    const replaced = new Map<MemoryId, ReadonlyArray<Stored>>() // by this batch, since it purged the id
-    const purged = new Set<MemoryId>()
-    const applied: Array<Applied> = []
-    const writes: Array<Write> = []
-    /** The first id of a put that a record out of sight has. The batch goes on as if it were free, and is refused at its end. */
-    let unusable: MemoryId | undefined
+/** Decides mutations one after the other. After a refusal a step does nothing. */
+interface Decider {
+  readonly step: (n: number) => void
+  /** Returns what is to be written once each mutation had its step, or the first refusal. */
+  readonly end: () => Result<Decision<Outcome>>
+}
 
-    const visible = (row: Stored | undefined): row is Stored =>
-      row !== undefined && Viewer.sees(viewer, row.record.scope)
-    const there = (row: Stored | undefined): row is Stored =>
-      visible(row) && !row.forgotten && (Viewer.isSystem(viewer) || !isExpired(row.record, now))
+const makeDecider = (batch: Batch, found: Found): Decider => {
+  const { entryOf, keys, kinds, mutations, op, provenance, viewer } = batch
+  const taken = mutations.flatMap(([id, mutation]) => isMinted(mutation) && found.rows.has(id) ? [id] : [])
+  if (taken.length > 0) {
+    return { step() {}, end: () => Either.right({ writes: [], answer: { _tag: "Taken", ids: new Set(taken) } }) }
+  }
+  const { now } = found
+  const tenant = Viewer.tenantOf(viewer)
+  const isSystem = Viewer.isSystem(viewer)
+  const origin = provenance.origin ?? "user"
+  const circumstances: Revision.Circumstances = { provenance, now, kinds }
+  const rows = new Map<MemoryId, Stored | undefined>(found.rows)
+  const replaced = new Map<MemoryId, Array<Stored>>() // by this batch, oldest first, since it purged the id
+  const purged = new Set<MemoryId>()
+  const held = Revision.makeHolders(found, rows)
+  const applied: Array<Applied> = []
+  const writes: Array<Write> = []
+  let refusal: MemoryError.MemoryError | undefined
+  /** The first id of a put that a record out of sight has. The batch goes on as if it were free, and is refused at its end. */
+  let unusable: MemoryId | undefined
 
-    const write = (id: MemoryId, next: Stored | undefined, isUnique = false) => {
-      const current = rows.get(id)
-      writes.push({ id, next: next && entryOf(next), isUnique })
-      rows.set(id, next)
-      if (next === undefined) purged.add(id)
-      replaced.set(id, next && current ? [current, ...replaced.get(id) ?? []] : [])
+  const visible = (row: Stored | undefined): row is Stored => row !== undefined && Viewer.sees(viewer, row.record.scope)
+  const there = (row: Stored | undefined): row is Stored =>
+    visible(row) && !row.forgotten && (isSystem || !isExpired(row.record, now))
+
+  const write = (id: MemoryId, next: Stored | undefined, isUnique = false) => {
+    const current = rows.get(id)
+    writes.push({ id, next: next && entryOf(next), isUnique })
+    rows.set(id, next)
+    held.changed(current, next)
+    if (next === undefined) {
+      purged.add(id)
+      replaced.delete(id)
+    } else if (current) {
+      const before = replaced.get(id)
+      if (before) before.push(current)
+      else replaced.set(id, [current])
     }
-    const revisionOf = (id: MemoryId, revision: number): MemoryRecord | undefined => {
-      if (!batch.hasHistory(id)) return undefined
-      const kept = purged.has(id) ? [] : found.revisions.get(id) ?? []
-      return [...replaced.get(id) ?? [], ...kept].find(({ record }) => record.revision === revision)?.record
-    }
+  }
+  const revisionOf = (id: MemoryId, revision: number): MemoryRecord | undefined => {
+    if (!batch.hasHistory(id)) return undefined
+    const isMeant = ({ record }: Stored) => record.revision === revision
+    const kept = purged.has(id) ? [] : found.revisions.get(id) ?? []
+    return (replaced.get(id)?.findLast(isMeant) ?? kept.find(isMeant))?.record
+  }
 
-    /** Returns the circumstances of a write into this scope, with its trust limited; instructions keep that of their file. */
-    const into = (scope: MemoryScope): Revision.Circumstances =>
-      origin === "instructions"
-        ? circumstances
-        : {
-          ...circumstances,
-          provenance: { ...provenance, trust: Viewer.trustIn(viewer, scope, provenance.trust ?? 1) }
-        }
-    const stored = (record: MemoryRecord, key?: string): Stored => Revision.rowOf(kinds, tenant, record, key)
-    /** Returns the oldest live record with the key, as the batch has left the rows so far. */
-    const holderOf = (key: string): MemoryRecord | undefined => {
-      let first = found.holders.get(key)?.find(({ id }) => !rows.has(id))
-      for (const row of rows.values()) {
-        if (row?.dedupeKey !== key || !Revision.isLive(row, now)) continue
-        if (first === undefined || Revision.byAge(row.record, first) < 0) first = row.record
+  /** Returns the circumstances of a write into this scope, with its trust limited; instructions keep that of their file. */
+  const into = (scope: MemoryScope): Revision.Circumstances =>
+    origin === "instructions"
+      ? circumstances
+      : {
+        ...circumstances,
+        provenance: { ...provenance, trust: Viewer.trustIn(viewer, scope, provenance.trust ?? 1) }
       }
-      return first
-    }
+  const stored = (record: MemoryRecord, key?: string): Stored => Revision.rowOf(kinds, tenant, record, key)
 
-    const fail = (reason: "not_found" | "invalid_id" | "read_only", id: MemoryId, message: string) =>
-      Either.left(MemoryError.make(reason, { op, id, message }))
-    const writable = (row: Stored): Result<Stored> =>
-      row.record.source.origin === "instructions" && origin !== "instructions" && !Viewer.isSystem(viewer)
-        ? fail("read_only", row.record.id, "instructions are read-only; change their file")
-        : Either.right(row)
-    const standsAt = (id: MemoryId, row: Stored | undefined, expected: number | undefined): Result<void> => {
-      const actual = row?.record.revision ?? 0
-      return expected === undefined || expected === actual
-        ? Either.void
-        : Either.left(
-          MemoryError.make("conflict", {
-            op,
-            id,
-            message: `expected revision ${expected}, found ${actual}`,
-            detail: { expected, actual }
-          })
-        )
+  type Refusal = MemoryError.MemoryError | undefined
+  const fail = (reason: "not_found" | "invalid_id" | "read_only", id: MemoryId, message: string) =>
+    MemoryError.make(reason, { op, id, message })
+  const writable = ({ record }: Stored): Refusal =>
+    record.source.origin === "instructions" && origin !== "instructions" && !isSystem
+      ? fail("read_only", record.id, "instructions are read-only; change their file")
+      : undefined
+  const standsAt = (id: MemoryId, row: Stored | undefined, expected: number | undefined): Refusal => {
+    const actual = row?.record.revision ?? 0
+    return expected === undefined || expected === actual
+      ? undefined
+      : MemoryError.make("conflict", {
+        op,
+        id,
+        message: `expected revision ${expected}, found ${actual}`,
+        detail: { expected, actual }
+      })
+  }
+  const illegal = (record: MemoryRecord, before?: MemoryRecord): Refusal => {
+    if (!Viewer.sees(viewer, record.scope)) {
+      return MemoryError.make("invalid_scope", { op, message: "a viewer writes only where it sees" })
     }
-    /** Refuses an illegal record. A reserved tag that a file's author set before stays: an update accepts what is there. */
-    const legal = (record: MemoryRecord, before?: MemoryRecord): Result<MemoryRecord> => {
-      const isFile = record.source.origin === "file"
-      if (!Viewer.sees(viewer, record.scope)) {
-        return Either.left(MemoryError.make("invalid_scope", { op, message: "a viewer writes only where it sees" }))
+    const [first, ...rest] = Revision.issuesOf(record, circumstances, before)
+    return first === undefined ? undefined : invalid(op, first, ...rest)
+  }
+
+  const put = (
+    id: MemoryId,
+    { draft, ifRevision }: Extract<MemoryMutation, { readonly _tag: "Put" }>,
+    key: string | undefined
+  ): Refusal => {
+    if (draft.id === undefined) {
+      if (ifRevision !== undefined) return invalid(op, "ifRevision: needs an id")
+      const record = Revision.created(id, draft, into(draft.scope), 1)
+      const refused = illegal(record)
+      if (refused) return refused
+      const next = stored(record, key)
+      const equal = next.dedupeKey === undefined ? undefined : held.first(next.dedupeKey)
+      if (equal) {
+        applied.push({ id: equal.id, outcome: "duplicate", before: equal.revision, record: equal })
+        return undefined
       }
-      const issues = [
-        ...(record.summary === "" ? ["summary: a blank body needs one"] : []),
-        ...(isExpired(record, now) ? ["expiresAt: already past"] : []),
-        ...(record.body.length > maxBody && !isFile ? ["body: expected at most 65,536 characters, well-formed"] : []),
-        ...(origin !== "instructions" && origin !== "file" &&
-            record.tags.some((tag) => isReserved(tag) && !(isFile && before?.tags.includes(tag)))
-          ? ["tags: instructions is reserved"]
-          : []),
-        ...payloadIssues(MemoryKind.find(kinds, record.kind).schema, record.data)
-      ]
-      const [first, ...rest] = issues
-      return first === undefined ? Either.right(record) : Either.left(invalid(op, first, ...rest))
+      write(id, next, true)
+      applied.push({ id, outcome: "created", before: 0, record })
+      return undefined
     }
+    const row = rows.get(id)
+    const current = there(row) ? row : undefined
+    // a forgotten row, too, keeps its id for its file
+    const late = (visible(row) ? writable(row) : undefined) ?? standsAt(id, current, ifRevision)
+    if (late) return late
+    const isHidden = row !== undefined && !visible(row)
+    if (isHidden) {
+      unusable ??= id
+      rows.delete(id)
+      held.changed(row, undefined)
+      purged.add(id)
+    }
+    const revision = isHidden ? 1 : (row?.record.revision ?? 0) + 1
+    const fresh = Revision.created(id, draft, into(draft.scope), revision)
+    const record = current ? Revision.replaced(current.record, fresh, draft, now) : fresh
+    const refused = illegal(record)
+    if (refused) return refused
+    const before = current?.record.revision ?? 0
+    applied.push({ id, outcome: current ? "updated" : "created", before, record })
+    write(id, stored(record))
+    return undefined
+  }
 
-    for (const [n, [id, mutation]] of mutations.entries()) {
-      const row = rows.get(id)
-      const before = there(row) ? row.record.revision : 0
-      switch (mutation._tag) {
-        case "Put": {
-          const { draft } = mutation
-          if (draft.id === undefined) {
-            if (mutation.ifRevision !== undefined) return yield* Either.left(invalid(op, "ifRevision: needs an id"))
-            const record = yield* legal(Revision.created(id, draft, into(draft.scope), 1))
-            const next = stored(record, keys[n])
-            const equal = next.dedupeKey === undefined ? undefined : holderOf(next.dedupeKey)
-            if (equal) {
-              applied.push({ id: equal.id, outcome: "duplicate", before: equal.revision, record: equal })
-              break
-            }
-            write(id, next, true)
-            applied.push({ id, outcome: "created", before: 0, record })
-            break
-          }
-          if (visible(row)) yield* writable(row) // a forgotten row, too, keeps its id for its file
-          yield* standsAt(id, there(row) ? row : undefined, mutation.ifRevision)
-          const isHidden = row !== undefined && !visible(row)
-          if (isHidden) {
-            unusable ??= id
-            rows.delete(id)
-            purged.add(id)
-          }
-          const revision = isHidden ? 1 : (row?.record.revision ?? 0) + 1
-          const fresh = Revision.created(id, draft, into(draft.scope), revision)
-          const record = yield* legal(there(row) ? Revision.replaced(row.record, fresh, draft, now) : fresh)
-          applied.push({ id, outcome: there(row) ? "updated" : "created", before, record })
-          write(id, stored(record))
-          break
+  const decide = (id: MemoryId, mutation: MemoryMutation, key: string | undefined): Refusal => {
+    if (mutation._tag === "Put") return put(id, mutation, key)
+    const row = rows.get(id)
+    const current = there(row) ? row : undefined
+    const before = current?.record.revision ?? 0
+    switch (mutation._tag) {
+      case "Update": {
+        if (!current) return fail("not_found", id, "there is no such record")
+        const late = writable(current) ?? standsAt(id, current, mutation.ifRevision)
+        if (late) return late
+        const { provenance } = into(current.record.scope)
+        const record = Revision.patched(current.record, mutation.patch, provenance, now)
+        const refused = illegal(record, current.record)
+        if (refused) return refused
+        write(id, stored(record))
+        applied.push({ id, outcome: "updated", before, record })
+        return undefined
+      }
+      case "Forget": {
+        const isErased = visible(row) && mutation.purge === true
+        const late = (visible(row) && (current || isErased) ? writable(row) : undefined) ??
+          standsAt(id, current, mutation.ifRevision)
+        if (late) return late
+        if (isErased) write(id, undefined)
+        else if (current) write(id, Revision.tombstone(current, now))
+        applied.push({ id, outcome: current ? "forgotten" : "absent", before })
+        return undefined
+      }
+      case "Restore": {
+        if (!visible(row) || !(row.forgotten || current)) return fail("not_found", id, "there is no such record")
+        const late = writable(row) ?? standsAt(id, row, mutation.ifRevision)
+        if (late) return late
+        if (mutation.revision === 0) {
+          if (!row.forgotten) write(id, Revision.tombstone(row, now))
+          applied.push({ id, outcome: row.forgotten ? "absent" : "forgotten", before })
+          return undefined
         }
-        case "Update": {
-          if (!there(row)) return yield* fail("not_found", id, "there is no such record")
-          yield* writable(row)
-          yield* standsAt(id, row, mutation.ifRevision)
-          const record = yield* legal(
-            Revision.patched(row.record, mutation.patch, into(row.record.scope).provenance, now),
-            row.record
-          )
-          write(id, stored(record))
-          applied.push({ id, outcome: "updated", before, record })
-          break
-        }
-        case "Forget": {
-          if (!visible(row)) {
-            yield* standsAt(id, undefined, mutation.ifRevision)
-            applied.push({ id, outcome: "absent", before: 0 })
-            break
-          }
-          if (there(row) || mutation.purge === true) yield* writable(row)
-          yield* standsAt(id, there(row) ? row : undefined, mutation.ifRevision)
-          const outcome = there(row) ? "forgotten" : "absent"
-          if (mutation.purge === true) write(id, undefined)
-          else if (there(row)) write(id, tombstone(row, now))
-          applied.push({ id, outcome, before })
-          break
-        }
-        case "Restore": {
-          if (!visible(row) || !(row.forgotten || there(row))) {
-            return yield* fail("not_found", id, "there is no such record")
-          }
-          yield* writable(row)
-          yield* standsAt(id, row, mutation.ifRevision)
-          if (mutation.revision === 0) {
-            if (!row.forgotten) {
-              write(id, tombstone(row, now))
-            }
-            applied.push({ id, outcome: row.forgotten ? "absent" : "forgotten", before })
-            break
-          }
-          const earlier = mutation.revision === row.record.revision ? row.record : revisionOf(id, mutation.revision)
-          if (!earlier || !Viewer.sees(viewer, earlier.scope)) {
-            return yield* fail("not_found", id, "this revision is not kept")
-          }
-          const again = Revision.again(earlier, row.record.revision + 1)
-          const restored = Viewer.isSystem(viewer) ? again : yield* legal(again, earlier)
-          write(id, stored(restored))
-          applied.push({ id, outcome: before === 0 ? "created" : "updated", before, record: restored })
-        }
+        const earlier = mutation.revision === row.record.revision ? row.record : revisionOf(id, mutation.revision)
+        if (!earlier || !Viewer.sees(viewer, earlier.scope)) return fail("not_found", id, "this revision is not kept")
+        const restored = Revision.again(earlier, row.record.revision + 1)
+        const refused = isSystem ? undefined : illegal(restored, earlier)
+        if (refused) return refused
+        write(id, stored(restored))
+        applied.push({ id, outcome: before === 0 ? "created" : "updated", before, record: restored })
+        return undefined
       }
     }
-    if (unusable !== undefined) return yield* fail("invalid_id", unusable, "this id cannot be used")
-    return { writes, answer: { _tag: "Applied" as const, applied } }
-  })
+  }
 
-const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
-
-const tombstone = (row: Stored, now: number): Stored => ({
-  record: Revision.forgotten(row.record, now),
-  forgotten: true
-})
+  return {
+    step(n) {
+      const [id, mutation] = mutations[n]! // a place of the batch
+      refusal ??= decide(id, mutation, keys[n])
+    },
+    end() {
+      if (unusable !== undefined) refusal ??= fail("invalid_id", unusable, "this id cannot be used")
+      return refusal ? Either.left(refusal) : Either.right({ writes, answer: { _tag: "Applied", applied } })
+    }
+  }
+}
 
 /** The schema of a batch. */
 export const Mutations = Schema.Struct({
@@ -289,7 +315,7 @@ export interface Dependencies {
 
 /**
  * Applies a batch: all of it, in the order given, or nothing. One transaction with one read, and another where minted ids
- * turn out to be taken.
+ * turn out to be taken. A long batch lets the event loop have its turns until it is committed.
  */
 export const apply = (
   { engine, entryOf, kinds, minting, name }: Dependencies,
@@ -301,20 +327,27 @@ export const apply = (
   Effect.gen(function*() {
     const { history, writable } = engine.capabilities
     if (!writable) return yield* MemoryError.make("read_only", { op, message: `${name} takes no writes` })
-    const checked = yield* check(op, Mutations, { mutations, ...provenance })
+    const checked = yield* checkedInTurns(op, mutations, provenance)
     const tenant = Viewer.tenantOf(viewer)
-    let ids: ReadonlyArray<MemoryId | undefined> = checked.mutations.map((mutation) =>
+    const keys: Array<string | undefined> = []
+    yield* EventLoop.forEach(checked, stretch, (mutation) => keys.push(keyOf(kinds, tenant, mutation)), sizeOf)
+    let ids: ReadonlyArray<MemoryId | undefined> = checked.map((mutation) =>
       mutation._tag === "Put" ? mutation.draft.id : mutation.id
     )
     for (;;) {
-      const minted = yield* Effect.forEach(ids, (id) => id === undefined ? minting.next(tenant) : Effect.succeed(id))
+      const minted: Array<MemoryId> = []
+      for (const id of ids) {
+        minted.push(id ?? (yield* minting.next(tenant)))
+        if (minted.length % (32 * few) === 0) yield* EventLoop.turn // minting takes little
+      }
       const { decide, needs } = plan({
         op,
         viewer,
         provenance,
         kinds,
         entryOf,
-        mutations: checked.mutations.map((mutation, n) => [minted[n]!, mutation]), // an id each
+        keys,
+        mutations: checked.map((mutation, n) => [minted[n]!, mutation]), // an id each
         hasHistory: () => history
       })
       const outcome = yield* engine.transact(tenant, needs, decide)
@@ -323,77 +356,44 @@ export const apply = (
     }
   })
 
-/**
- * A source of new ids: each is greater than the last one of its tenant, even if another store asked for that one.
- *
- * Tenants share no sequence. The ids of a tenant in one millisecond follow each other from a random start, so the gap
- * between two ids does not reveal how much other tenants wrote in between.
- */
-export interface Minting {
-  /** Mints an id that is greater than every earlier one of the tenant. */
-  readonly next: (tenant: string) => Effect.Effect<MemoryId>
+/** Checks a batch, a long one in parts with pauses between them. The store owns what is returned: its author can change none of it. */
+const checkedInTurns = (
+  op: string,
+  mutations: ReadonlyArray<MemoryMutation>,
+  provenance: Provenance
+): Effect.Effect<ReadonlyArray<MemoryMutation>, MemoryError.MemoryError> => {
+  if (!Array.isArray(mutations) || mutations.length <= few) {
+    const whole = { mutations, ...provenance }
+    return Effect.map(check(op, Mutations, whole), (batch) => batch.mutations.map(owned))
+  }
+  const whole = { mutations: mutations.slice(), ...provenance }
+  const checked: Array<MemoryMutation> = []
+  const found: Array<SchemaIssue> = []
+  const part = (start: number) => {
+    const some = { mutations: whole.mutations.slice(start, start + few) }
+    const isLast = start + few >= whole.mutations.length
+    Either.match(validate(Mutations, isLast ? { ...some, ...provenance } : some), {
+      onLeft: (issues) => found.push(...issues.map((issue) => from(start, issue))),
+      onRight: (batch) => checked.push(...batch.mutations.map(owned))
+    })
+  }
+  const starts = Array.from({ length: Math.ceil(whole.mutations.length / few) }, (_, n) => n * few)
+  return Effect.zipRight(
+    EventLoop.forEach(starts, 1, part),
+    Effect.suspend(() => found.length > 0 ? refuse(op, whole, found) : Effect.succeed(checked))
+  )
 }
 
-/**
- * Number of tenants whose last id is remembered, the most recent ones. Any other tenant starts above every dropped id, in
- * case the clock goes back.
- */
-const capacity = 10_000
-
-export const makeMinting: Effect.Effect<Minting> = Effect.map(Effect.makeSemaphore(1), (minting) => {
-  const lasts = new Map<string, MemoryId>() // in order of use
-  let dropped: MemoryId | undefined
-  const keep = (tenant: string, id: MemoryId) => {
-    lasts.delete(tenant)
-    lasts.set(tenant, id)
-    for (const [idle, last] of lasts) {
-      if (lasts.size <= capacity) break
-      lasts.delete(idle)
-      const end = idOf(last.slice(0, 10) + "Z".repeat(16)) // the greatest id of its millisecond
-      if (dropped === undefined || end > dropped) dropped = end
-    }
-  }
-  return {
-    next: (tenant) =>
-      Effect.suspend(() => mint(lasts.get(tenant) ?? dropped)).pipe(
-        Effect.tap((id) => Effect.sync(() => keep(tenant, id))),
-        minting.withPermits(1)
-      )
-  }
+/** Returns the issue of a part of a batch as one of the whole, of which the part begins at a place. */
+const from = (start: number, { message, path: [field, place, ...path] }: SchemaIssue): SchemaIssue => ({
+  message,
+  path: typeof place === "number" ? [field!, start + place, ...path] : [field!]
 })
 
-/** The source of ids that stores built together share, so that their ids have one order per tenant. Default: none shared. */
-export class SharedMinting extends Context.Reference<SharedMinting>()("@memory/Minting", {
-  defaultValue: (): Minting | undefined => undefined
-}) {}
-
-/** Makes the calls that write out of one that applies a batch. `op` is the call that the batch is made for. */
-export const writes = (
-  batch: (
-    op: "apply" | "put" | "update" | "forget",
-    viewer: Viewer.Any,
-    mutations: ReadonlyArray<MemoryMutation>,
-    provenance?: Provenance
-  ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
-): Pick<Service, "apply" | "put" | "update" | "forget"> => ({
-  apply: (viewer, mutations, provenance) => batch("apply", viewer, mutations, provenance),
-  put: (viewer, drafts, { ifRevision, ...provenance } = {}) =>
-    ifRevision !== undefined && drafts.length !== 1
-      ? invalid("put", "ifRevision: is about one draft")
-      : Effect.map(
-        batch("put", viewer, drafts.map((draft) => ({ _tag: "Put", draft, ifRevision })), provenance),
-        (all) => all.map(toPut)
-      ),
-  update: (viewer, id, patch, { ifRevision } = {}) =>
-    Effect.map(
-      batch("update", viewer, [{ _tag: "Update", id, patch, ifRevision }]),
-      ([applied]) => applied!.record! // one in, one out, and not absent
-    ),
-  forget: (viewer, ids, { purge } = {}) =>
-    Effect.map(
-      batch("forget", viewer, ids.map((id) => ({ _tag: "Forget", id, purge }))),
-      (all) => all.map(({ outcome }) => outcome === "forgotten")
-    )
-})
-
-const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // a Put is never absent
+/** Returns the mutation with copies of its JSON, the one part that a check passes on as it is. */
+const owned = (mutation: MemoryMutation): MemoryMutation =>
+  mutation._tag === "Put"
+    ? { ...mutation, draft: Payload.owned(mutation.draft) }
+    : mutation._tag === "Update"
+    ? { ...mutation, patch: Payload.owned(mutation.patch) }
+    : mutation

@@ -1,7 +1,6 @@
 /**
  * Makes the one `Service` of an engine: named functions over what they depend on (`Transaction`, `Reads`,
- * `Compaction`), each behind the viewer check, counted as activity, timed and traced. With the table of uses and the activity
- * that each store has.
+ * `Compaction`), each behind the viewer check, counted as activity, timed and traced. With the activity that each store has.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -15,10 +14,8 @@ import * as Stream from "effect/Stream"
 import { check, invalid } from "../../../domain/Check.ts"
 import { sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
-import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
-import { key as scopeKey } from "../../../domain/MemoryScope.ts"
+import type { Applied, MemoryMutation, Provenance } from "../../../domain/MemoryMutation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
 import * as SecureRandom from "../../../host/SecureRandom.ts"
 import * as Analyzer from "../../../ranking/Analyzer.ts"
@@ -27,7 +24,7 @@ import { said } from "../../Changes.ts"
 import * as Engine from "../../Engine.ts"
 import * as Compaction from "../../internal/Compaction.ts"
 import * as MemoryEngine from "../../internal/MemoryEngine.ts"
-import type { Capabilities, Extras, Primitives, Service, Uses } from "../../MemoryStore.ts"
+import type { Capabilities, Extras, Primitives, Put, Service } from "../../MemoryStore.ts"
 import * as Vectors from "../../Vectors.ts"
 import { entryOf } from "../../Version.ts"
 import * as Reads from "./Reads.ts"
@@ -85,18 +82,19 @@ export const make = (
     let nextExpiry = Infinity
     const activity = makeActivity(() => nextExpiry)
     const begun = engine.ready ? Effect.zipRight(activity.called, engine.ready) : activity.called
+    const observed = observer(name)
     const counted = <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-      observed(name, op, Effect.zipRight(begun, self))
+      observed(op, Effect.zipRight(begun, self))
     const compact = Effect.map(Compaction.compact(engine), (compacted) => {
       nextExpiry = compacted.nextExpiry
       return compacted.count
     })
-    const usage = usageOf(engine, (viewer, ids) => Reads.get(store, viewer, ids), extras.usage)
+    const usage = Reads.usageOf(engine, (viewer, ids) => Reads.get(store, viewer, ids), extras.usage)
 
     const service = checkingViewer({
       name,
       capabilities,
-      ...Transaction.writes((op, viewer, mutations, provenance) =>
+      ...writes((op, viewer, mutations, provenance) =>
         counted(op, Transaction.apply(store, op, viewer, mutations, provenance))
       ),
       get: (viewer, ids) => counted("get", Reads.get(store, viewer, ids)),
@@ -117,17 +115,48 @@ export const make = (
       touch: (viewer, ids) => counted("touch", usage.touch(viewer, ids)),
       uses: (viewer, ids) => counted("uses", usage.uses(viewer, ids)),
       tenants: counted("tenants", Effect.map(Stream.runCollect(engine.tenants), Chunk.toReadonlyArray)),
-      compact: observed(name, "compact", engine.capabilities.writable ? compact : Effect.succeed(0)),
+      compact: observed("compact", engine.capabilities.writable ? compact : Effect.succeed(0)),
       activity: { since: activity.since, nextExpiry: activity.nextExpiry },
       vectors: Option.map(Option.fromNullable(engine.vectors), (vectors) => vectorsOf(Vectors.make(vectors), counted)),
       reader: Option.some(readerOf(name, engine, usage.kept, counted)),
-      sign: (purpose, text) => observed(name, "sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),
+      sign: (purpose, text) => observed("sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),
       ingest: Option.fromNullable(ingest),
       tools: tools ?? (() => [])
     })
     yield* service.compact
     return service
   })
+
+/** Makes the calls that write out of one that applies a batch. `op` is the call that the batch is made for. */
+export const writes = (
+  batch: (
+    op: "apply" | "put" | "update" | "forget",
+    viewer: Viewer.Any,
+    mutations: ReadonlyArray<MemoryMutation>,
+    provenance?: Provenance
+  ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
+): Pick<Service, "apply" | "put" | "update" | "forget"> => ({
+  apply: (viewer, mutations, provenance) => batch("apply", viewer, mutations, provenance),
+  put: (viewer, drafts, { ifRevision, ...provenance } = {}) =>
+    ifRevision !== undefined && drafts.length !== 1
+      ? invalid("put", "ifRevision: is about one draft")
+      : Effect.map(
+        batch("put", viewer, drafts.map((draft) => ({ _tag: "Put", draft, ifRevision })), provenance),
+        (all) => all.map(toPut)
+      ),
+  update: (viewer, id, patch, { ifRevision } = {}) =>
+    Effect.map(
+      batch("update", viewer, [{ _tag: "Update", id, patch, ifRevision }]),
+      ([applied]) => applied!.record! // one in, one out, and not absent
+    ),
+  forget: (viewer, ids, { purge } = {}) =>
+    Effect.map(
+      batch("forget", viewer, ids.map((id) => ({ _tag: "Forget", id, purge }))),
+      (all) => all.map(({ outcome }) => outcome === "forgotten")
+    )
+})
+
+const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // a Put is never absent
 
 /** Fails where the engine's index has the terms of another analyzer: questions would be asked in words that it does not have. */
 const madeBy = (
@@ -149,12 +178,19 @@ export const reindex = (engine: Engine.Engine): Effect.Effect<void, MemoryError.
 
 const duration = Metric.timer("memory_store_duration", "How long the operations of a store take")
 
-/** Times and traces a call. */
-const observed = <A, E>(name: string, op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-  self.pipe(
-    Metric.trackDuration(duration.pipe(Metric.tagged("store", name), Metric.tagged("op", op))),
-    Effect.withSpan(`${name}.${op}`)
-  )
+/** Makes the function that times and traces the calls of a store. The metric of a call is made once. */
+const observer = (name: string) => {
+  const durations = new Map<string, typeof duration>()
+  return <A, E>(op: string, self: Effect.Effect<A, E>): Effect.Effect<A, E> => {
+    const known = durations.get(op)
+    const metric = known ?? duration.pipe(Metric.tagged("store", name), Metric.tagged("op", op))
+    if (known === undefined) durations.set(op, metric)
+    return Effect.withSpan(Metric.trackDuration(self, metric), `${name}.${op}`, untraced)
+  }
+}
+
+/** A span says where the library made it, which tells nobody anything and costs more than the rest of the span. */
+const untraced = { captureStackTrace: false }
 
 /** Every process that shares a store, or opens it again, has to sign its rows with the same secret. */
 const secretOf = (name: string, { secret }: Engine.Engine, { durable, shared }: Capabilities) =>
@@ -201,94 +237,6 @@ const vectorsOf = (
     attach: (tenant, model, vectors) => within("attach", tenant, (tenant) => attach(tenant, model, vectors)),
     models: (tenant) => within("models", tenant, models),
     read: (tenant, model, hashes) => within("read", tenant, (tenant) => read(tenant, model, hashes))
-  }
-}
-
-/** Records remembered; then the one touched longest ago is dropped. */
-const capacity = 100_000
-
-/** The uses of a store's records: for viewers, and as they are kept. */
-interface KeptUsage extends Engine.Usage {
-  readonly kept: Engine.Reader["uses"]
-}
-
-type Get = (
-  viewer: Viewer.Any,
-  ids: ReadonlyArray<MemoryId>
-) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>
-
-/** Makes the table of when a record was last used, and how often: the `given` one, the engine's, or one of this process, lost with it. */
-const usageOf = (engine: Engine.Engine, get: Get, given: Engine.Usage | undefined): KeptUsage =>
-  given !== undefined
-    ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) } }
-    : engine.uses !== undefined
-    ? inEngine(get, engine.uses)
-    : inProcess(get, engine)
-
-/** Asks an engine, which erases the uses of a row with the row. */
-const inEngine = (get: Get, table: Engine.EngineUses): KeptUsage => {
-  const { read, touch } = table
-  const shown = (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) =>
-    Effect.map(get(viewer, ids), (found) => found.flatMap(Option.toArray).map(({ id }) => id))
-  return {
-    kept: table,
-    touch: (viewer, ids) =>
-      Effect.gen(function*() {
-        const found = yield* shown(viewer, ids)
-        if (found.length > 0) yield* touch(Viewer.tenantOf(viewer), found, yield* Clock.currentTimeMillis)
-      }),
-    uses: (viewer, ids) =>
-      Effect.gen(function*() {
-        const found = Array.from(new Set(yield* shown(viewer, ids)))
-        const known = found.length > 0 ? yield* read(Viewer.tenantOf(viewer), found) : []
-        const uses = new Map(found.map((id, n) => [id, known[n]!])) // one each
-        return ids.map((id) => uses.get(id) ?? { count: 0 })
-      })
-  }
-}
-
-const inProcess = (get: Get, engine: Engine.Engine): KeptUsage => {
-  const table = new Map<string, Uses>()
-  // includes the scope: an erased record's id may be used in another scope, whose viewers must not see the old count
-  const keyOf = (tenant: string, { id, scope }: MemoryRecord) => `${tenant}/${id}/${scopeKey(scope)}`
-  const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses =>
-    (record && table.get(keyOf(tenant, record))) ?? { count: 0 }
-  const keep = (key: string, uses: Uses) => {
-    table.delete(key) // to the end: a Map keeps the order of insertion
-    table.set(key, uses)
-  }
-  const trim = () => {
-    for (const key of table.keys()) {
-      if (table.size <= capacity) break
-      table.delete(key)
-    }
-  }
-  const rows = (tenant: string, ids: ReadonlyArray<MemoryId>) =>
-    Effect.map(engine.read(tenant, ids), (rows) => rows.map((row) => Option.getOrUndefined(row)?.record))
-
-  return {
-    touch: (viewer, ids) =>
-      Effect.gen(function*() {
-        const accessedAt = yield* Clock.currentTimeMillis
-        const tenant = Viewer.tenantOf(viewer)
-        for (const record of (yield* get(viewer, ids)).flatMap(Option.toArray)) {
-          keep(keyOf(tenant, record), { count: usesOf(tenant, record).count + 1, accessedAt })
-        }
-        trim()
-      }),
-    uses: (viewer, ids) =>
-      Effect.map(
-        get(viewer, ids),
-        (found) => found.map((record) => usesOf(Viewer.tenantOf(viewer), Option.getOrUndefined(record)))
-      ),
-    kept: {
-      read: (tenant, ids) => Effect.map(rows(tenant, ids), (found) => found.map((record) => usesOf(tenant, record))),
-      set: (tenant, uses) =>
-        Effect.map(rows(tenant, uses.map(([id]) => id)), (found) => {
-          found.forEach((record, n) => record && keep(keyOf(tenant, record), uses[n]![1])) // a row or none for each
-          trim()
-        })
-    }
   }
 }
 

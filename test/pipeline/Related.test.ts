@@ -1,0 +1,82 @@
+/** Which memories a remember asks for, and how many it has to look at for that. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { Global, type MemoryScope } from "../../src/domain/MemoryScope.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Completion from "../../src/host/Completion.ts"
+import * as Embedder from "../../src/host/Embedder.ts"
+import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
+import type { Engine } from "../../src/storage/Engine.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { layerOf } from "../storage/engines.ts"
+
+const others = 300
+const ada = { userId: "ada" }
+
+/** Notes how many records were in sight of each question. */
+const noting = (sizes: Array<number>) => (engine: Engine): Engine => ({
+  ...engine,
+  match: (sight, asked, question) =>
+    Effect.tap(engine.match(sight, asked, question), ({ documents }) => Effect.sync(() => sizes.push(documents))),
+  page: (sight, asked, after, limit) =>
+    Effect.tap(
+      engine.match(sight, asked, { terms: undefined, also: [], depth: 1, minScore: 0 }),
+      ({ documents }) => Effect.sync(() => sizes.push(documents))
+    ).pipe(Effect.zipRight(engine.page(sight, asked, after, limit)))
+})
+
+/** Remembers a fact by a viewer; returns what the model was shown, and how many records were in sight of each question. */
+const remembered = (viewer: Viewer.Any, scope: MemoryScope) => {
+  const shown: Array<string> = []
+  const sizes: Array<number> = []
+  return Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
+    const pipeline = yield* MemoryPipeline.MemoryPipeline
+    const of = (scope: MemoryScope, n: number) => ({ scope, kind: "semantic", body: `Tea number ${n} is green tea` })
+    yield* store.put(Viewer.system(), [
+      ...Array.from({ length: others }, (_, n) => of({ userId: `other ${n % 7}` }, n)),
+      ...[1, 2, 3].map((n) => of(ada, n)),
+      ...[1, 2].map((n) => of({ userId: "ada", agentId: "tutor" }, n)),
+      of(Global, 0)
+    ])
+    const { applied } = yield* pipeline.remember(viewer, [Message.user("I drink green tea.")], {
+      scope,
+      sharedWrites: ["global"]
+    })
+    return { shown, sizes, outcomes: applied.map(({ outcome }) => outcome) }
+  }).pipe(Effect.provide(MemoryPipeline.layer.pipe(Layer.provideMerge(Layer.mergeAll(
+    layerOf(noting(sizes)),
+    Embedder.layerNone,
+    Completion.layerScripted(({ user }) => {
+      if (!user.startsWith("EXISTING:")) return { facts: ["Drinks green tea"] }
+      shown.push(user)
+      return { memory: [{ event: "ADD", text: "Drinks green tea" }] }
+    })
+  )))))
+}
+
+describe("what a fact is compared with", () => {
+  it.effect("is found among what the scope holds: what else a viewer sees is not looked at, and changes nothing", () =>
+    Effect.gen(function*() {
+      const own = yield* remembered(Viewer.make(ada), ada)
+      assert.lengthOf(own.shown, 1)
+      assert.deepStrictEqual(own.sizes, [4, 4]) // a search, and the newest
+      for (const viewer of [Viewer.everyone(), Viewer.make({ ...ada, reach: "within" })]) {
+        assert.deepStrictEqual(yield* remembered(viewer, ada), own)
+      }
+      const both = { userId: "ada", agentId: "tutor" }
+      const narrow = yield* remembered(Viewer.make(both), both)
+      assert.deepStrictEqual(yield* remembered(Viewer.make({ agentId: "tutor", reach: "within" }), both), narrow)
+      assert.deepStrictEqual((yield* remembered(Viewer.everyone(), Global)).sizes, [1, 1])
+    }))
+
+  it.effect("is nothing of a scope that the viewer does not see", () =>
+    Effect.gen(function*() {
+      for (const viewer of [Viewer.make({ userId: "bob" }), Viewer.make({ userId: "bob", reach: "within" })]) {
+        const error = yield* Effect.flip(remembered(viewer, ada))
+        assert.strictEqual(error.reason, "invalid_scope")
+      }
+    }))
+})
