@@ -1,7 +1,4 @@
-/**
- * The folder behind a vault, in its own words: paths relative to the root, writes that are whole, failures as `MemoryError`.
- * The one module that imports node:fs.
- */
+/** The folder behind a vault, in its own words: paths relative to the root, writes that are whole, failures as `MemoryError`. */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -10,9 +7,9 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { lstat, type Stats } from "node:fs"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
+import * as DirectFiles from "./DirectFiles.ts"
 import { hidden, shown } from "./Layout.ts"
 
 /**
@@ -109,7 +106,7 @@ export interface Disk {
 
 export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSystem | Path.Path> =>
   Effect.gen(function*() {
-    const fs = yield* FileSystem.FileSystem
+    const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem, yield* DirectFiles.Access, root)
     const path = yield* Path.Path
     const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
     let written = 0 // fenced files so far: no two have a name
@@ -126,7 +123,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     const opened = <A>(
       relative: string,
       flag: FileSystem.OpenFlag,
-      use: (file: FileSystem.File) => Effect.Effect<A, PlatformError, Scope.Scope>
+      use: (file: DirectFiles.OpenFile) => Effect.Effect<A, PlatformError, Scope.Scope>
     ) => Effect.scoped(Effect.flatMap(fs.open(at(relative), { flag, mode: 0o600 }), use))
 
     const bytesFrom = (relative: string, offset: number, length = Infinity) =>
@@ -152,10 +149,18 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         onFailure: (error) =>
           isReason(error, "AlreadyExists") ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
       })
+    /** What lies at a path, a link not followed; `undefined` where only the platform can tell. */
+    const linkStat = (relative: string) =>
+      fs.lookNow === undefined
+        ? DirectFiles.linkStatOf(at(relative))
+        : Effect.succeed(fs.lookNow(at(relative)))
     const isLink = (relative: string): Io<boolean> =>
       Effect.flatMap(
-        linkStatOf(at(relative)),
-        (found) => found === undefined ? canBeReadAsLink(relative) : Effect.succeed(found.isSymbolicLink())
+        linkStat(relative),
+        (found) =>
+          found === undefined
+            ? canBeReadAsLink(relative)
+            : Effect.succeed(found !== "nothing" && found.isSymbolicLink())
       )
     /** The same by the platform's own means, for a file system that is not Node's. */
     const canBeReadAsLink = (relative: string): Io<boolean> =>
@@ -186,8 +191,10 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
       stat,
       look: (relative) =>
-        Effect.flatMap(linkStatOf(at(relative)), (found) =>
-          found?.isFile() === true
+        Effect.flatMap(linkStat(relative), (found) =>
+          found === "nothing"
+            ? Effect.succeed(nothing)
+            : found?.isFile() === true
             ? Effect.succeed(fileOf(found))
             : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))),
       // of every file at every look: as few steps as can be
@@ -291,7 +298,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           { discard: true, concurrency: 8 }
         ),
       claim: (relative, content) => {
-        const claimed = (file: FileSystem.File) =>
+        const claimed = (file: DirectFiles.OpenFile) =>
           Effect.gen(function*() {
             // a full disk has room for an empty file, and whoever purges needs the lock
             yield* Effect.catchIf(file.writeAll(encoder.encode(content)), isFull, () => Effect.void)
@@ -332,10 +339,11 @@ const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => 
   ino: Option.isSome(ino) ? ino.value : 0
 })
 
-const fileOf = ({ birthtime, ino, mtime, size }: Stats): Look => ({
+const fileOf = ({ birthtime, ino, mtime, size }: DirectFiles.LinkStat): Look => ({
   stat: Option.some({ mtime: mtime.getTime(), born: birthtime.getTime() || 0, size, ino, type: "File" }),
   isLink: false
 })
+const nothing: Look = { stat: Option.none(), isLink: false }
 
 export const isSameStat = (a: Stat, b: Stat): boolean =>
   a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born
@@ -388,10 +396,3 @@ const codeOf = (error: PlatformError): string | undefined => {
     ? cause.code
     : undefined
 }
-
-/**
- * What lies at an absolute path, a link not followed; `undefined` where Node's file system has nothing there, or may not look.
- * The platform has `stat`, which follows a link, and `readLink`, which fails for what is none: both cost a sixth of a first look.
- */
-const linkStatOf = (path: string): Effect.Effect<Stats | undefined> =>
-  Effect.async((resume) => lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))

@@ -37,6 +37,8 @@ export interface History {
   readonly records: () => number
   /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
   readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.Kept>>
+  /** Whether the line is there and undamaged. Cost: one read of the line. */
+  readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
   /** Number of times that the file was found written anew. A place from before says nothing of the file as it is. */
   readonly generation: () => number
   /** Whether the file was written anew since it was last read, so that places are of no use until `news`. */
@@ -263,11 +265,9 @@ export const make = (disk: Disk): History => {
       yield* news(true)
     })
 
-  const read: History["read"] = (place) =>
-    Effect.map(
-      disk.bytesFrom(file, place.offset, place.length),
-      (bytes) => HistoryLine.read(bytes.subarray(0, place.length - 1), place)
-    )
+  const lineOf = (place: HistoryLine.Place) =>
+    Effect.map(disk.bytesFrom(file, place.offset, place.length), (bytes) => bytes.subarray(0, place.length - 1))
+  const read: History["read"] = (place) => Effect.map(lineOf(place), (line) => HistoryLine.read(line, place))
 
   /** Reads the times of tombstones that an earlier release kept without them. Cost: none of what this one kept. */
   const timesOf = (all: ReadonlyArray<HistoryLine.Place>) =>
@@ -291,6 +291,7 @@ export const make = (disk: Disk): History => {
     tenants: () => places.tenants(),
     records: () => places.records(),
     read,
+    isWhole: (place) => Effect.map(lineOf(place), (line) => HistoryLine.isOf(line, place)),
     generation: () => generation,
     isReplaced: Effect.suspend(() => Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
     last: () => batch,

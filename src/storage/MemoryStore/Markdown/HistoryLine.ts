@@ -17,6 +17,7 @@ import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Disk } from "./Disk.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
+import { encoded } from "./RecordJson.ts"
 
 /** View of a record after a revision: which file has it, and which files go. */
 export interface View {
@@ -106,7 +107,6 @@ const RowJson = Schema.parseJson(Schema.Struct({
   extra: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Unknown })),
   frame: Schema.optional(Schema.Struct({ path: Schema.String, head: Schema.String, tail: Schema.String }))
 }))
-const encodeRow = Schema.encodeSync(RowJson)
 const decodeRow = Schema.decodeOption(RowJson)
 
 /** Prints a line. */
@@ -123,17 +123,25 @@ export const blank = (meta: Meta, length: number): Uint8Array => {
 
 /** The text of a revision, as a line has it. */
 export const encode = ({ extra, frame, record }: Kept): string =>
-  encodeRow({ record, ...(Object.keys(extra).length > 0 && { extra }), ...(frame && { frame }) })
+  JSON.stringify({
+    record: encoded(record),
+    ...(Object.keys(extra).length > 0 && { extra }),
+    ...(frame && { frame: { path: frame.path, head: frame.head, tail: frame.tail } })
+  })
 
 /** The third field of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
 /** The revision of a place; `None` where its line was erased or damaged, or another stands there now. */
-export const read = (line: Uint8Array, { id, revision, tenant }: Place): Option.Option<Kept> => {
+export const read = (line: Uint8Array, place: Place): Option.Option<Kept> =>
+  isOf(line, place)
+    ? Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
+    : Option.none()
+
+/** Whether a line is whole, and that of a place. */
+export const isOf = (line: Uint8Array, { id, revision, tenant }: Place): boolean => {
   const meta = metaOf(line)
-  return meta === undefined || meta.id !== id || meta.revision !== revision || meta.tenant !== tenant
-    ? Option.none()
-    : Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
+  return meta !== undefined && meta.id === id && meta.revision === revision && meta.tenant === tenant
 }
 
 const tab = 9
