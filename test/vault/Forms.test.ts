@@ -7,11 +7,10 @@ import * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
 import * as Yaml from "yaml"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
-import { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import { encoded, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import * as MemoryScope from "../../src/domain/MemoryScope.ts"
 import * as Document from "../../src/storage/MemoryStore/Markdown/Document.ts"
 import * as Layout from "../../src/storage/MemoryStore/Markdown/Layout.ts"
-import { encoded } from "../../src/storage/MemoryStore/Markdown/RecordJson.ts"
 
 const encode = Schema.encodeSync(MemoryRecord)
 const record = Arbitrary.make(MemoryRecord)

@@ -13,11 +13,10 @@ import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { encoded, MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Disk } from "./Disk.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
-import { encoded } from "./RecordJson.ts"
 
 /** View of a record after a revision: which file has it, and which files go. */
 export interface View {
@@ -240,7 +239,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
     offset += line.length
     lines.push(line)
   }
-  return { lines, placed }
+  return { lines, placed, length: offset - (from ?? 0) }
 }
 
 /* The places of a history's revisions, by record and by path, as they are known so far. */
@@ -372,3 +371,23 @@ export const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
   }
   return all
 }
+
+/** Whether both have the same bytes. */
+export const equal = (a: Uint8Array, b: Uint8Array): boolean =>
+  a.length === b.length && a.every((byte, i) => byte === b[i])
+
+/** Reads the times of tombstones that an earlier release kept without them. Cost: none of what this one kept. */
+export const timed = (
+  read: (place: Place) => Effect.Effect<Option.Option<Kept>, MemoryError>,
+  all: ReadonlyArray<Place>
+): Effect.Effect<ReadonlyMap<Place, Place>, MemoryError> =>
+  Effect.gen(function*() {
+    const timed = new Map<Place, Place>()
+    for (const [n, place] of all.entries()) {
+      const isNewest = all[n - 1]?.id !== place.id || all[n - 1]?.tenant !== place.tenant
+      if (!isNewest || !place.forgotten || place.times !== undefined) continue
+      const kept = yield* read(place)
+      if (Option.isSome(kept)) timed.set(place, { ...place, times: timesOf(kept.value.record) })
+    }
+    return timed
+  })
