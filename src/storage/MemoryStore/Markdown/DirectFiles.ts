@@ -13,6 +13,17 @@ import type * as Scope from "effect/Scope"
 import * as fs from "node:fs"
 import * as EventLoop from "../../../host/EventLoop.ts"
 
+/**
+ * What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. The platform tells no time of the last change
+ * to the inode (`ctime`); it tells when the inode was made, which a tool that replaces a file cannot set back.
+ */
+export interface Stat {
+  readonly mtime: number
+  readonly size: number
+  readonly ino: number
+  readonly born: number
+}
+
 /** An open file, as far as the vault uses it. */
 export type OpenFile = Pick<FileSystem.File, "stat" | "seek" | "sync" | "readAlloc" | "writeAll">
 
@@ -32,6 +43,14 @@ export interface Files extends
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
   /** What lies at a path, a link not followed; `undefined` where nobody can tell. Absent: not to be had at once. */
   readonly lookNow?: (path: string) => LinkStat | "nothing" | undefined
+  /** Opens a file, writes to it and closes it, in one step. Absent: in several. */
+  readonly writeWhole?: (
+    path: string,
+    options: FileSystem.OpenFileOptions,
+    bytes: Uint8Array
+  ) => Effect.Effect<void, PlatformError>
+  /** Reads so many bytes from a byte on, or as many as there are, in one step. Absent: in several. */
+  readonly readRange?: (path: string, offset: number, length: number) => Effect.Effect<Uint8Array, PlatformError>
 }
 
 /** How the vault reaches its files. */
@@ -63,8 +82,8 @@ const isSameDisk = (service: FileSystem.FileSystem, at: string): Effect.Effect<b
     }
   })
 
-/** Bytes that are read or written at once; more go to a thread. */
-const most = 262_144
+/** Bytes that are read or written in one step, at most; more go to a thread. */
+export const most = 262_144
 /** Calls after which the event loop turns, and bytes that count as a call. */
 const stretch = 64
 const bytesPerCall = 16_384
@@ -160,6 +179,26 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         return undefined
       }
     },
+    writeWhole: (path, { flag = "r", mode }, bytes) =>
+      now("write", path, () => {
+        const fd = fs.openSync(path, flag, mode)
+        try {
+          for (let at = 0; at < bytes.length;) at += fs.writeSync(fd, bytes, at, bytes.length - at, null)
+        } finally {
+          fs.closeSync(fd)
+        }
+      }, bytes.length),
+    readRange: (path, offset, length) =>
+      now("read", path, () => {
+        const fd = fs.openSync(path, "r")
+        try {
+          const bytes = new Uint8Array(length)
+          const count = fs.readSync(fd, bytes, 0, length, offset)
+          return count === length ? bytes : bytes.subarray(0, count)
+        } finally {
+          fs.closeSync(fd)
+        }
+      }, length),
     stat: (path) => now("stat", path, () => infoOf(fs.statSync(path))),
     readFile: (path) =>
       Effect.flatMap(
@@ -261,3 +300,19 @@ const failure = (method: string, path: string, cause: unknown): PlatformError =>
     description: cause instanceof Error ? cause.message : undefined,
     cause
   })
+
+/** What tells a file apart, of what the platform says of it. */
+export const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => ({
+  mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
+  born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
+  size: Number(size),
+  ino: Option.isSome(ino) ? ino.value : 0
+})
+
+/** Whether it is a file, no link, and as it was. */
+export const isAs = (was: Stat, now: LinkStat): boolean =>
+  now.ino === was.ino && now.size === was.size && now.isFile() && now.mtime.getTime() === was.mtime &&
+  (now.birthtime.getTime() || 0) === was.born
+
+export const isSameStat = (a: Stat, b: Stat): boolean =>
+  a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born

@@ -10,18 +10,10 @@ import * as Stream from "effect/Stream"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as DirectFiles from "./DirectFiles.ts"
+import { isAs, isSameStat, type Stat, statOf } from "./DirectFiles.ts"
 import { hidden, shown } from "./Layout.ts"
 
-/**
- * What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. The platform tells no time of the last change
- * to the inode (`ctime`); it tells when the inode was made, which a tool that replaces a file cannot set back.
- */
-export interface Stat {
-  readonly mtime: number
-  readonly size: number
-  readonly ino: number
-  readonly born: number
-}
+export { isSameStat, type Stat } from "./DirectFiles.ts"
 
 export interface Look {
   readonly stat: Option.Option<Stat & { readonly type: FileSystem.File.Type }>
@@ -41,7 +33,7 @@ export interface Disk {
   /** The files and folders of a folder, by name; none where there is no folder. */
   readonly list: (folder: string) => Io<ReadonlyArray<string>>
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
-  /** Runs an effect unless the file is as it was. Where nobody can tell, it runs. Cost: a `stat`. */
+  /** Runs an effect unless the file is as it was, or where nobody can tell. Cost: a `stat`, made at once where it can be. */
   readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
   readonly isLink: (path: string) => Io<boolean>
   /** The file, or what a link leads to, and whether a link lies at the path. Cost of a file that is no link: one call. */
@@ -127,12 +119,14 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     ) => Effect.scoped(Effect.flatMap(fs.open(at(relative), { flag, mode: 0o600 }), use))
 
     const bytesFrom = (relative: string, offset: number, length = Infinity) =>
-      opened(relative, "r", (file) =>
-        Effect.gen(function*() {
-          const size = Math.min(Number((yield* file.stat).size), offset + length)
-          yield* file.seek(BigInt(offset), "start")
-          return size > offset ? yield* file.readAlloc(BigInt(size - offset)) : Option.none()
-        })).pipe(Effect.map(Option.getOrElse(() => new Uint8Array())))
+      length <= DirectFiles.most && fs.readRange !== undefined
+        ? fs.readRange(at(relative), offset, length)
+        : opened(relative, "r", (file) =>
+          Effect.gen(function*() {
+            const size = Math.min(Number((yield* file.stat).size), offset + length)
+            yield* file.seek(BigInt(offset), "start")
+            return size > offset ? yield* file.readAlloc(BigInt(size - offset)) : Option.none()
+          })).pipe(Effect.map(Option.getOrElse(() => new Uint8Array())))
 
     const forceFolder = (relative: string) =>
       opened(relative, "r", (folder) => folder.sync).pipe(
@@ -151,9 +145,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       })
     /** What lies at a path, a link not followed; `undefined` where only the platform can tell. */
     const linkStat = (relative: string) =>
-      fs.lookNow === undefined
-        ? DirectFiles.linkStatOf(at(relative))
-        : Effect.succeed(fs.lookNow(at(relative)))
+      fs.lookNow ? Effect.succeed(fs.lookNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
     const isLink = (relative: string): Io<boolean> =>
       Effect.flatMap(
         linkStat(relative),
@@ -198,11 +190,14 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             ? Effect.succeed(fileOf(found))
             : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))),
       // of every file at every look: as few steps as can be
-      ifChanged: (relative, was, effect) =>
-        Effect.matchEffect(fs.stat(at(relative)), {
+      ifChanged: (relative, was, effect) => {
+        const found = fs.lookNow?.(at(relative))
+        if (found !== undefined && found !== "nothing") return isAs(was, found) ? Effect.void : effect()
+        return Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: effect,
           onSuccess: (info) => isSameStat(was, statOf(info)) ? Effect.void : effect()
-        }),
+        })
+      },
       isLink,
       linkAbove,
       within: (relative) =>
@@ -258,11 +253,14 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           ? `${turnOf(own)}/${++written}`
           : path.join(folder, temporaryOf(path.basename(relative), own))
         const discard = fs.remove(at(temporary), { force: true })
-        const made = opened(
-          temporary,
-          "wx", // never through a link that lies there
-          (file) => Effect.zipRight(file.writeAll(bytesOf(content)), force ? file.sync : Effect.void)
-        )
+        const bytes = bytesOf(content)
+        const made = !force && fs.writeWhole !== undefined && bytes.length <= DirectFiles.most
+          ? fs.writeWhole(at(temporary), { flag: "wx", mode: 0o600 }, bytes)
+          : opened(
+            temporary,
+            "wx", // never through a link that lies there
+            (file) => Effect.zipRight(file.writeAll(bytes), force ? file.sync : Effect.void)
+          )
         return io(
           Effect.zipRight(makeFolder(folder), Effect.zipRight(isFenced ? Effect.void : discard, made)),
           relative
@@ -332,21 +330,11 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     }
   })
 
-const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => ({
-  mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
-  born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
-  size: Number(size),
-  ino: Option.isSome(ino) ? ino.value : 0
-})
-
 const fileOf = ({ birthtime, ino, mtime, size }: DirectFiles.LinkStat): Look => ({
   stat: Option.some({ mtime: mtime.getTime(), born: birthtime.getTime() || 0, size, ino, type: "File" }),
   isLink: false
 })
 const nothing: Look = { stat: Option.none(), isLink: false }
-
-export const isSameStat = (a: Stat, b: Stat): boolean =>
-  a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born
 
 /** Holds what a writer has in hand. Moved away by whoever takes the lock from it. */
 const turnOf = (own: string): string => `${hidden}/turns/${own}`

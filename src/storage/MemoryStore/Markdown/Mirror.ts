@@ -66,6 +66,8 @@ export interface Mirror {
 }
 
 const concurrency = 32
+/** Files after which the event loop turns: a look at one that is as it was takes some microseconds, and does not wait. */
+const perTurn = 1_024
 
 export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
@@ -174,9 +176,10 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   const inspectAll = (paths: ReadonlyArray<string>, look: Look, findings: Findings) =>
     Effect.suspend(() => {
       let next = 0
+      const inspected = () => inspect(paths[next++]!, look, findings) // within `paths`
       const lane = Effect.whileLoop({
         while: () => next < paths.length,
-        body: () => inspect(paths[next++]!, look, findings), // within `paths`
+        body: () => next % perTurn === perTurn - 1 ? Effect.zipRight(EventLoop.turn, inspected()) : inspected(),
         step: () => undefined
       })
       return Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }) // a fiber for each would cost more than its stat
