@@ -1,7 +1,8 @@
 /**
  * Writes that survive a crash: a put, a batch of 64 and an update on a vault, against SQLite in WAL mode that forces each
- * transaction to disk (`synchronous = FULL`) and indexes the same texts with FTS5. By turns, in one process. CPU time is user
- * and system; the vault's fsync and that of SQLite are in the wall time.
+ * transaction to disk (`synchronous = FULL`) and indexes the same texts with FTS5. By turns, in one process, after as many
+ * writes as it takes for the code to be compiled. CPU time is user and system; the vault's fsync and that of SQLite are in the
+ * wall time. `at once`: 64 writers of one record each, who come at the same time.
  *
  *   node durable.mjs
  */
@@ -27,16 +28,27 @@ const bodyOf = (n) => Array.from({ length: 70 }, (_, k) => words[(n * 31 + k * 7
 
 /** Operations by name: how often each is run and timed, how many records it writes, and how it is prepared. */
 const rows = [
-  { name: "put", times: 200, records: 1 },
-  { name: "batch", times: 20, records: 64 },
-  { name: "update", times: 200, records: 1 }
+  { name: "put", title: "put", times: 600, records: 1 },
+  { name: "batch", title: "batch of 64", times: 40, records: 64 },
+  { name: "together", title: "64 at once", times: 40, records: 64 },
+  { name: "update", title: "update", times: 600, records: 1 }
 ]
+/** Writes that are not timed, of each row. */
+const warming = 400
 
 const vault = (store) => {
   const ids = []
   return {
     put: (n) => Effect.map(store.put(system, [draft(n)]), ([{ record }]) => ids.push(record.id)),
-    batch: (n) => store.put(system, Array.from({ length: 64 }, (_, i) => draft(n * 64 + i))),
+    batch: (n) => store.put(system, Array.from({ length: 64 }, (_, i) => draft(100_000 + n * 64 + i))),
+    together: (n) =>
+      Effect.forEach(
+        Array.from({ length: 64 }, (_, i) => draft(1_000_000 + n * 64 + i)),
+        (one) => store.put(system, [one]),
+        {
+          concurrency: "unbounded"
+        }
+      ),
     update: (n) => store.update(system, ids[n % ids.length], { body: bodyOf(n + 7) })
   }
 }
@@ -59,7 +71,7 @@ const sqlite = (file) => {
   }
   const put = db.transaction(insert)
   const batch = db.transaction((n) => {
-    for (let i = 0; i < 64; i++) insert(n * 64 + i)
+    for (let i = 0; i < 64; i++) insert(100_000 + n * 64 + i)
   })
   const update = db.transaction((id, body) => {
     const old = read.get(id)
@@ -70,6 +82,10 @@ const sqlite = (file) => {
   return {
     put: (n) => Effect.sync(() => put(n)),
     batch: (n) => Effect.sync(() => batch(n)),
+    together: (n) =>
+      Effect.sync(() => {
+        for (let i = 0; i < 64; i++) put(1_000_000 + n * 64 + i)
+      }),
     update: (n) => Effect.sync(() => update(1 + n % 200, bodyOf(n + 7)))
   }
 }
@@ -89,18 +105,17 @@ await Effect.runPromise(
     const engines = [["vault", vault(yield* MemoryStore.MemoryStore)], ["SQLite", sqlite(join(folder, "notes.db"))]]
     const parts = 10
     console.log("milliseconds a record; times: ours by SQLite's".padEnd(52) + "wall      cpu")
-    for (const { name, records, times } of rows) {
+    for (const { name, records, times, title } of rows) {
       const each = times / parts
       const spent = new Map(engines.map(([engine]) => [engine, { wall: 0, cpu: 0 }]))
-      for (const [, engine] of engines) yield* timed(engine[name], 0, Math.min(each, 20)) // to warm up
+      for (const [, engine] of engines) yield* timed(engine[name], times, Math.ceil(warming / records)) // to warm up
       for (let part = 1; part <= parts; part++) {
         for (const [who, engine] of engines) {
-          const { cpu, wall } = yield* timed(engine[name], part * each, each)
+          const { cpu, wall } = yield* timed(engine[name], (part - 1) * each, each)
           spent.get(who).cpu += cpu / times / records
           spent.get(who).wall += wall / times / records
         }
       }
-      const title = records === 1 ? name : `${name} of ${records}`
       for (const [who, { cpu, wall }] of spent) {
         console.log(
           `${title.padEnd(14)} ${who.padEnd(34)} ${wall.toFixed(3).padStart(8)} ${cpu.toFixed(3).padStart(8)}`

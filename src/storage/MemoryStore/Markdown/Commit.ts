@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Write } from "../../MemoryStore.ts"
 import { isFull } from "./Disk.ts"
 import type { Batch, Part } from "./History.ts"
@@ -27,6 +28,9 @@ export interface Prepared {
   /** Whether it erases anything, and is written by itself. */
   readonly isAlone: boolean
 }
+
+/** Records that are planned between two turns of the event loop, a tenth of a millisecond each. */
+const plansPerTurn = 128
 
 /** Files before a batch, by path. */
 export type Before = ReadonlyMap<string, Uint8Array | string | null>
@@ -113,12 +117,16 @@ export const make = (circumstances: Circumstances): Commit => {
           if (known === undefined) byId.set(write.id, [write])
           else known.push(write)
         }
-        const plans = yield* Effect.forEach(byId, ([id, ofOne]) => Plan.make(circumstances, tenant, id, ofOne))
+        const paced = EventLoop.pacer(plansPerTurn)
+        const plans = yield* Effect.forEach(byId, ([id, ofOne]) =>
+          Effect.zipLeft(Plan.make(circumstances, tenant, id, ofOne), paced(1)))
         return {
           tenant,
           plans,
           ids: new Set(byId.keys()),
-          keys: new Set(writes.flatMap(({ next }) => next?.dedupeKey ?? [])),
+          keys: new Set(writes.flatMap(({ next }) =>
+            next?.dedupeKey ?? []
+          )),
           paths: new Set(plans.flatMap(({ before }) => before.map(([path]) => path))),
           isPurge: writes.every(({ next }) => next === undefined),
           isAlone: writes.some(({ next }) => next === undefined)

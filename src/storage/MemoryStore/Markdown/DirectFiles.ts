@@ -84,32 +84,49 @@ const isSameDisk = (service: FileSystem.FileSystem, at: string): Effect.Effect<b
 
 /** Bytes that are read or written in one step, at most; more go to a thread. */
 export const most = 262_144
-/** Calls after which the event loop turns, and bytes that count as a call. */
+/** Calls after which the event loop turns; bytes that count as a call, and names in a folder. */
 const stretch = 64
 const bytesPerCall = 16_384
+const namesPerCall = 16
+
+const bytesIn = (count: number): number => count / bytesPerCall
 
 export const direct = (service: FileSystem.FileSystem): Files => {
   let calls = 0
-  /** Runs a call at once, or after a turn of the event loop where many ran in a row. */
-  const now = <A>(method: string, path: string, run: () => A, bytes = 0): Effect.Effect<A, PlatformError> => {
+  const open = Effect.unsafeMakeLatch(true)
+  let isTurning = false
+  /** The next turn of the event loop, whatever clock is in force. All fibers wait for it, or each would run so many calls. */
+  const turn = Effect.suspend(() => {
+    isTurning = true
+    open.unsafeClose()
+    return EventLoop.sleepOutside(0)
+  }).pipe(Effect.ensuring(Effect.suspend(() => {
+    calls = 0
+    isTurning = false
+    return open.open
+  })))
+  /** Runs a call at once, or after a turn of the event loop where many ran in a row. `work` tells what counts as more calls. */
+  const now = <A>(
+    method: string,
+    path: string,
+    run: () => A,
+    work: (done: A) => number = () => 0
+  ): Effect.Effect<A, PlatformError> => {
     const call = Effect.suspend(() => {
       try {
-        return Effect.succeed(run())
+        const done = run()
+        calls += 1 + work(done)
+        return Effect.succeed(done)
       } catch (cause) {
         return Effect.fail(failure(method, path, cause))
       }
     })
-    return Effect.suspend(() => {
-      calls += 1 + bytes / bytesPerCall
+    const inTurn: Effect.Effect<A, PlatformError> = Effect.suspend(() => {
       if (calls < stretch) return call
-      return Effect.zipRight(turn, call)
+      return Effect.zipRight(isTurning ? open.await : turn, inTurn)
     })
+    return inTurn
   }
-  /** The next turn of the event loop, whatever clock is in force. */
-  const turn = Effect.suspend(() => {
-    calls = 0
-    return EventLoop.sleepOutside(0)
-  })
   const later = (method: string, path: string, run: (done: (error: Error | null) => void) => void) =>
     Effect.async<void, PlatformError>((resume) =>
       run((error) => {
@@ -140,7 +157,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
                 done(error)
               }))
           } else {
-            read = yield* now("readAlloc", path, () => fs.readSync(fd, buffer, 0, length, position), length)
+            read = yield* now("readAlloc", path, () => fs.readSync(fd, buffer, 0, length, position), bytesIn)
           }
           position += read
           return read === 0 ? Option.none() : Option.some(read === length ? buffer : buffer.subarray(0, read))
@@ -161,7 +178,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
                 "writeAll",
                 path,
                 () => fs.writeSync(fd, bytes, at, bytes.length - at, to),
-                bytes.length
+                bytesIn
               )
             }
             position += written
@@ -184,10 +201,11 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         const fd = fs.openSync(path, flag, mode)
         try {
           for (let at = 0; at < bytes.length;) at += fs.writeSync(fd, bytes, at, bytes.length - at, null)
+          return bytes.length
         } finally {
           fs.closeSync(fd)
         }
-      }, bytes.length),
+      }, bytesIn).pipe(Effect.asVoid),
     readRange: (path, offset, length) =>
       now("read", path, () => {
         const fd = fs.openSync(path, "r")
@@ -198,17 +216,20 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         } finally {
           fs.closeSync(fd)
         }
-      }, length),
+      }, ({ length }) => bytesIn(length)),
     stat: (path) => now("stat", path, () => infoOf(fs.statSync(path))),
     readFile: (path) =>
       Effect.flatMap(
         now("readFile", path, () => fs.statSync(path).size),
-        (size) => size > most ? service.readFile(path) : now("readFile", path, () => fs.readFileSync(path), size)
+        (size) =>
+          size > most
+            ? service.readFile(path)
+            : now("readFile", path, () => fs.readFileSync(path), ({ length }) => bytesIn(length))
       ),
     readDirectory: (path, options) =>
       options?.recursive === true
         ? service.readDirectory(path, options)
-        : now("readDirectory", path, () => fs.readdirSync(path)),
+        : now("readDirectory", path, () => fs.readdirSync(path), ({ length }) => length / namesPerCall),
     readLink: (path) => now("readLink", path, () => fs.readlinkSync(path)),
     makeDirectory: (path, options) => now("makeDirectory", path, () => void fs.mkdirSync(path, options)),
     rename: (from, to) => now("rename", from, () => fs.renameSync(from, to)),

@@ -33,8 +33,10 @@ export interface Disk {
   /** The files and folders of a folder, by name; none where there is no folder. */
   readonly list: (folder: string) => Io<ReadonlyArray<string>>
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
-  /** Runs an effect unless the file is as it was, or where nobody can tell. Cost: a `stat`, made at once where it can be. */
+  /** Runs an effect unless the file is as it was. Where nobody can tell, it runs. Cost: a `stat`. */
   readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
+  /** Whether the file is as it was, told at once, some microseconds; `false` where nobody can tell at once. */
+  readonly isAsBefore: (path: string, was: Stat) => boolean
   readonly isLink: (path: string) => Io<boolean>
   /** The file, or what a link leads to, and whether a link lies at the path. Cost of a file that is no link: one call. */
   readonly look: (path: string) => Io<Look>
@@ -190,13 +192,14 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             ? Effect.succeed(fileOf(found))
             : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))),
       // of every file at every look: as few steps as can be
-      ifChanged: (relative, was, effect) => {
-        const found = fs.lookNow?.(at(relative))
-        if (found !== undefined && found !== "nothing") return isAs(was, found) ? Effect.void : effect()
-        return Effect.matchEffect(fs.stat(at(relative)), {
+      ifChanged: (relative, was, effect) =>
+        Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: effect,
           onSuccess: (info) => isSameStat(was, statOf(info)) ? Effect.void : effect()
-        })
+        }),
+      isAsBefore: (relative, was) => {
+        const found = fs.lookNow?.(at(relative))
+        return found !== undefined && found !== "nothing" && isAs(was, found)
       },
       isLink,
       linkAbove,
