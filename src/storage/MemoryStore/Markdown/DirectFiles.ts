@@ -11,7 +11,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as fs from "node:fs"
-import * as EventLoop from "../../../host/EventLoop.ts"
 
 /**
  * What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. The platform tells no time of the last change
@@ -95,11 +94,14 @@ export const direct = (service: FileSystem.FileSystem): Files => {
   let calls = 0
   const open = Effect.unsafeMakeLatch(true)
   let isTurning = false
-  /** The next turn of the event loop, whatever clock is in force. All fibers wait for it, or each would run so many calls. */
-  const turn = Effect.suspend(() => {
+  /**
+   * The next turn of the event loop, whatever clock is in force. All fibers wait for it, or each would run so many calls. A hop
+   * to a thread comes back in another turn for sure; a timer may come back in this one, where it is due by then.
+   */
+  const turn = Effect.async<void>((resume) => {
     isTurning = true
     open.unsafeClose()
-    return EventLoop.sleepOutside(0)
+    fs.lstat("/", () => resume(Effect.void))
   }).pipe(Effect.ensuring(Effect.suspend(() => {
     calls = 0
     isTurning = false

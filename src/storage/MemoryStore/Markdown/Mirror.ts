@@ -242,7 +242,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
         ...paths.filter((path) => found.has(path)),
         ...found.keys()
       ])
-      const stretch = look.isFirst ? 1_024 : Infinity // later, readers see all of it at once
+      const stretch = look.isFirst ? 256 : Infinity // later, readers see all of it at once
       yield* EventLoop.forEach(Array.from(order), stretch, settle)
       if (look.isWhole) seen = Math.max(seen, began)
       return news

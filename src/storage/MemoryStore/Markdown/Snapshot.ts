@@ -52,8 +52,8 @@ export interface Loaded extends Snapshot {
 
 const file = `${hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Bytes of a part that are a unit of a `Pacer`: a megabyte is taken in in eight milliseconds, and a pause follows each. */
-const bytesPerUnit = 64
+/** Bytes of a part that are a unit of a `Pacer`: half a megabyte is taken in in four milliseconds, and a pause follows it. */
+const bytesPerUnit = 32
 /** Parts that are compressed or restored at a time. */
 const concurrency = 4
 
