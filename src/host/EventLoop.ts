@@ -49,6 +49,10 @@ export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number)
   }
 )
 
+/** Takes step after step, with a turn of the event loop between two, until one says that it was the last. */
+export const steps = (isLast: () => boolean): Effect.Effect<void> =>
+  Effect.suspend(() => isLast() ? Effect.void : Effect.zipRight(turn, steps(isLast)))
+
 /** Calls a function with each of many values, and waits for a turn of the event loop after every `stretch` of them. */
 export const forEach = <A>(
   values: ReadonlyArray<A>,

@@ -14,6 +14,7 @@ import { pacer } from "../host/EventLoop.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import type { Asked, Position } from "../ranking/Retrieval.ts"
 import type { Change, Changed, Engine, Mark, Stored, Write } from "./internal/EngineContract.ts"
+import { LazyIndex } from "./internal/LazyIndex.ts"
 import * as Links from "./Links.ts"
 import { byAge, isLive } from "./Version.ts"
 
@@ -22,8 +23,8 @@ export interface Catalog {
   readonly index: () => MemoryIndex.MemoryIndex
   /** Builds the index if there is none, with pauses for the event loop. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
-  /** Of the same; built in the same way. */
-  readonly links: () => Links.Links
+  /** Of the rows, by the names that they answer to and refer to. Built with pauses when first asked for. */
+  readonly links: Effect.Effect<Links.Index>
   /** The row of an id is now this one; `undefined`: there is none. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
   /** The index, for `restore` in a process that has set the same rows. `undefined`: nobody has asked for it yet. */
@@ -69,7 +70,7 @@ export const make = (options: Options): Catalog => {
   let partial: MemoryIndex.MemoryIndex | undefined
   let encoded: Uint8Array | undefined
   let isBuilt = false
-  let links: Links.Links | undefined
+  let links: LazyIndex<Links.Index> | undefined
   let counts: Map<string, Map<string, number>> | undefined
 
   const count = (record: MemoryRecord | undefined, by: 1 | -1) => {
@@ -132,13 +133,15 @@ export const make = (options: Options): Catalog => {
         return pause(workOf(row.record.body))
       }, { discard: true })
     }),
-    links() {
-      if (links === undefined) {
-        links = Links.make()
-        for (const { record } of rows.values()) links.set(record.id, record)
-      }
-      return links
-    },
+    links: Effect.suspend(() => {
+      links ??= new LazyIndex({
+        make: Links.makeIndex,
+        add: (index, { record }) => index.add(record),
+        remove: (index, { record }) => index.remove(record),
+        rows: () => Array.from(rows.values())
+      })
+      return links.prepared
+    }),
     encoded: () => encoded ?? index?.encode(),
     restore(bytes) {
       encoded = bytes
@@ -147,21 +150,22 @@ export const make = (options: Options): Catalog => {
     set(id, row) {
       restored()
       recent[version++ % remembered] = id
+      const before = rows.get(id)
       release(id)
-      count(rows.get(id)?.record, -1)
+      count(before?.record, -1)
       if (row?.forgotten) tombstones.set(id, row)
       else tombstones.delete(id)
       if (row === undefined || row.forgotten) {
         rows.delete(id)
         index?.remove(id)
         partial?.remove(id)
-        links?.set(id, undefined)
+        links?.set(before, undefined)
         return
       }
       rows.set(id, row)
       index?.add(row.record)
       partial?.add(row.record)
-      links?.set(id, row.record)
+      links?.set(before, row)
       count(row.record, 1)
       hold(row)
     },
@@ -244,9 +248,9 @@ export const queries = (
   match: (sight, asked, question) =>
     Effect.map(indexOf(catalogOf(sight.tenant)), (index) => index.match(sight, asked, question)),
   named: (sight, asked, names) =>
-    Effect.map(catalogOf(sight.tenant), (catalog) => within(sight, asked, catalog.links().named(names))),
+    Effect.map(linksOf(catalogOf(sight.tenant)), (links) => links.named(names, seeing(sight, asked))),
   referring: (sight, asked, keys) =>
-    Effect.map(catalogOf(sight.tenant), (catalog) => within(sight, asked, catalog.links().referring(keys))),
+    Effect.map(linksOf(catalogOf(sight.tenant)), (links) => links.referring(keys, seeing(sight, asked))),
   changed: (tenant, since) => Effect.map(catalogOf(tenant), (catalog) => catalog.changed(since)),
   overCap: (tenant, caps) => Effect.map(catalogOf(tenant), (catalog) => overCap(catalog.counts(), caps)),
   tenants,
@@ -263,12 +267,17 @@ export const queries = (
 export const indexOf = (catalog: Io<Catalog>): Io<MemoryIndex.MemoryIndex> =>
   Effect.flatMap(catalog, (catalog) => Effect.map(catalog.prepared, catalog.index))
 
+const linksOf = (catalog: Io<Catalog>): Io<Links.Index> => Effect.flatMap(catalog, ({ links }) => links)
+
 /** Returns those of the records that are in sight and pass. */
-export const within = (sight: Sight, asked: Asked, found: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
+export const within = (sight: Sight, asked: Asked, found: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> =>
+  found.filter(seeing(sight, asked))
+
+/** Tells whether a record is in sight and passes. */
+const seeing = (sight: Sight, asked: Asked): (record: MemoryRecord) => boolean => {
   const sees = includes(sight.visibility)
-  return found.filter((record) =>
+  return (record) =>
     sees(record.scope) && (record.expiresAt === undefined || record.expiresAt > sight.now) && asked.passes(record)
-  )
 }
 
 /** Returns the page of those rows alone: newest first, then by id. Cost: all rows given. */

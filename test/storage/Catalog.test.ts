@@ -48,3 +48,27 @@ describe("an index that is built with pauses", () => {
       assert.strictEqual(catalog.index(), index)
     }))
 })
+
+it.live("links are found in a catalog of any size with pauses, those of rows that are written meanwhile among them", () =>
+  Effect.gen(function*() {
+    const catalog = made()
+    for (let n = 0; n < 40; n++) catalog.set(id(`${n}`), row(record(`Name ${n}`, `[[Name ${n + 1}]]${filler}`)))
+    let turns = 0
+    const other = yield* Effect.fork(Effect.forever(Effect.zipRight(Effect.sleep(0), Effect.sync(() => turns++))))
+    const asking = yield* Effect.fork(catalog.links)
+    yield* Effect.sleep(0)
+    catalog.set(id("3"), row(record("Other", "[[Name 39]]")))
+    catalog.set(id("39"), undefined)
+    catalog.set(id("new"), row(record("New", "[[name  3]]")))
+    const links = yield* Fiber.join(asking)
+    assert.isAtLeast(turns, 8)
+    yield* Fiber.interrupt(other)
+    const named = (...names: ReadonlyArray<string>) => links.named(names, () => true).map(({ summary }) => summary)
+    const referring = (...keys: ReadonlyArray<string>) =>
+      links.referring(keys, () => true).map(({ summary }) => summary)
+    assert.deepStrictEqual(named("name 3", "other", "name 39", "name 7"), ["Other", "Name 7"])
+    assert.deepStrictEqual(referring("name 3").sort(), ["Name 2", "New"])
+    assert.deepStrictEqual(referring("name 39").sort(), ["Name 38", "Other"])
+    assert.deepStrictEqual(referring("name 4"), [])
+    assert.deepStrictEqual(links.referring(["name 3"], ({ summary }) => summary === "New").length, 1)
+  }))
