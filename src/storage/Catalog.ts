@@ -7,14 +7,15 @@ import * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
-import { byRecency, hashOf, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import { includes, type Sight } from "../domain/Viewer.ts"
-import { pacer } from "../host/EventLoop.ts"
+import { LazyIndex, pacer } from "../host/EventLoop.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import type { Asked, Position } from "../ranking/Retrieval.ts"
-import type { Change, Changed, Engine, Mark, Stored, Write } from "./internal/EngineContract.ts"
-import { LazyIndex } from "./internal/LazyIndex.ts"
+import { Embeddings } from "../ranking/VectorIndex.ts"
+import type { Changed, Engine, Mark, Stored } from "./internal/EngineContract.ts"
+import { Texts } from "./internal/Texts.ts"
 import * as Links from "./Links.ts"
 import { byAge, isLive } from "./Version.ts"
 
@@ -33,8 +34,10 @@ export interface Catalog {
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the index was built here, and not restored. */
   readonly isBuilt: () => boolean
-  /** How many of the rows are of each scope, by `MemoryScope.key`, and kind. Counted when first asked, and kept from then on. */
-  readonly counts: () => ReadonlyMap<string, ReadonlyMap<string, number>>
+  /** How many of the rows are of each scope, by `MemoryScope.key`, and kind. Counted with pauses when first asked for. */
+  readonly counts: Effect.Effect<Counts>
+  /** The texts of the rows, as vectors are kept for them. Made when first asked for. */
+  readonly texts: () => LazyIndex<Stored, Texts>
   /** Rows, tombstones not among them. */
   readonly size: () => number
   /** Those rows, any order. */
@@ -50,6 +53,8 @@ export interface Catalog {
   /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: those with the key. */
   readonly holders: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
+
+export type Counts = ReadonlyMap<string, ReadonlyMap<string, number>>
 
 /** Of the index. What its vectors are looked up in is a sidecar's. */
 export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
@@ -70,19 +75,11 @@ export const make = (options: Options): Catalog => {
   let partial: MemoryIndex.MemoryIndex | undefined
   let encoded: Uint8Array | undefined
   let isBuilt = false
-  let links: LazyIndex<Links.Index> | undefined
-  let counts: Map<string, Map<string, number>> | undefined
+  let links: LazyIndex<Stored, Links.Index> | undefined
+  let counts: LazyIndex<Stored, Map<string, Map<string, number>>> | undefined
+  let texts: LazyIndex<Stored, Texts> | undefined
+  const all = () => Array.from(rows.values())
 
-  const count = (record: MemoryRecord | undefined, by: 1 | -1) => {
-    if (counts === undefined || record === undefined) return
-    const scope = MemoryScope.key(record.scope)
-    const kinds = counts.get(scope) ?? new Map<string, number>()
-    const sum = (kinds.get(record.kind) ?? 0) + by
-    if (sum > 0) kinds.set(record.kind, sum)
-    else kinds.delete(record.kind)
-    if (kinds.size > 0) counts.set(scope, kinds)
-    else counts.delete(scope)
-  }
   const hold = ({ dedupeKey, record }: Stored) => {
     if (dedupeKey === undefined) return
     const all = holders?.get(dedupeKey)
@@ -138,7 +135,7 @@ export const make = (options: Options): Catalog => {
         make: Links.makeIndex,
         add: (index, { record }) => index.add(record),
         remove: (index, { record }) => index.remove(record),
-        rows: () => Array.from(rows.values())
+        rows: all
       })
       return links.prepared
     }),
@@ -152,7 +149,6 @@ export const make = (options: Options): Catalog => {
       recent[version++ % remembered] = id
       const before = rows.get(id)
       release(id)
-      count(before?.record, -1)
       if (row?.forgotten) tombstones.set(id, row)
       else tombstones.delete(id)
       if (row === undefined || row.forgotten) {
@@ -160,22 +156,34 @@ export const make = (options: Options): Catalog => {
         index?.remove(id)
         partial?.remove(id)
         links?.set(before, undefined)
+        counts?.set(before, undefined)
+        texts?.set(before, undefined)
         return
       }
       rows.set(id, row)
       index?.add(row.record)
       partial?.add(row.record)
       links?.set(before, row)
-      count(row.record, 1)
+      counts?.set(before, row)
+      texts?.set(before, row)
       hold(row)
     },
-    counts() {
-      if (counts === undefined) {
-        counts = new Map()
-        for (const { record } of rows.values()) count(record, 1)
-      }
-      return counts
-    },
+    counts: Effect.suspend(() => {
+      counts ??= new LazyIndex({
+        make: () => new Map(),
+        add: (counts, { record }) => count(counts, record, 1),
+        remove: (counts, { record }) => count(counts, record, -1),
+        rows: all
+      })
+      return counts.prepared
+    }),
+    texts: () =>
+      texts ??= new LazyIndex({
+        make: () => new Texts(options.embeddings ?? new Embeddings()),
+        add: (texts, { record }) => texts.add(record),
+        remove: (texts, { record }) => texts.remove(record),
+        rows: all
+      }),
     changed(since) {
       const mark: Mark = { of: recent, version }
       const isKnown = since?.of === recent && version - since.version <= remembered
@@ -186,7 +194,7 @@ export const make = (options: Options): Catalog => {
       }
     },
     size: () => rows.size,
-    rows: () => Array.from(rows.values()),
+    rows: all,
     records: () => Array.from(rows.values(), ({ record }) => record),
     *each() {
       for (const { record } of rows.values()) yield record
@@ -206,10 +214,73 @@ export const make = (options: Options): Catalog => {
   }
 }
 
-/** Returns the catalog of a tenant out of a map; of a tenant that is not in it an empty one, which is not kept. */
-export const lookup =
-  (catalogs: ReadonlyMap<string, Catalog>, optionsOf: (tenant: string) => Options) =>
-  (tenant: string): Effect.Effect<Catalog> => Effect.sync(() => catalogs.get(tenant) ?? make(optionsOf(tenant)))
+/**
+ * The catalogs of many tenants, for an engine that has their rows in memory anyway. The catalog of a tenant with few rows is given
+ * up once it is the one that was not asked for the longest, and made again when it is asked for, so that many small tenants take
+ * little memory.
+ */
+export class Cache {
+  readonly #make: (tenant: string) => Catalog
+  readonly #large = new Map<string, Catalog>()
+  /** Of tenants with few rows, the one that was asked for last is the last. */
+  readonly #small = new Map<string, Catalog>()
+
+  /** `make` makes the catalog of a tenant of all of its rows. */
+  constructor(make: (tenant: string) => Catalog) {
+    this.#make = make
+  }
+
+  /** Returns the catalog of a tenant; of a tenant without rows an empty one, which is not kept. */
+  get(tenant: string): Catalog {
+    const large = this.#large.get(tenant)
+    if (large !== undefined) return large
+    const small = this.#small.get(tenant)
+    const catalog = small ?? this.#make(tenant)
+    this.keep(tenant, catalog, small === undefined ? catalog.size() + catalog.tombstones().length : 1)
+    return catalog
+  }
+
+  readonly of = (tenant: string): Effect.Effect<Catalog> => Effect.sync(() => this.get(tenant))
+
+  /** Returns the catalog of a tenant with many rows; `undefined`: it has few. */
+  large(tenant: string): Catalog | undefined {
+    return this.#large.get(tenant)
+  }
+
+  /** Keeps a catalog, which has so many rows, tombstones counted. */
+  keep(tenant: string, catalog: Catalog, rows: number): void {
+    this.#small.delete(tenant)
+    this.#large.delete(tenant)
+    if (rows > few) this.#large.set(tenant, catalog)
+    else if (rows > 0) this.#small.set(tenant, catalog)
+    for (const [tenant, catalog] of this.#small) {
+      if (this.#small.size <= atOnce) return
+      this.#small.delete(tenant)
+      let size = 0
+      for (const { body } of catalog.each()) size += body.length
+      if (size > short) this.#large.set(tenant, catalog) // indexing it again would take long
+    }
+  }
+}
+
+/** Number of rows up to which a tenant has few, and length of their bodies together, in UTF-16 units. */
+const few = 32
+const short = 65_536
+
+/** Number of catalogs of tenants with few rows that are kept. */
+const atOnce = 256
+
+/** Counts a record in or out, and returns the work that takes, in units of a `Pacer`. */
+const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, by: 1 | -1): number => {
+  const scope = MemoryScope.key(record.scope)
+  const kinds = counts.get(scope) ?? new Map<string, number>()
+  const sum = (kinds.get(record.kind) ?? 0) + by
+  if (sum > 0) kinds.set(record.kind, sum)
+  else kinds.delete(record.kind)
+  if (kinds.size > 0) counts.set(scope, kinds)
+  else counts.delete(scope)
+  return 16
+}
 
 /** Work between two pauses, in units of a `Pacer`: about 15 ms. A pause takes a millisecond. */
 const stretch = 131_072
@@ -252,13 +323,13 @@ export const queries = (
   referring: (sight, asked, keys) =>
     Effect.map(linksOf(catalogOf(sight.tenant)), (links) => links.referring(keys, seeing(sight, asked))),
   changed: (tenant, since) => Effect.map(catalogOf(tenant), (catalog) => catalog.changed(since)),
-  overCap: (tenant, caps) => Effect.map(catalogOf(tenant), (catalog) => overCap(catalog.counts(), caps)),
+  overCap: (tenant, caps) => Effect.map(countsOf(catalogOf(tenant)), (counts) => overCap(counts, caps)),
   tenants,
   tenantsWith: (scope) => {
     const key = MemoryScope.key(scope)
     return Stream.filterEffect(
       tenants,
-      (tenant) => Effect.map(catalogOf(tenant), (catalog) => catalog.counts().has(key))
+      (tenant) => Effect.map(countsOf(catalogOf(tenant)), (counts) => counts.has(key))
     )
   }
 })
@@ -266,6 +337,8 @@ export const queries = (
 /** Returns the index of a catalog, built with pauses where there is none. */
 export const indexOf = (catalog: Io<Catalog>): Io<MemoryIndex.MemoryIndex> =>
   Effect.flatMap(catalog, (catalog) => Effect.map(catalog.prepared, catalog.index))
+
+const countsOf = (catalog: Io<Catalog>): Io<Counts> => Effect.flatMap(catalog, ({ counts }) => counts)
 
 const linksOf = (catalog: Io<Catalog>): Io<Links.Index> => Effect.flatMap(catalog, ({ links }) => links)
 
@@ -303,22 +376,3 @@ const overCap = (
   Array.from(counts).flatMap(([scope, kinds]) =>
     Array.from(kinds).flatMap(([kind, count]) => count > (caps.get(kind) ?? Infinity) ? [[scope, kind] as const] : [])
   )
-
-/** Returns what there is to hear of writes, in their order. */
-export const changesOf = (
-  rows: ReadonlyMap<MemoryId, Stored>,
-  writes: ReadonlyArray<Write>
-): ReadonlyArray<Change> => {
-  const current = new Map<MemoryId, Stored | undefined>(rows)
-  return writes.map(({ id, next }) => {
-    const before = current.get(id)
-    current.set(id, next?.stored)
-    return { id, before: recordOf(before), after: recordOf(next?.stored), by: "here" }
-  })
-}
-
-const recordOf = (row: Stored | undefined): MemoryRecord | undefined => row && !row.forgotten ? row.record : undefined
-
-/** Whether most of so many vectors are of texts that were edited away. Cost: nothing to speak of as long as they cannot be. */
-export const isLittered = (vectors: number, catalog: Catalog): boolean =>
-  vectors > 0 && (vectors > 2 * catalog.size() || vectors > 2 * new Set(catalog.records().map(hashOf)).size)

@@ -14,7 +14,7 @@ export class GrowableArray<A extends Int32Array | Float64Array> {
   data: A
   readonly #make: (length: number) => A
 
-  constructor(make: (length: number) => A, data = make(64)) {
+  constructor(make: (length: number) => A, data = make(4)) {
     this.#make = make
     this.data = data
   }
