@@ -30,63 +30,71 @@ describe("the texts of a tenant", () => {
     let erased = 0
     let pending = 0
     FastCheck.assert(
-      FastCheck.property(array(step, { minLength: 12, maxLength: 40 }), integer({ min: 1, max: 6 }), (course, limit) => {
-        const embeddings = new Embeddings()
-        const rows = new Map<number, MemoryRecord>()
-        let texts = new Texts(embeddings)
-        const set = (n: number, next: MemoryRecord | undefined) => {
-          const last = rows.get(n)
-          if (last !== undefined) texts.remove(last)
-          if (next === undefined) rows.delete(n)
-          else rows.set(n, next)
-          if (next !== undefined) texts.add(next)
-        }
-        const held = () =>
-          new Set(Array.from(rows.values()).filter(({ scope }) => !isInternal(scope)).map((row) => hashOf(row)))
-        for (const one of course) {
-          if (one._tag === "write" && "expiresAt" in one) {
-            set(one.n, record(one.n, one.text, one.expiresAt === undefined ? {} : { expiresAt: one.expiresAt }))
-          } else if (one._tag === "internal" && "n" in one && "text" in one) {
-            set(one.n, record(one.n, one.text, { scope: Internal }))
-          } else if (one._tag === "remove" && "n" in one) set(one.n, undefined)
-          else if (one._tag === "attach" && "model" in one) {
-            embeddings.set(one.model, hash(one.text), vector)
-            texts.attached([hash(one.text)])
-          } else if (one._tag === "lose" && "text" in one) embeddings.retain((other) => other !== hash(one.text))
-          else if (one._tag === "made anew") {
-            texts = new Texts(embeddings)
-            for (const row of rows.values()) texts.add(row)
-          } else if (one._tag === "erase") {
-            const expected = ["a", "b"].map((model) =>
-              Array.from(embeddings.all(model), ([hash]) => hash).filter((hash) => held().has(hash))
-            )
-            const count = () => ["a", "b"].reduce((sum, model) => sum + Array.from(embeddings.all(model)).length, 0)
-            const before = count()
-            texts.erase()
-            erased += before - count()
-            assert.deepStrictEqual(
-              ["a", "b"].map((model) => Array.from(embeddings.all(model), ([hash]) => hash)),
-              expected
-            )
+      FastCheck.property(
+        array(step, { minLength: 12, maxLength: 40 }),
+        integer({ min: 1, max: 6 }),
+        (course, limit) => {
+          const embeddings = new Embeddings()
+          const rows = new Map<number, MemoryRecord>()
+          let texts = new Texts(embeddings)
+          const set = (n: number, next: MemoryRecord | undefined) => {
+            const last = rows.get(n)
+            if (last !== undefined) texts.remove(last)
+            if (next === undefined) rows.delete(n)
+            else rows.set(n, next)
+            if (next !== undefined) texts.add(next)
           }
-          for (let n = 0; n <= 4; n++) assert.strictEqual(texts.has(hash(n)), held().has(hash(n)))
-          assert.strictEqual(texts.isLittered(3), 3 > 2 * held().size)
-          for (const model of ["a", "b"]) {
-            const expected = new Set(
-              Array.from(rows.values()).filter(({ expiresAt = Infinity, scope }) => !isInternal(scope) && expiresAt > 5)
-                .map((row) => hashOf(row)).filter((hash) => embeddings.get(model, hash) === undefined)
-            )
-            const found = texts.pending(model, limit, 5)
-            pending += found.length
-            assert.lengthOf(found, Math.min(limit, expected.size))
-            assert.strictEqual(new Set(found.map(({ hash }) => hash)).size, found.length)
-            for (const { hash, text } of found) {
-              assert.isTrue(expected.has(hash))
-              assert.isTrue(Array.from(rows.values()).some((row) => hashOf(row) === hash && `s\n${row.body}` === text))
+          const held = () =>
+            new Set(Array.from(rows.values()).filter(({ scope }) => !isInternal(scope)).map((row) => hashOf(row)))
+          for (const one of course) {
+            if (one._tag === "write" && "expiresAt" in one) {
+              set(one.n, record(one.n, one.text, one.expiresAt === undefined ? {} : { expiresAt: one.expiresAt }))
+            } else if (one._tag === "internal" && "n" in one && "text" in one) {
+              set(one.n, record(one.n, one.text, { scope: Internal }))
+            } else if (one._tag === "remove" && "n" in one) set(one.n, undefined)
+            else if (one._tag === "attach" && "model" in one) {
+              embeddings.set(one.model, hash(one.text), vector)
+              texts.attached([hash(one.text)])
+            } else if (one._tag === "lose" && "text" in one) embeddings.retain((other) => other !== hash(one.text))
+            else if (one._tag === "made anew") {
+              texts = new Texts(embeddings)
+              for (const row of rows.values()) texts.add(row)
+            } else if (one._tag === "erase") {
+              const expected = ["a", "b"].map((model) =>
+                Array.from(embeddings.all(model), ([hash]) => hash).filter((hash) => held().has(hash))
+              )
+              const count = () => ["a", "b"].reduce((sum, model) => sum + Array.from(embeddings.all(model)).length, 0)
+              const before = count()
+              texts.erase()
+              erased += before - count()
+              assert.deepStrictEqual(
+                ["a", "b"].map((model) => Array.from(embeddings.all(model), ([hash]) => hash)),
+                expected
+              )
+            }
+            for (let n = 0; n <= 4; n++) assert.strictEqual(texts.has(hash(n)), held().has(hash(n)))
+            assert.strictEqual(texts.isLittered(3), 3 > 2 * held().size)
+            for (const model of ["a", "b"]) {
+              const expected = new Set(
+                Array.from(rows.values()).filter(({ expiresAt = Infinity, scope }) =>
+                  !isInternal(scope) && expiresAt > 5
+                )
+                  .map((row) => hashOf(row)).filter((hash) => embeddings.get(model, hash) === undefined)
+              )
+              const found = texts.pending(model, limit, 5)
+              pending += found.length
+              assert.lengthOf(found, Math.min(limit, expected.size))
+              assert.strictEqual(new Set(found.map(({ hash }) => hash)).size, found.length)
+              for (const { hash, text } of found) {
+                assert.isTrue(expected.has(hash))
+                assert.isTrue(
+                  Array.from(rows.values()).some((row) => hashOf(row) === hash && `s\n${row.body}` === text)
+                )
+              }
             }
           }
         }
-      }),
+      ),
       { seed: 3, numRuns: 400 }
     )
     assert.isAbove(erased, 100)
