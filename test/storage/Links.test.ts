@@ -140,6 +140,28 @@ describe("Links", () => {
     assert.deepStrictEqual(ends(links, "three"), { to: [id("one")], from: [id("four")] })
   })
 
+  it("two names with one hash are two names, and what refers to one does not refer to the other", () => {
+    const [one, other] = ["x224bqckw93p", "x22h6qcn2u6u"] as const
+    assert.strictEqual(Wikilink.hash(one), Wikilink.hash(other))
+    const index = Links.makeIndex()
+    const records = [
+      record(one),
+      record(other),
+      record("to one", { body: `[[${one}]]` }),
+      record("to other", { body: `[[${other.toUpperCase()}]]` })
+    ]
+    for (const record of records) index.add(record)
+    const names = (found: ReadonlyArray<MemoryRecord>) => found.map(({ summary }) => summary)
+    assert.deepStrictEqual(names(index.named([one], () => true)), [one])
+    assert.deepStrictEqual(names(index.named([other], () => true)), [other])
+    assert.deepStrictEqual(names(index.referring([one], () => true)), ["to one"])
+    assert.deepStrictEqual(names(index.referring([other], () => true)), ["to other"])
+    index.remove(records[0]!)
+    index.remove(records[2]!)
+    assert.deepStrictEqual(names(index.named([one, other], () => true)), [other])
+    assert.deepStrictEqual(names(index.referring([one, other], () => true)), ["to other"])
+  })
+
   // with a walk for each mention, this would outlast the test's own limit of time many times over
   it("a name that ten thousand bear and ten thousand say is looked at once for an answer", () => {
     const links = Links.make()
