@@ -24,10 +24,10 @@ export const maxTargets = 1_000
 
 /** In order, the first of each target. Cost: one pass. */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
-  if (!text.includes("[[") && !text.includes("](")) return []
+  if (!mayHaveLink(text)) return []
   const found = new Map<string, Wikilink>()
   for (const paragraph of prose(text)) {
-    if (!paragraph.includes("[[") && !paragraph.includes("](")) continue
+    if (!mayHaveLink(paragraph)) continue
     for (const link of linksOf(paragraph)) {
       if (!found.has(link.target)) found.set(link.target, link)
       if (found.size === maxTargets) return Array.from(found.values())
@@ -36,9 +36,42 @@ export const parse = (text: string): ReadonlyArray<Wikilink> => {
   return Array.from(found.values())
 }
 
+/** Whether the text has a mark without which it has no link. Cost: a fraction of a nanosecond a character. */
+export const mayHaveLink = (text: string): boolean => text.includes("[[") || text.includes("](")
+
 /** Equal for names that differ in case, white space or Unicode form only. */
 export const nameOf = (text: string): string =>
   text.normalize("NFC").replace(/\s+/g, " ").trim().toUpperCase().toLowerCase().normalize("NFC") // ß is ss
+
+/** A hash of a text, 32 bits: the same for equal texts. */
+export const hash = (text: string): number => {
+  let sum = offset
+  for (let at = 0; at < text.length; at++) sum = Math.imul(sum ^ text.charCodeAt(at), prime)
+  return sum
+}
+
+/** Returns `hash(nameOf(text))`. Cost: about a nanosecond a character of ASCII, where the name itself is not made. */
+export const hashOfName = (text: string): number => {
+  let sum = offset
+  let isBegun = false
+  let isSpace = false // one is owed to the hash, before the next character
+  for (let at = 0; at < text.length; at++) {
+    const code = text.charCodeAt(at)
+    if (code > 127) return hash(nameOf(text))
+    if (code === 32 || (code >= 9 && code <= 13)) isSpace = isBegun
+    else {
+      if (isSpace) sum = Math.imul(sum ^ 32, prime)
+      sum = Math.imul(sum ^ (code >= 65 && code <= 90 ? code + 32 : code), prime)
+      isBegun = true
+      isSpace = false
+    }
+  }
+  return sum
+}
+
+/** FNV-1a's, over UTF-16 units. */
+const offset = 0x811c9dc5 | 0
+const prime = 0x01000193
 
 /** What may be meant by a target, the likelier first: all of it, then what comes after its folders. */
 export const namesOf = (target: string): ReadonlyArray<string> => {

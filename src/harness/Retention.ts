@@ -17,6 +17,7 @@ import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import { byRecency, isExpired, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import * as EventLoop from "../host/EventLoop.ts"
 import { MemoryStore, type Service } from "../storage/MemoryStore.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
 
@@ -41,7 +42,8 @@ export const enforce = (
     if (caps.size === 0) return []
     const kinds = yield* kindsOver(store, system, caps)
     if (kinds.length === 0) return []
-    const records = yield* Stream.runCollect(store.stream(system, { kinds, limit: 1_000 }))
+    const pages = Stream.mapChunksEffect(store.stream(system, { kinds, limit: 1_000 }), paused)
+    const records = yield* Stream.runCollect(pages)
     const now = yield* Clock.currentTimeMillis
     const gone = beyond(Array.from(records).filter(counts(now)), caps)
     if (!dryRun && gone.length > 0) {
@@ -56,6 +58,8 @@ export const enforce = (
     Effect.tap((gone) => dryRun ? Effect.void : retired(system, gone)),
     Effect.withSpan("Retention.enforce", { attributes: { dryRun } })
   )
+
+const paused = <A>(page: A): Effect.Effect<A> => Effect.as(EventLoop.turn, page)
 
 /** Returns the kinds of which a scope holds more rows than the cap; of a store that cannot tell, every kind that has a cap. */
 const kindsOver = (

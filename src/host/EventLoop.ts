@@ -49,6 +49,10 @@ export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number)
   }
 )
 
+/** Takes step after step, with a turn of the event loop between two, until one says that it was the last. */
+export const steps = (isLast: () => boolean): Effect.Effect<void> =>
+  Effect.suspend(() => isLast() ? Effect.void : Effect.zipRight(turn, steps(isLast)))
+
 /**
  * Calls a function with each of many values, and waits for a turn of the event loop after every `stretch` of them; with `work`,
  * the size of the step for a value, after every `stretch` of that.
@@ -71,3 +75,92 @@ export const forEach = <A>(
     })
   return from(0)
 }
+
+export interface LazyOptions<Row, A> {
+  /** Makes an index without rows. */
+  readonly make: () => A
+  /** Adds a row, and returns the work that took, in units of a `Pacer`. */
+  readonly add: (index: A, row: Row) => number
+  /** Takes away a row that was added. */
+  readonly remove: (index: A, row: Row) => void
+  /** The rows that there are, no tombstones. */
+  readonly rows: () => ReadonlyArray<Row>
+}
+
+interface Making<Row, A> {
+  readonly index: A
+  readonly rows: ReadonlyArray<Row>
+  /** Number of the rows that were added. */
+  added: number
+  readonly changes: Array<readonly [before: Row | undefined, after: Row | undefined]>
+  /** Number of the changes that were made. */
+  changed: number
+}
+
+/**
+ * What is looked up in the rows of a table: made when it is first asked for, with pauses, and kept current from then on. A row that
+ * changes while it is made is changed in it once all others are in it. Several may wait for it at once; each of them goes on with
+ * it, so that none depends on another that is interrupted.
+ */
+export class LazyIndex<in out Row, in out A> {
+  readonly #options: LazyOptions<Row, A>
+  #index: A | undefined
+  #making: Making<Row, A> | undefined
+
+  constructor(options: LazyOptions<Row, A>) {
+    this.#options = options
+  }
+
+  /** The row `after` has taken the place of the row `before`. Cost: nothing before the index was asked for. */
+  set(before: Row | undefined, after: Row | undefined): void {
+    if (this.#index !== undefined) this.#change(this.#index, before, after)
+    else this.#making?.changes.push([before, after])
+  }
+
+  /** The index, if it was made already. */
+  get known(): A | undefined {
+    return this.#index
+  }
+
+  /** Returns the index; makes it at once where there is none. Cost, where it does: the rows. */
+  build(): A {
+    while (this.#index === undefined) this.#step()
+    return this.#index
+  }
+
+  /** The index, made with pauses where there is none. */
+  readonly prepared: Effect.Effect<A> = Effect.suspend(() =>
+    this.#index !== undefined
+      ? Effect.succeed(this.#index)
+      : Effect.map(steps(() => this.#index !== undefined || this.#step()), () => this.build())
+  )
+
+  /** Adds some rows; returns whether none is left. */
+  #step(): boolean {
+    const { add, make, rows } = this.#options
+    const making = this.#making ??= { index: make(), rows: rows(), added: 0, changes: [], changed: 0 }
+    let work = 0
+    while (work < atATime && making.added < making.rows.length) {
+      work += perRow + add(making.index, making.rows[making.added++]!)
+    }
+    while (work < atATime && making.changed < making.changes.length) {
+      const [before, after] = making.changes[making.changed++]!
+      work += perRow + this.#change(making.index, before, after)
+    }
+    if (making.added < making.rows.length || making.changed < making.changes.length) return false
+    this.#index = making.index
+    this.#making = undefined
+    return true
+  }
+
+  #change(index: A, before: Row | undefined, after: Row | undefined): number {
+    if (before !== undefined) this.#options.remove(index, before)
+    return after === undefined ? 0 : this.#options.add(index, after)
+  }
+}
+
+/** Work between two pauses, in units of a `Pacer`: about 15 ms. */
+const atATime = 131_072
+
+/** What a row costs beside what is read of it. */
+const perRow = 8

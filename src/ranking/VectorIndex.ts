@@ -5,7 +5,6 @@
  * Where the rows come to 256 KiB in 8 bits (682 of 384 dimensions) and the machine has SIMD in WebAssembly, a `QuantizedVectors`
  * tells which cosines have to be computed: by bounds, so nothing is approximate.
  */
-import type { MemoryId } from "../domain/MemoryId.ts"
 import type { Scored } from "./Bm25.ts"
 import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
 import { float64, int32, TopKBounds } from "./internal/Slots.ts"
@@ -192,102 +191,6 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** A record with the hash of its text, which may be worked out when it is asked for. */
-export interface Hashed {
-  readonly id: MemoryId
-  readonly hash: string
-}
-
-/**
- * The vectors of one model, of the records of one index: which records have one, and which wait for it.
- *
- * @internal
- */
-export class ModelVectors {
-  readonly #model: string
-  readonly #embeddings: Embeddings
-  readonly #order: (a: MemoryId, b: MemoryId) => number
-  #vectors: VectorIndex<MemoryId> | undefined
-  readonly #waiting = new Map<MemoryId, Hashed>()
-  /** The waiting records that were not looked up yet. */
-  readonly #fresh = new Set<MemoryId>()
-  #version = 0
-  #dimensions: number | undefined
-
-  /** `order` is that of records whose cosines are equal. */
-  constructor(
-    model: string,
-    embeddings: Embeddings,
-    records: Iterable<Hashed>,
-    order: (a: MemoryId, b: MemoryId) => number
-  ) {
-    this.#model = model
-    this.#embeddings = embeddings
-    this.#order = order
-    for (const record of records) this.add(record)
-  }
-
-  /** The vectors it was made of are gone, and those that came since have other dimensions: to be made anew. */
-  get isStale(): boolean {
-    return this.#dimensions !== undefined && this.#dimensions !== this.#embeddings.dimensions(this.#model)
-  }
-
-  /** Replaces the one of the same id. */
-  add(record: Hashed): void {
-    this.remove(record.id)
-    this.#waiting.set(record.id, record)
-    this.#fresh.add(record.id)
-  }
-
-  remove(id: MemoryId): void {
-    this.#vectors?.remove(id)
-    this.#waiting.delete(id)
-    this.#fresh.delete(id)
-  }
-
-  /** Those that have no vector of the model. */
-  get waiting(): Iterable<MemoryId> {
-    this.#catchUp()
-    return this.#waiting.keys()
-  }
-
-  isWaiting(id: MemoryId): boolean {
-    this.#catchUp()
-    return this.#waiting.has(id)
-  }
-
-  /** Above 0 only, nearest first. `sees` is asked before the cut. */
-  nearest(
-    vector: Float32Array,
-    limit: number,
-    sees: ((id: MemoryId) => boolean) | ReadonlyArray<MemoryId>
-  ): ReadonlyArray<Scored<MemoryId>> {
-    this.#catchUp()
-    if (this.#vectors === undefined || this.#dimensions !== vector.length) return []
-    const found = typeof sees === "function"
-      ? this.#vectors.search(vector, limit, sees)
-      : this.#vectors.searchAmong(vector, sees, limit)
-    const end = found.findIndex(({ score }) => !(score > 0))
-    return end < 0 ? found : found.slice(0, end)
-  }
-
-  /** Cost: those that are new; all that wait, where vectors have come since. */
-  #catchUp(): void {
-    const version = this.#embeddings.version(this.#model)
-    const ids = version === this.#version ? this.#fresh : Array.from(this.#waiting.keys())
-    for (const id of ids) {
-      const record = this.#waiting.get(id)
-      const vector = record && this.#embeddings.get(this.#model, record.hash)
-      if (vector === undefined || vector.length !== (this.#dimensions ??= vector.length)) continue
-      this.#vectors ??= make(vector.length, { order: this.#order })
-      this.#vectors.add(id, vector)
-      this.#waiting.delete(id)
-    }
-    this.#fresh.clear()
-    this.#version = version
-  }
-}
-
 /** A vector in 32 bits. A cosine asks for no length: what is too long or too short for them is made 1. */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const most = vector.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
@@ -305,7 +208,12 @@ interface Table {
 
 /** The vectors of several tenants. A tenant without vectors takes no memory. */
 export class TenantEmbeddings {
-  readonly #all: All = { tenants: new Map(), arrived: 0 }
+  readonly #all: All = { tenants: new Map(), arrived: 0, removals: 0 }
+
+  /** The tenants that have a vector. */
+  get tenants(): ReadonlyArray<string> {
+    return Array.from(this.#all.tenants.keys())
+  }
 
   /** Returns the vectors of one tenant. Every call for the same tenant returns a view of the same vectors. */
   of(tenant: string): Embeddings {
@@ -317,6 +225,8 @@ interface All {
   readonly tenants: Map<string, Map<string, Table>>
   /** Number of vectors ever added, removed ones included. */
   arrived: number
+  /** Number of times that `retain` has removed any. */
+  removals: number
 }
 
 export class Embeddings {
@@ -324,7 +234,7 @@ export class Embeddings {
   readonly #tenant: string
 
   /** Makes an independent set of vectors; `TenantEmbeddings.of` makes the view of a tenant. */
-  constructor(all: All = { tenants: new Map(), arrived: 0 }, tenant = "") {
+  constructor(all: All = { tenants: new Map(), arrived: 0, removals: 0 }, tenant = "") {
     this.#all = all
     this.#tenant = tenant
   }
@@ -353,6 +263,17 @@ export class Embeddings {
     return Math.max(0, ...Array.from(this.#tables.values(), ({ vectors }) => vectors.size))
   }
 
+  /** Another after each `retain` that removed something: what was there may be gone. */
+  get removals(): number {
+    return this.#all.removals
+  }
+
+  /** Whether there is a vector of any model. Cost: the models. */
+  has(hash: string): boolean {
+    for (const { vectors } of this.#tables.values()) if (vectors.has(hash)) return true
+    return false
+  }
+
   get(model: string, hash: string): Float32Array | undefined {
     return this.#tables.get(model)?.vectors.get(hash)
   }
@@ -379,18 +300,31 @@ export class Embeddings {
     return true
   }
 
-  /** Of every model, or of one; how many vectors went. */
+  /** Of every model, or of one; how many vectors went. Cost: all vectors. */
   retain(keep: (hash: string) => boolean, only?: string): number {
-    const tables = this.#all.tenants.get(this.#tenant)
-    if (tables === undefined) return 0
     let count = 0
-    for (const [model, { vectors }] of tables) {
+    for (const [model, { vectors }] of this.#tables) {
       if (only !== undefined && model !== only) continue
       for (const hash of vectors.keys()) if (!keep(hash) && vectors.delete(hash)) count++
-      if (vectors.size === 0) tables.delete(model)
     }
-    if (tables.size === 0) this.#all.tenants.delete(this.#tenant)
+    if (count > 0) this.#all.removals++
+    this.#tidy()
     return count
+  }
+
+  /** Removes vectors of texts that no record has, in every model. Cost: those, for each model. */
+  drop(hashes: Iterable<string>): void {
+    const tables = Array.from(this.#tables.values())
+    for (const hash of hashes) for (const { vectors } of tables) vectors.delete(hash)
+    this.#tidy()
+  }
+
+  /** Gives up the tables without vectors. */
+  #tidy(): void {
+    const tables = this.#all.tenants.get(this.#tenant)
+    if (tables === undefined) return
+    for (const [model, { vectors }] of tables) if (vectors.size === 0) tables.delete(model)
+    if (tables.size === 0) this.#all.tenants.delete(this.#tenant)
   }
 }
 

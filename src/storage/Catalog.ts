@@ -7,13 +7,15 @@ import * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
-import { byRecency, hashOf, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import { includes, type Sight } from "../domain/Viewer.ts"
-import { turn } from "../host/EventLoop.ts"
+import { LazyIndex, turn } from "../host/EventLoop.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import type { Asked, Position } from "../ranking/Retrieval.ts"
-import type { Change, Changed, Engine, Mark, Stored, Write } from "./internal/EngineContract.ts"
+import { Embeddings } from "../ranking/VectorIndex.ts"
+import type { Changed, Engine, Mark, Stored } from "./internal/EngineContract.ts"
+import { Texts } from "./internal/Texts.ts"
 import * as Links from "./Links.ts"
 import { byAge, isLive } from "./Version.ts"
 
@@ -22,8 +24,8 @@ export interface Catalog {
   readonly index: () => MemoryIndex.MemoryIndex
   /** Brings the index up to the rows, with pauses for the event loop. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
-  /** Of the same; built in the same way. */
-  readonly links: () => Links.Links
+  /** Of the rows, by the names that they answer to and refer to. Built with pauses when first asked for. */
+  readonly links: Effect.Effect<Links.Index>
   /** The row of an id is now this one; `undefined`: there is none. The index takes it up when it is asked for. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
   /** The index, for `restore` in a process that has set the same rows. `undefined`: nobody has asked for it yet. */
@@ -32,8 +34,10 @@ export interface Catalog {
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the index was built here, and not restored. */
   readonly isBuilt: () => boolean
-  /** How many of the rows are of each scope, by `MemoryScope.key`, and kind. Counted when first asked, and kept from then on. */
-  readonly counts: () => ReadonlyMap<string, ReadonlyMap<string, number>>
+  /** How many of the rows are of each scope, by `MemoryScope.key`, and kind. Counted with pauses when first asked for. */
+  readonly counts: Effect.Effect<Counts>
+  /** The texts of the rows, as vectors are kept for them. Made when first asked for. */
+  readonly texts: () => LazyIndex<Stored, Texts>
   /** Rows, tombstones not among them. */
   readonly size: () => number
   /** Those rows, any order. */
@@ -49,6 +53,8 @@ export interface Catalog {
   /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: those with the key. */
   readonly holders: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
+
+export type Counts = ReadonlyMap<string, ReadonlyMap<string, number>>
 
 /** Of the index. What its vectors are looked up in is a sidecar's. */
 export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
@@ -72,19 +78,11 @@ export const make = (options: Options): Catalog => {
   let isWhole = false
   let encoded: Uint8Array | undefined
   let isBuilt = false
-  let links: Links.Links | undefined
-  let counts: Map<string, Map<string, number>> | undefined
+  let links: LazyIndex<Stored, Links.Index> | undefined
+  let counts: LazyIndex<Stored, Map<string, Map<string, number>>> | undefined
+  let texts: LazyIndex<Stored, Texts> | undefined
+  const all = () => Array.from(rows.values())
 
-  const count = (record: MemoryRecord | undefined, by: 1 | -1) => {
-    if (counts === undefined || record === undefined) return
-    const scope = MemoryScope.key(record.scope)
-    const kinds = counts.get(scope) ?? new Map<string, number>()
-    const sum = (kinds.get(record.kind) ?? 0) + by
-    if (sum > 0) kinds.set(record.kind, sum)
-    else kinds.delete(record.kind)
-    if (kinds.size > 0) counts.set(scope, kinds)
-    else counts.delete(scope)
-  }
   const hold = ({ dedupeKey, record }: Stored) => {
     if (dedupeKey === undefined) return
     const all = holders?.get(dedupeKey)
@@ -149,13 +147,15 @@ export const make = (options: Options): Catalog => {
       }
       return some()
     }),
-    links() {
-      if (links === undefined) {
-        links = Links.make()
-        for (const { record } of rows.values()) links.set(record.id, record)
-      }
-      return links
-    },
+    links: Effect.suspend(() => {
+      links ??= new LazyIndex({
+        make: Links.makeIndex,
+        add: (index, { record }) => index.add(record),
+        remove: (index, { record }) => index.remove(record),
+        rows: all
+      })
+      return links.prepared
+    }),
     encoded: () => encoded ?? (isWhole ? whole().encode() : undefined),
     restore(bytes) {
       encoded = bytes
@@ -164,29 +164,41 @@ export const make = (options: Options): Catalog => {
     set(id, row) {
       restored()
       recent[version++ % remembered] = id
+      const before = rows.get(id)
       release(id)
-      count(rows.get(id)?.record, -1)
       if (row?.forgotten) tombstones.set(id, row)
       else tombstones.delete(id)
       if (row === undefined || row.forgotten) {
         rows.delete(id)
         if (index !== undefined) stale.add(id)
-        links?.set(id, undefined)
+        links?.set(before, undefined)
+        counts?.set(before, undefined)
+        texts?.set(before, undefined)
         return
       }
       rows.set(id, row)
       if (index !== undefined) stale.add(id)
-      links?.set(id, row.record)
-      count(row.record, 1)
+      links?.set(before, row)
+      counts?.set(before, row)
+      texts?.set(before, row)
       hold(row)
     },
-    counts() {
-      if (counts === undefined) {
-        counts = new Map()
-        for (const { record } of rows.values()) count(record, 1)
-      }
-      return counts
-    },
+    counts: Effect.suspend(() => {
+      counts ??= new LazyIndex({
+        make: () => new Map(),
+        add: (counts, { record }) => count(counts, record, 1),
+        remove: (counts, { record }) => count(counts, record, -1),
+        rows: all
+      })
+      return counts.prepared
+    }),
+    texts: () =>
+      texts ??= new LazyIndex({
+        make: () => new Texts(options.embeddings ?? new Embeddings()),
+        add: (texts, { record }) => texts.add(record),
+        remove: (texts, { record }) => texts.remove(record),
+        rows: all
+      }),
     changed(since) {
       const mark: Mark = { of: recent, version }
       const isKnown = since?.of === recent && version - since.version <= remembered
@@ -197,7 +209,7 @@ export const make = (options: Options): Catalog => {
       }
     },
     size: () => rows.size,
-    rows: () => Array.from(rows.values()),
+    rows: all,
     records: () => Array.from(rows.values(), ({ record }) => record),
     *each() {
       for (const { record } of rows.values()) yield record
@@ -221,10 +233,73 @@ export const make = (options: Options): Catalog => {
 
 const none: ReadonlyArray<MemoryRecord> = []
 
-/** Returns the catalog of a tenant out of a map; of a tenant that is not in it an empty one, which is not kept. */
-export const lookup =
-  (catalogs: ReadonlyMap<string, Catalog>, optionsOf: (tenant: string) => Options) =>
-  (tenant: string): Effect.Effect<Catalog> => Effect.sync(() => catalogs.get(tenant) ?? make(optionsOf(tenant)))
+/**
+ * The catalogs of many tenants, for an engine that has their rows in memory anyway. The catalog of a tenant with few rows is given
+ * up once it is the one that was not asked for the longest, and made again when it is asked for, so that many small tenants take
+ * little memory.
+ */
+export class Cache {
+  readonly #make: (tenant: string) => Catalog
+  readonly #large = new Map<string, Catalog>()
+  /** Of tenants with few rows, the one that was asked for last is the last. */
+  readonly #small = new Map<string, Catalog>()
+
+  /** `make` makes the catalog of a tenant of all of its rows. */
+  constructor(make: (tenant: string) => Catalog) {
+    this.#make = make
+  }
+
+  /** Returns the catalog of a tenant; of a tenant without rows an empty one, which is not kept. */
+  get(tenant: string): Catalog {
+    const large = this.#large.get(tenant)
+    if (large !== undefined) return large
+    const small = this.#small.get(tenant)
+    const catalog = small ?? this.#make(tenant)
+    this.keep(tenant, catalog, small === undefined ? catalog.size() + catalog.tombstones().length : 1)
+    return catalog
+  }
+
+  readonly of = (tenant: string): Effect.Effect<Catalog> => Effect.sync(() => this.get(tenant))
+
+  /** Returns the catalog of a tenant with many rows; `undefined`: it has few. */
+  large(tenant: string): Catalog | undefined {
+    return this.#large.get(tenant)
+  }
+
+  /** Keeps a catalog, which has so many rows, tombstones counted. */
+  keep(tenant: string, catalog: Catalog, rows: number): void {
+    this.#small.delete(tenant)
+    this.#large.delete(tenant)
+    if (rows > few) this.#large.set(tenant, catalog)
+    else if (rows > 0) this.#small.set(tenant, catalog)
+    for (const [tenant, catalog] of this.#small) {
+      if (this.#small.size <= atOnce) return
+      this.#small.delete(tenant)
+      let size = 0
+      for (const { body } of catalog.each()) size += body.length
+      if (size > short) this.#large.set(tenant, catalog) // indexing it again would take long
+    }
+  }
+}
+
+/** Number of rows up to which a tenant has few, and length of their bodies together, in UTF-16 units. */
+const few = 32
+const short = 65_536
+
+/** Number of catalogs of tenants with few rows that are kept. */
+const atOnce = 256
+
+/** Counts a record in or out, and returns the work that takes, in units of a `Pacer`. */
+const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, by: 1 | -1): number => {
+  const scope = MemoryScope.key(record.scope)
+  const kinds = counts.get(scope) ?? new Map<string, number>()
+  const sum = (kinds.get(record.kind) ?? 0) + by
+  if (sum > 0) kinds.set(record.kind, sum)
+  else kinds.delete(record.kind)
+  if (kinds.size > 0) counts.set(scope, kinds)
+  else counts.delete(scope)
+  return 16
+}
 
 /** Work between two pauses, in units of 0.1 µs: about 15 ms. A pause takes a millisecond. */
 const stretch = 131_072
@@ -263,17 +338,17 @@ export const queries = (
   match: (sight, asked, question) =>
     Effect.map(indexOf(catalogOf(sight.tenant)), (index) => index.match(sight, asked, question)),
   named: (sight, asked, names) =>
-    Effect.map(catalogOf(sight.tenant), (catalog) => within(sight, asked, catalog.links().named(names))),
+    Effect.map(linksOf(catalogOf(sight.tenant)), (links) => links.named(names, seeing(sight, asked))),
   referring: (sight, asked, keys) =>
-    Effect.map(catalogOf(sight.tenant), (catalog) => within(sight, asked, catalog.links().referring(keys))),
+    Effect.map(linksOf(catalogOf(sight.tenant)), (links) => links.referring(keys, seeing(sight, asked))),
   changed: (tenant, since) => Effect.map(catalogOf(tenant), (catalog) => catalog.changed(since)),
-  overCap: (tenant, caps) => Effect.map(catalogOf(tenant), (catalog) => overCap(catalog.counts(), caps)),
+  overCap: (tenant, caps) => Effect.map(countsOf(catalogOf(tenant)), (counts) => overCap(counts, caps)),
   tenants,
   tenantsWith: (scope) => {
     const key = MemoryScope.key(scope)
     return Stream.filterEffect(
       tenants,
-      (tenant) => Effect.map(catalogOf(tenant), (catalog) => catalog.counts().has(key))
+      (tenant) => Effect.map(countsOf(catalogOf(tenant)), (counts) => counts.has(key))
     )
   }
 })
@@ -282,12 +357,19 @@ export const queries = (
 export const indexOf = (catalog: Io<Catalog>): Io<MemoryIndex.MemoryIndex> =>
   Effect.flatMap(catalog, (catalog) => Effect.map(catalog.prepared, catalog.index))
 
+const countsOf = (catalog: Io<Catalog>): Io<Counts> => Effect.flatMap(catalog, ({ counts }) => counts)
+
+const linksOf = (catalog: Io<Catalog>): Io<Links.Index> => Effect.flatMap(catalog, ({ links }) => links)
+
 /** Returns those of the records that are in sight and pass. */
-export const within = (sight: Sight, asked: Asked, found: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
+export const within = (sight: Sight, asked: Asked, found: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> =>
+  found.filter(seeing(sight, asked))
+
+/** Tells whether a record is in sight and passes. */
+const seeing = (sight: Sight, asked: Asked): (record: MemoryRecord) => boolean => {
   const sees = includes(sight.visibility)
-  return found.filter((record) =>
+  return (record) =>
     sees(record.scope) && (record.expiresAt === undefined || record.expiresAt > sight.now) && asked.passes(record)
-  )
 }
 
 /** Returns the page of those rows alone: newest first, then by id. Cost: all rows given. */
@@ -313,22 +395,3 @@ const overCap = (
   Array.from(counts).flatMap(([scope, kinds]) =>
     Array.from(kinds).flatMap(([kind, count]) => count > (caps.get(kind) ?? Infinity) ? [[scope, kind] as const] : [])
   )
-
-/** Returns what there is to hear of writes, in their order. */
-export const changesOf = (
-  rows: ReadonlyMap<MemoryId, Stored>,
-  writes: ReadonlyArray<Write>
-): ReadonlyArray<Change> => {
-  const current = new Map<MemoryId, Stored | undefined>(rows)
-  return writes.map(({ id, next }) => {
-    const before = current.get(id)
-    current.set(id, next?.stored)
-    return { id, before: recordOf(before), after: recordOf(next?.stored), by: "here" }
-  })
-}
-
-const recordOf = (row: Stored | undefined): MemoryRecord | undefined => row && !row.forgotten ? row.record : undefined
-
-/** Whether most of so many vectors are of texts that were edited away. Cost: nothing to speak of as long as they cannot be. */
-export const isLittered = (vectors: number, catalog: Catalog): boolean =>
-  vectors > 0 && (vectors > 2 * catalog.size() || vectors > 2 * new Set(catalog.records().map(hashOf)).size)

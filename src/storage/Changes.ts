@@ -103,6 +103,22 @@ export const said = (viewer: Viewer.Any) => (event: Engine.Event, now: number): 
   return seen(before) ? Forgotten.make({ id, by }) : undefined
 }
 
+/** Returns what there is to hear of writes, in their order. */
+export const changesOf = (
+  rows: ReadonlyMap<MemoryId, Engine.Stored>,
+  writes: ReadonlyArray<Engine.Write>
+): ReadonlyArray<Engine.Change> => {
+  const current = new Map<MemoryId, Engine.Stored | undefined>(rows)
+  return writes.map(({ id, next }) => {
+    const before = current.get(id)
+    current.set(id, next?.stored)
+    return { id, before: recordOf(before), after: recordOf(next?.stored), by: "here" }
+  })
+}
+
+const recordOf = (row: Engine.Stored | undefined): MemoryRecord | undefined =>
+  row && !row.forgotten ? row.record : undefined
+
 const behind = MemoryError.make("unavailable", {
   op: "changes",
   message: "this listener fell too far behind; list, and listen again"

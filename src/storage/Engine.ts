@@ -14,7 +14,6 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { StoreChange } from "../domain/MemoryMutation.ts"
-import { hashOf } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
@@ -308,7 +307,7 @@ const commit = (source: Source, tenant: string, { rows }: Found, writes: Readonl
     })
     if (litters) source.unswept.add(tenant)
     yield* sweep(source, tenant)
-    if (!isQuiet) yield* source.changes.publish(tenant, Catalog.changesOf(rows, writes))
+    if (!isQuiet) yield* source.changes.publish(tenant, Changes.changesOf(rows, writes))
   }).pipe(Effect.uninterruptible)
 
 /** Returns the writes as a backend takes them: each with the revision that it replaces. */
@@ -321,16 +320,14 @@ const stepsOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<Writ
   })
 }
 
-/**
- * Erases the vectors of texts that no record of the tenant holds. Cost: all records of the tenant, since another one may
- * have an erased text. For whoever holds the lock.
- */
+/** Erases the vectors of texts that no record of the tenant holds. Cost: its vectors. For whoever holds the lock. */
 const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { primitives: { sidecar }, unswept } = source
     if (sidecar === undefined || !unswept.has(tenant)) return Effect.void
     return catalogOf(source, tenant).pipe(
-      Effect.flatMap((catalog) => sidecar.retain(tenant, new Set(catalog.records().map(hashOf)))),
+      Effect.flatMap((catalog) => catalog.texts().prepared),
+      Effect.flatMap((texts) => sidecar.retain(tenant, texts)),
       Effect.tap(() => Effect.sync(() => unswept.delete(tenant))),
       Effect.catchAll((error) => Effect.logWarning("vectors of erased texts could not be removed", error))
     )
@@ -340,7 +337,10 @@ const prune = (source: Source): Io<void> =>
   Effect.gen(function*() {
     for (const tenant of yield* source.primitives.tenants) {
       const size = source.primitives.sidecar?.embeddings(tenant).size ?? 0
-      if (size > 0 && Catalog.isLittered(size, yield* catalogBeside(source, tenant))) source.unswept.add(tenant)
+      if (size === 0) continue
+      const catalog = yield* catalogBeside(source, tenant)
+      const texts = yield* catalog.texts().prepared
+      if (texts.isLittered(size)) source.unswept.add(tenant)
     }
     for (const tenant of Array.from(source.unswept)) {
       yield* exclusive(source, tenant, sweep(source, tenant))

@@ -16,12 +16,25 @@
  * fewest folders, the fewest characters, by name); records without a path come after, the newest first, then by id. The
  * speaker is never meant. Properties of a file (`metadata`) speak as its text does.
  */
-import * as Schema from "effect/Schema"
-import { MemoryId } from "../domain/MemoryId.ts"
+import type { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
-import type { Json } from "../domain/Payload.ts"
 import * as Wikilink from "../domain/Wikilink.ts"
+import {
+  aliasesOf,
+  folderOf,
+  hashesReferredTo,
+  KeyIndex,
+  keysOf,
+  type Mention,
+  mentionsOf,
+  nameHashesOf,
+  namesOf,
+  pathOf,
+  wholeNameOf
+} from "./internal/Names.ts"
+
+export { formerNames } from "./internal/Names.ts"
 
 /** The other end of a link. */
 export interface Linked {
@@ -39,16 +52,26 @@ export interface Neighbours {
   readonly from: ReadonlyArray<Linked>
 }
 
+type Sees = (record: MemoryRecord) => boolean
+
 /** The records of a tenant by the names that they answer to, and by what they refer to: how an engine in memory answers. */
+export interface Index {
+  /** Returns what that took, in characters read. */
+  readonly add: (record: MemoryRecord) => number
+  /** Takes away a record that was added. */
+  readonly remove: (record: MemoryRecord) => void
+  /** Returns the records that answer to any of the names, of those that `sees` lets pass. Cost: all that have one of the names. */
+  readonly named: (names: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
+  /** Returns the records that refer to any of the names or ids, in the same way. */
+  readonly referring: (keys: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
+}
+
+/** An index that keeps the records by id as well. */
 export interface Links {
   /** The record of an id is now this one; `undefined`: there is none. Cost: its text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void
-  /** Returns the records that answer to any of the names. */
-  readonly named: (names: Iterable<string>) => ReadonlyArray<MemoryRecord>
-  /** Returns the records that refer to any of the names or ids. */
-  readonly referring: (keys: Iterable<string>) => ReadonlyArray<MemoryRecord>
   /** Returns the neighbours of a record among the records that `sees` lets pass. Cost: its own ends, and all that share a name with one. */
-  readonly seen: (sees: (record: MemoryRecord) => boolean) => (id: MemoryId) => Neighbours
+  readonly seen: (sees: Sees) => (id: MemoryId) => Neighbours
 }
 
 /** What a viewer sees of the records around one: enough to say its neighbours. */
@@ -61,11 +84,6 @@ export interface Surroundings {
   readonly byId: ReadonlyMap<MemoryId, MemoryRecord>
 }
 
-/** A name in a record's text, the likeliest meaning first. */
-interface Mention {
-  readonly id: MemoryId | undefined
-  readonly names: ReadonlyArray<string>
-}
 /** What a record is called and what it refers to. */
 interface Node {
   readonly record: MemoryRecord
@@ -75,46 +93,63 @@ interface Node {
   readonly mentions: ReadonlyArray<Mention>
 }
 
-export const make = (): Links => {
-  const nodes = new Map<MemoryId, Node>()
-  const bearers = new Map<string, Set<MemoryId>>()
-  const referrers = new Map<string, Set<MemoryId>>()
+/**
+ * Makes an index of names. It knows the hashes of names alone, which are read off most records without making the names; a
+ * record is read when its hash is asked for.
+ */
+export const makeIndex = (): Index => {
+  const bearers = new KeyIndex<MemoryRecord>()
+  const referrers = new KeyIndex<MemoryRecord>()
 
-  const each = ({ names, record }: Node, on: typeof add | typeof remove) => {
-    for (const name of names) on(bearers, name, record.id)
-    for (const key of refersTo(record)) on(referrers, key, record.id)
+  const found = (by: KeyIndex<MemoryRecord>, keys: Iterable<string>, sees: Sees, keysOf: typeof answersTo) => {
+    const records = new Set<MemoryRecord>()
+    for (const key of keys) {
+      for (const record of by.get(Wikilink.hash(key))) {
+        if (!records.has(record) && sees(record) && keysOf(record).includes(key)) records.add(record)
+      }
+    }
+    return Array.from(records)
   }
-  const found = (by: ReadonlyMap<string, ReadonlySet<MemoryId>>, keys: Iterable<string>) => {
-    const ids = new Set<MemoryId>()
-    for (const key of keys) for (const id of by.get(key) ?? []) ids.add(id)
-    return Array.from(ids).flatMap((id) => nodes.get(id)?.record ?? [])
-  }
-
-  const links: Links = {
-    set(id, record) {
-      const last = nodes.get(id)
-      if (last) each(last, remove)
-      nodes.delete(id)
-      if (record === undefined) return
-      const node = nodeOf(record)
-      nodes.set(id, node)
-      each(node, add)
+  return {
+    add(record) {
+      for (const hash of nameHashesOf(record)) bearers.add(hash, record)
+      const refers = hashesReferredTo(record)
+      for (const hash of refers) referrers.add(hash, record)
+      return record.summary.length + (refers.length === 0 ? record.body.length >> 5 : record.body.length)
     },
-    named: (names) => found(bearers, names),
-    referring: (keys) => found(referrers, keys),
+    remove(record) {
+      for (const hash of nameHashesOf(record)) bearers.remove(hash, record)
+      for (const hash of hashesReferredTo(record)) referrers.remove(hash, record)
+    },
+    named: (names, sees) => found(bearers, names, sees, answersTo),
+    referring: (keys, sees) => found(referrers, keys, sees, refersTo)
+  }
+}
+
+export const make = (): Links => {
+  const records = new Map<MemoryId, MemoryRecord>()
+  const index = makeIndex()
+  return {
+    set(id, record) {
+      const last = records.get(id)
+      if (last) index.remove(last)
+      records.delete(id)
+      if (record === undefined) return
+      records.set(id, record)
+      index.add(record)
+    },
     seen: (sees) => (id) => {
-      const record = nodes.get(id)?.record
+      const record = records.get(id)
       if (record === undefined || !sees(record)) return { to: [], from: [] }
-      const referring = links.referring(keysFor(record)).filter(sees)
-      const byId = idsAround(record, referring).flatMap((id) => nodes.get(id)?.record ?? []).filter(sees)
+      const referring = index.referring(keysFor(record), sees)
+      const byId = idsAround(record, referring).flatMap((id) => records.get(id) ?? []).filter(sees)
       return neighboursOf(record, {
         referring,
-        named: links.named(namesAround(record, referring)).filter(sees),
+        named: index.named(namesAround(record, referring), sees),
         byId: new Map(byId.map((record) => [record.id, record]))
       })
     }
   }
-  return links
 }
 
 /** Names that the record answers to: its own, then its aliases. Cost, once for each record: its text. */
@@ -260,20 +295,6 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
 
 const placeOf = (scope: string, folder: string): string => `${scope}\u0000${folder}` // in no scope and in no path
 
-/** Path of a record that a file's name gave its name to. */
-const pathOf = ({ source: { origin, reference } }: MemoryRecord): string | undefined =>
-  origin === "file" && reference !== undefined && /\.md$/i.test(reference) ? reference : undefined
-
-const folderOf = (record: MemoryRecord): string | undefined => {
-  const path = pathOf(record)
-  return path === undefined ? undefined : Wikilink.nameOf(path.slice(0, Math.max(0, path.lastIndexOf("/"))))
-}
-
-const wholeNameOf = (record: MemoryRecord): string | undefined => {
-  const path = pathOf(record)
-  return path === undefined ? undefined : Wikilink.namesOf(path)[0]
-}
-
 /** Orders by path, the shortest first; records without a path come after, newest first. */
 const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
   const [one, two] = [pathOf(a), pathOf(b)]
@@ -284,81 +305,6 @@ const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
   return folders || one.length - two.length || (one < two ? -1 : one > two ? 1 : byRecency(a, b))
 }
 
-/** A file's record is also meant by its path, by every end of it, and by the id that it had elsewhere. */
-const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
-  const { source: { origin, reference }, summary } = record
-  const whole = wholeNameOf(record)
-  const parts = whole?.split("/") ?? []
-  return [
-    Wikilink.nameOf(summary),
-    ...(whole === undefined && origin === "file" && reference !== undefined
-      ? Wikilink.namesOf(reference).slice(0, 1)
-      : []),
-    ...parts.slice(-maxParts).map((_, i, last) => last.slice(i).join("/")),
-    ...(whole === undefined ? [] : [whole, `/${whole}`])
-  ].filter((name) => name !== "")
-}
-
-/** Folders of a path that are names of their own, at most. */
-const maxParts = 8
-
-/** Metadata of a file that was renamed: a list of what it was called, so that links with an earlier name still lead to it. */
-export const formerNames = "formerNames"
-
-/** Longest list of aliases that counts. */
-const maxAliases = 64
-
-const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): ReadonlyArray<string> =>
-  origin === "file"
-    ? [metadata["aliases"], metadata["alias"], metadata[formerNames]].flat().slice(0, maxAliases)
-      .flatMap((alias) =>
-        typeof alias === "string" || typeof alias === "number" ? [Wikilink.nameOf(String(alias))] : []
-      )
-      .filter((name) => name !== "")
-    : []
-
-/** Finds the names in the body and in a file's properties; of other records in `metadata.links`, where Deuz keeps them. */
-const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
-  const { body, metadata, source: { origin } } = record
-  const texts = [body, ...(origin === "file" ? textsOf(metadata) : textsOf(metadata["links"] ?? []))]
-  const folder = folderOf(record)
-  return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map(({ heading, markdown, target }) => {
-    const names = [
-      ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []), // a summary may have a ^
-      ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
-      ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))
-    ]
-    return {
-      id: isId(target) ? target : undefined,
-      names: Array.from(new Set(names)).filter((name) => name !== "")
-    }
-  })
-}
-
-/** Every text in a list or an object. */
-const textsOf = (json: Json): ReadonlyArray<string> =>
-  typeof json === "string"
-    ? [json]
-    : typeof json === "object" && json !== null
-    ? Object.values(json).flatMap(textsOf)
-    : []
-
-/** The path that a target means from the folder of a file. Empty where it says none, or leads out of the vault. */
-const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
-  if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
-  const parts = folder === "" ? [] : folder.split("/")
-  for (const part of Wikilink.nameOf(target.replace(/\.md$/i, "")).split("/")) {
-    if (part === "..") {
-      if (parts.pop() === undefined) return []
-    } else if (part !== "." && part !== "") parts.push(part)
-  }
-  return parts.length === 0 ? [] : [parts.join("/")]
-}
-
-const isId = Schema.is(MemoryId)
-
-const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]
-
 /** A record is no neighbour of its own. */
 const distinct = (self: MemoryId, all: ReadonlyArray<Linked>): ReadonlyArray<Linked> => {
   const found = new Map<string, Linked>()
@@ -367,15 +313,4 @@ const distinct = (self: MemoryId, all: ReadonlyArray<Linked>): ReadonlyArray<Lin
     if (one.id !== self && !found.has(key)) found.set(key, one)
   }
   return Array.from(found.values())
-}
-
-const add = <K, V>(map: Map<K, Set<V>>, key: K, value: V): void => {
-  const values = map.get(key)
-  if (values) values.add(value)
-  else map.set(key, new Set([value]))
-}
-const remove = <K, V>(map: Map<K, Set<V>>, key: K, value: V): void => {
-  const values = map.get(key)
-  values?.delete(value)
-  if (values?.size === 0) map.delete(key)
 }

@@ -4,8 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import { invalid } from "../domain/Check.ts"
 import type { MemoryError } from "../domain/MemoryError.ts"
-import { embeddingText, hashOf, isExpired } from "../domain/MemoryRecord.ts"
-import { isInternal } from "../domain/MemoryScope.ts"
+import * as EventLoop from "../host/EventLoop.ts"
 import { type Embeddings, TenantEmbeddings } from "../ranking/VectorIndex.ts"
 import type { Catalog } from "./Catalog.ts"
 import { indexOf } from "./Catalog.ts"
@@ -58,7 +57,7 @@ export interface Sidecar {
     vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
   ) => Effect.Effect<void, MemoryError>
   /** Erases all vectors of the tenant except those of `hashes`, in every model; returns how many. Runs within `exclusive`. */
-  readonly retain: (tenant: string, hashes: ReadonlySet<string>) => Effect.Effect<number, MemoryError>
+  readonly retain: (tenant: string, hashes: Pick<ReadonlySet<string>, "has">) => Effect.Effect<number, MemoryError>
 }
 
 /** A sidecar that is gone with the process: what had a vector is pending again. */
@@ -109,22 +108,19 @@ export const ofSidecar = (
   pending: (tenant, model, limit) =>
     Effect.gen(function*() {
       yield* follow(tenant, model)
-      const now = yield* Clock.currentTimeMillis
-      const known = embeddings(tenant)
-      const found = new Map<string, Unembedded>()
-      for (const record of (yield* catalogOf(tenant)).each()) {
-        if (found.size >= limit) break
-        if (isExpired(record, now) || isInternal(record.scope)) continue
-        const hash = hashOf(record)
-        if (known.get(model, hash) === undefined) found.set(hash, { hash, text: embeddingText(record) })
-      }
-      return Array.from(found.values())
+      const catalog = yield* catalogOf(tenant)
+      const texts = yield* catalog.texts().prepared
+      return texts.pending(model, limit, yield* Clock.currentTimeMillis)
     }),
   attach: append,
   near: (sight, asked, model, vector, depth) =>
     Effect.zipRight(
       follow(sight.tenant, model),
-      Effect.map(indexOf(catalogOf(sight.tenant)), (index) => index.near(sight, asked, model, vector, depth))
+      Effect.flatMap(indexOf(catalogOf(sight.tenant)), (index) =>
+        Effect.map(
+          EventLoop.steps(() => index.prepareNear(model, atATime)),
+          () => index.near(sight, asked, model, vector, depth)
+        ))
     ),
   read: (tenant, model, hashes) =>
     Effect.map(follow(tenant, model), () => {
@@ -132,6 +128,9 @@ export const ofSidecar = (
       return hashes.map((hash) => Option.fromNullable(known.get(model, hash)))
     })
 })
+
+/** Number of records whose vectors are looked up between two turns of the event loop: about 15 ms. */
+const atATime = 2_000
 
 /** `invalid_draft` where no store could keep them. */
 export const legal = (

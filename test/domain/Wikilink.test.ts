@@ -166,4 +166,18 @@ describe("Wikilink", () => {
       Wikilink.tags(text)
     }
   })
+
+  it("the hash of a name is that of the name, and is read off the text", () => {
+    const { array, constantFrom, fullUnicodeString, oneof, property, string } = FastCheck
+    const spaced = array(constantFrom("A", "b", "Z", "@", "[", " ", "\t", "\n", "\u000b", "\u00a0", "é", "ß", "7"))
+      .map((parts) => parts.join(""))
+    FastCheck.assert(
+      property(oneof(string(), fullUnicodeString(), spaced), (text) => {
+        assert.strictEqual(Wikilink.hashOfName(text), Wikilink.hash(Wikilink.nameOf(text)), JSON.stringify(text))
+      }),
+      { seed: 1, numRuns: 2_000 }
+    )
+    const names = Array.from({ length: 2_000 }, (_, n) => Wikilink.hash(`name ${n}`))
+    assert.strictEqual(new Set(names).size, names.length)
+  })
 })

@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as FastCheck from "effect/FastCheck"
+import * as Fiber from "effect/Fiber"
 import * as EventLoop from "../../src/host/EventLoop.ts"
 
 describe("EventLoop.inTurn", () => {
@@ -21,5 +23,84 @@ describe("EventLoop.inTurn", () => {
       isOver = true
       assert.deepStrictEqual(turns.map(([n]) => n), [0, 1, 2, 3, 4, 5, 6, 7])
       assert.strictEqual(new Set(turns.map(([, turn]) => turn)).size, turns.length)
+    }))
+})
+
+interface Row {
+  readonly n: number
+}
+
+/** A table of rows, and an index of it that is the set of its rows; each row takes as much work as `work` says. */
+const made = (work: number) => {
+  const rows = new Map<number, Row>()
+  const index = new EventLoop.LazyIndex<Row, Set<Row>>({
+    make: () => new Set(),
+    add: (index, row) => {
+      assert.isFalse(index.has(row), "a row is added once")
+      index.add(row)
+      return work
+    },
+    remove: (index, row) => assert.isTrue(index.delete(row), "a row that is taken away was there"),
+    rows: () => Array.from(rows.values())
+  })
+  const set = (n: number, isThere: boolean) => {
+    const before = rows.get(n)
+    const after = isThere ? { n } : undefined
+    if (after === undefined) rows.delete(n)
+    else rows.set(n, after)
+    index.set(before, after)
+  }
+  return { index, rows, set }
+}
+
+const isOf = (rows: ReadonlyMap<number, Row>, index: ReadonlySet<Row>) => {
+  assert.strictEqual(index.size, rows.size)
+  assert.isTrue(Array.from(rows.values()).every((row) => index.has(row)))
+}
+
+/** Work after which there is a pause. */
+const aTurn = 131_072
+
+describe("EventLoop.LazyIndex", () => {
+  it.live("has exactly the rows that there are, whatever is written while it is made, and whoever stops waiting", () =>
+    Effect.gen(function*() {
+      const { array, boolean, integer, tuple } = FastCheck
+      const courses = FastCheck.sample(
+        tuple(
+          integer({ min: 0, max: 9 }),
+          array(tuple(integer({ min: 0, max: 12 }), boolean(), integer({ min: 0, max: 3 })), { maxLength: 12 })
+        ),
+        { seed: 1, numRuns: 60 }
+      )
+      for (const [count, course] of courses) {
+        const { index, rows, set } = made(aTurn / 2)
+        for (let n = 0; n < count; n++) set(n, true)
+        const fibers = [yield* Effect.fork(index.prepared), yield* Effect.fork(index.prepared)] as const
+        yield* Effect.sleep(0)
+        for (const [at, [n, isThere, what]] of course.entries()) {
+          set(n, isThere)
+          if (what === 0) yield* Effect.sleep(0)
+          if (what === 1 && at === 3) yield* Fiber.interrupt(fibers[0])
+          if (what === 2 && at === 5) isOf(rows, index.build())
+        }
+        isOf(rows, yield* Fiber.join(fibers[1]))
+        for (const [n, isThere] of course) set(n + 1, isThere)
+        isOf(rows, yield* index.prepared)
+      }
+    }))
+
+  it.live("lets the event loop turn after so much work, and is made once", () =>
+    Effect.gen(function*() {
+      const { index, set } = made(aTurn)
+      for (let n = 0; n < 10; n++) set(n, true)
+      assert.isUndefined(index.known)
+      let turns = 0
+      const other = yield* Effect.fork(Effect.forever(Effect.zipRight(Effect.sleep(0), Effect.sync(() => turns++))))
+      const first = yield* index.prepared
+      assert.isAtLeast(turns, 8)
+      yield* Fiber.interrupt(other)
+      assert.strictEqual(yield* index.prepared, first)
+      assert.strictEqual(index.build(), first)
+      assert.strictEqual(index.known, first)
     }))
 })

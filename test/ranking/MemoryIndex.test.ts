@@ -3,7 +3,7 @@ import * as Schema from "effect/Schema"
 import { setFlagsFromString } from "node:v8"
 import { runInNewContext } from "node:vm"
 import { Cursor, type MemoryFilter, type MemoryQuery } from "../../src/domain/MemoryFilter.ts"
-import { type MemoryRecord, Tag } from "../../src/domain/MemoryRecord.ts"
+import { hashOf, type MemoryRecord, Tag } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { bm25, buildDoc } from "../../src/ranking/Bm25.ts"
 import { InvertedIndex } from "../../src/ranking/internal/InvertedIndex.ts"
@@ -34,6 +34,43 @@ const found = (index: MemoryIndex.MemoryIndex, query: MemoryQuery, viewer: Viewe
   index.search(viewer, query, now).hits.map((hit) => hit.record.summary)
 
 describe("MemoryIndex", () => {
+  it("what is near is the same whether the vectors were looked up bit by bit before, or at once", () => {
+    const vectors = Array.from({ length: 40 }, (_, n) => new Float32Array([n + 1, 40 - n]))
+    const filled = () => {
+      const index = indexOf(...vectors.map((_, n) => record(`${n}`, { body: `body ${n}` })))
+      vectors.forEach((vector, n) => index.attach("m", hashOf(index.get(id(`${n}`))!), vector))
+      return index
+    }
+    const near = (index: MemoryIndex.MemoryIndex) => {
+      const query: MemoryQuery = { text: "", mode: "vector", limit: 50, embedding: { model: "m", vector: [3, 1] } }
+      return index.search(system, query, 0).hits.map(({ record }) => record.summary)
+    }
+    const change = (index: MemoryIndex.MemoryIndex) => {
+      for (const n of [0, 20, 39]) index.remove(id(`${n}`))
+      for (const n of [1, 38]) index.add(record(`${n}`, { body: `other ${n}` }))
+      index.add(record("new", { body: "new" }))
+      for (const n of [1, 38, "new"]) {
+        index.attach("m", hashOf(index.get(id(`${n}`))!), new Float32Array([1, n === 1 ? 1 : 9]))
+      }
+    }
+    const plain = filled()
+    change(plain)
+    const expected = near(plain)
+    assert.lengthOf(expected, 38)
+    for (let at = 0; at < 12; at++) {
+      const index = filled()
+      const turns: Array<boolean> = []
+      for (let turn = 0; turn < 20; turn++) {
+        if (turn === at) change(index)
+        turns.push(index.prepareNear("m", 10))
+      }
+      assert.isFalse(turns[0])
+      assert.isTrue(turns.at(-1))
+      assert.deepStrictEqual(near(index), expected)
+    }
+    assert.isTrue(plain.prepareNear("of another", 1))
+  })
+
   it("add replaces what has the same id, in whatever scope it stood; remove takes it out, once", () => {
     const index = indexOf(record("a", { body: "tea" }))
     index.add(record("a", { body: "coffee", scope: "global" }))

@@ -48,3 +48,72 @@ describe("an index that is built with pauses", () => {
       assert.strictEqual(catalog.index(), index)
     }))
 })
+
+it.live("links are found in a catalog of any size with pauses, those of rows that are written meanwhile among them", () =>
+  Effect.gen(function*() {
+    const catalog = made()
+    for (let n = 0; n < 40; n++) catalog.set(id(`${n}`), row(record(`Name ${n}`, `[[Name ${n + 1}]]${filler}`)))
+    let turns = 0
+    const other = yield* Effect.fork(Effect.forever(Effect.zipRight(Effect.sleep(0), Effect.sync(() => turns++))))
+    const asking = yield* Effect.fork(catalog.links)
+    yield* Effect.sleep(0)
+    catalog.set(id("3"), row(record("Other", "[[Name 39]]")))
+    catalog.set(id("39"), undefined)
+    catalog.set(id("new"), row(record("New", "[[name  3]]")))
+    const links = yield* Fiber.join(asking)
+    assert.isAtLeast(turns, 8)
+    yield* Fiber.interrupt(other)
+    const named = (...names: ReadonlyArray<string>) => links.named(names, () => true).map(({ summary }) => summary)
+    const referring = (...keys: ReadonlyArray<string>) =>
+      links.referring(keys, () => true).map(({ summary }) => summary)
+    assert.deepStrictEqual(named("name 3", "other", "name 39", "name 7"), ["Other", "Name 7"])
+    assert.deepStrictEqual(referring("name 3").sort(), ["Name 2", "New"])
+    assert.deepStrictEqual(referring("name 39").sort(), ["Name 38", "Other"])
+    assert.deepStrictEqual(referring("name 4"), [])
+    assert.deepStrictEqual(links.referring(["name 3"], ({ summary }) => summary === "New").length, 1)
+  }))
+
+describe("the catalogs of many tenants", () => {
+  const filled = (rows: number, body = "tea") => {
+    const catalog = made()
+    for (let n = 0; n < rows; n++) catalog.set(id(`${n}`), row(record(`${n}`, body)))
+    return catalog
+  }
+
+  it("of those with few rows the ones that were asked for lately are kept, of those with many all", () => {
+    const makes = new Map<string, number>()
+    const cache = new Catalog.Cache((tenant) => {
+      makes.set(tenant, (makes.get(tenant) ?? 0) + 1)
+      const [size] = tenant.split(" ")
+      return size === "long" ? filled(4, "x".repeat(20_000)) : filled(Number(size))
+    })
+    const tenants = Array.from({ length: 300 }, (_, n) => `2 ${n}`)
+    const others = ["33 rows", "long texts"]
+    const made = (tenant: string) => makes.get(tenant)
+    for (let round = 0; round < 3; round++) {
+      for (const tenant of [...others, ...tenants]) assert.strictEqual(cache.get(tenant), cache.get(tenant))
+    }
+    assert.deepStrictEqual(others.map(made), [1, 1])
+    assert.deepStrictEqual(new Set(tenants.map(made)), new Set([3]))
+    for (const tenant of tenants.slice(-200)) cache.get(tenant)
+    assert.deepStrictEqual(new Set(tenants.slice(-200).map(made)), new Set([3]))
+    cache.get("0 rows")
+    cache.get("0 rows")
+    assert.strictEqual(made("0 rows"), 2)
+  })
+
+  it("a tenant that came to have many rows is kept, and one that has none any more is not", () => {
+    const cache = new Catalog.Cache(() => filled(1))
+    const grown = cache.get("grown")
+    cache.keep("grown", grown, 33)
+    const gone = cache.get("gone")
+    cache.keep("gone", gone, 0)
+    for (let n = 0; n < 300; n++) cache.get(`${n}`)
+    assert.strictEqual(cache.get("grown"), grown)
+    assert.strictEqual(cache.large("grown"), grown)
+    assert.notStrictEqual(cache.get("gone"), gone)
+    cache.keep("grown", grown, 2)
+    for (let n = 0; n < 300; n++) cache.get(`${n}`)
+    assert.notStrictEqual(cache.get("grown"), grown)
+  })
+})

@@ -10,7 +10,7 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
-import { textHash } from "../../src/domain/MemoryRecord.ts"
+import { hashOf, textHash } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import { buildDoc } from "../../src/ranking/Bm25.ts"
@@ -22,6 +22,8 @@ import { entryOf } from "../../src/storage/Version.ts"
 import { listen } from "../../src/testing/Listener.ts"
 import { ada, draft, fact, id, put, system } from "../../src/testing/Sample.ts"
 import { type Call, counting, indexed, inMemory, slow } from "./engines.ts"
+
+const vector = new Float32Array([1, 2])
 
 const failure = MemoryError.make("invalid_draft", { op: "put", message: "no", detail: { issues: ["no"] } })
 
@@ -242,6 +244,51 @@ describe("the engine in memory", () => {
       assert.deepStrictEqual(yield* tenantsWith("ada"), ["one"])
       yield* store.put(at("two"), [fact("again")])
       assert.deepStrictEqual(yield* tenantsWith("ada"), ["one", "two"])
+    }))
+
+  it.effect("answers for a tenant that nobody has asked about for long as if it had been the only one", () =>
+    Effect.gen(function*() {
+      const engine = yield* inMemory
+      const store = yield* MemoryStore.make("memory", engine)
+      const vectors = Option.getOrThrow(store.vectors)
+      const tenants = Array.from({ length: 300 }, (_, n) => `t${n}`)
+      const at = (tenant: string) => Viewer.make({ tenant, userId: "ada" })
+      for (const tenant of tenants) {
+        const [tea] = yield* store.put(at(tenant), [
+          draft(`tea of ${tenant}`, { summary: "Tea" }),
+          draft("see [[Tea]]", { summary: "Cup" }),
+          fact("likes tea")
+        ])
+        yield* vectors.attach(tenant, "m", (yield* vectors.pending(tenant, "m")).map(({ hash }) => [hash, vector]))
+        yield* store.forget(at(tenant), [tea!.record.id])
+      }
+      const again = tenants.slice(0, 20)
+      for (const tenant of again) {
+        const viewer = at(tenant)
+        assert.strictEqual((yield* store.put(viewer, [fact("likes tea")]))[0]!.outcome, "duplicate")
+        assert.lengthOf((yield* store.search(viewer, { text: "tea" })).hits, 2)
+        const [tombstone] = (yield* store.list(viewer, { forgotten: true })).items
+        assert.strictEqual(tombstone!.body, `tea of ${tenant}`)
+        yield* store.apply(viewer, [{ _tag: "Restore", id: tombstone!.id, revision: tombstone!.revision }])
+        assert.lengthOf((yield* store.links(viewer, tombstone!.id)).from, 1)
+        assert.lengthOf((yield* store.list(viewer, {})).items, 3)
+        assert.deepStrictEqual(yield* vectors.pending(tenant, "m"), [])
+      }
+      for (const tenant of tenants) yield* store.list(at(tenant), { limit: 1 })
+      for (const tenant of again) {
+        const viewer = at(tenant)
+        const { items } = yield* store.list(viewer, {})
+        const teas = items.filter(({ summary }) => summary === "Tea")
+        const hashes = items.map(hashOf)
+        yield* store.forget(viewer, teas.map(({ id }) => id), { purge: true })
+        assert.deepStrictEqual(
+          (yield* vectors.read(tenant, "m", hashes)).map(Option.isSome),
+          items.map(({ summary }) => summary !== "Tea")
+        )
+        assert.deepStrictEqual(yield* store.search(viewer, { text: tenant }).pipe(Effect.map(({ hits }) => hits)), [])
+      }
+      const found = yield* Stream.runCollect(engine.tenantsWith({ userId: "ada" }))
+      assert.deepStrictEqual(Chunk.toReadonlyArray(found), tenants)
     }))
 
   it.effect("keeps no catalog, and no tenant, of whoever only asks", () =>

@@ -4,6 +4,7 @@ import * as MemoryId from "../../src/domain/MemoryId.ts"
 import { byRecency, MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import * as MemoryScope from "../../src/domain/MemoryScope.ts"
 import * as Wikilink from "../../src/domain/Wikilink.ts"
+import { KeyIndex } from "../../src/storage/internal/Names.ts"
 import * as Links from "../../src/storage/Links.ts"
 
 const id = (name: string) => MemoryId.stableId(name)
@@ -139,6 +140,28 @@ describe("Links", () => {
     assert.deepStrictEqual(ends(links, "three"), { to: [id("one")], from: [id("four")] })
   })
 
+  it("two names with one hash are two names, and what refers to one does not refer to the other", () => {
+    const [one, other] = ["x224bqckw93p", "x22h6qcn2u6u"] as const
+    assert.strictEqual(Wikilink.hash(one), Wikilink.hash(other))
+    const index = Links.makeIndex()
+    const records = [
+      record(one),
+      record(other),
+      record("to one", { body: `[[${one}]]` }),
+      record("to other", { body: `[[${other.toUpperCase()}]]` })
+    ]
+    for (const record of records) index.add(record)
+    const names = (found: ReadonlyArray<MemoryRecord>) => found.map(({ summary }) => summary)
+    assert.deepStrictEqual(names(index.named([one], () => true)), [one])
+    assert.deepStrictEqual(names(index.named([other], () => true)), [other])
+    assert.deepStrictEqual(names(index.referring([one], () => true)), ["to one"])
+    assert.deepStrictEqual(names(index.referring([other], () => true)), ["to other"])
+    index.remove(records[0]!)
+    index.remove(records[2]!)
+    assert.deepStrictEqual(names(index.named([one, other], () => true)), [other])
+    assert.deepStrictEqual(names(index.referring([one, other], () => true)), ["to other"])
+  })
+
   // with a walk for each mention, this would outlast the test's own limit of time many times over
   it("a name that ten thousand bear and ten thousand say is looked at once for an answer", () => {
     const links = Links.make()
@@ -150,5 +173,36 @@ describe("Links", () => {
     }
     assert.lengthOf(ends(links, "9999").from, 3_333)
     assert.lengthOf(ends(links, "0").from, 0)
+  })
+})
+
+describe("objects by key", () => {
+  it("are those that were added and not taken away, each once, in the order in which they came", () => {
+    const { array, boolean, constantFrom, integer, property, tuple } = FastCheck
+    const objects = Array.from({ length: 5 }, (_, n) => ({ n }))
+    FastCheck.assert(
+      property(
+        array(tuple(constantFrom(0, 1, 256, -1, -2147483648), integer({ min: 0, max: 4 }), boolean()), {
+          maxLength: 40
+        }),
+        (course) => {
+          const index = new KeyIndex<{ n: number }>()
+          const plain = new Map<number, Set<{ n: number }>>()
+          for (const [key, n, isThere] of course) {
+            const set = plain.get(key) ?? new Set()
+            plain.set(key, set)
+            if (isThere) {
+              index.add(key, objects[n]!)
+              set.add(objects[n]!)
+            } else {
+              index.remove(key, objects[n]!)
+              set.delete(objects[n]!)
+            }
+            for (const [key, set] of plain) assert.deepStrictEqual(Array.from(index.get(key)), Array.from(set))
+          }
+        }
+      ),
+      { seed: 1, numRuns: 300 }
+    )
   })
 })

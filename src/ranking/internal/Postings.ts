@@ -36,14 +36,14 @@ export interface Encoded {
 export class Postings {
   readonly #terms = new Map<string, number>()
   #firsts = int32()
-  heads: Int32Array = new Int32Array(64 * stride)
-  arena: Int32Array = new Int32Array(1_024)
+  heads: Int32Array = new Int32Array(16 * stride)
+  arena: Int32Array = new Int32Array(64)
   #lists = 0
   #used = 0
   /** By the logarithm of a block's size: where a block lies idle, plus 1. An idle block holds the next one. */
   #idle: Int32Array = new Int32Array(32)
   /** Open addressing, by term and scope: lists but the first of each term, plus 1. */
-  #table: Int32Array = new Int32Array(256)
+  #table: Int32Array = new Int32Array(16)
   #entries = 0
   #packed: Encoded | undefined
 

@@ -14,7 +14,7 @@ export class GrowableArray<A extends Int32Array | Float64Array | Uint8Array | Ui
   data: A
   readonly #make: (length: number) => A
 
-  constructor(make: (length: number) => A, data = make(64)) {
+  constructor(make: (length: number) => A, data = make(4)) {
     this.#make = make
     this.data = data
   }
@@ -37,16 +37,17 @@ export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((len
 export class RecencyIndex {
   readonly #recency = float64()
   readonly #ids: Array<MemoryId> = []
-  /** Oldest first: what comes is mostly newest, and is added at the end. */
+  /** The first `#sorted` are in order, oldest first: what comes is mostly newest, and is added at the end. */
   readonly #slots: Array<number> = []
-  #isSorted = true
+  #sorted = 0
 
   add(slot: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
     const last = this.#slots.at(-1)
     this.#recency.set(slot, recencyOf(record))
     this.#ids[slot] = record.id
+    const isNext = this.#sorted === this.#slots.length && (last === undefined || this.newestFirst(slot, last) < 0)
     this.#slots.push(slot)
-    this.#isSorted &&= last === undefined || this.newestFirst(slot, last) < 0
+    if (isNext) this.#sorted++
   }
 
   /** `recencyOf` by slot. */
@@ -57,10 +58,21 @@ export class RecencyIndex {
   readonly newestFirst = (a: number, b: number): number =>
     this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
 
-  /** Every slot, oldest first, dead ones included. Sorts where something came out of order since. */
+  /** Every slot, oldest first, dead ones included. Cost: what came out of order since, and what is newer than the oldest of that. */
   all(): ReadonlyArray<number> {
-    if (!this.#isSorted) this.#slots.sort((a, b) => this.newestFirst(b, a))
-    this.#isSorted = true
+    if (this.#sorted === this.#slots.length) return this.#slots
+    const late = this.#slots.splice(this.#sorted)
+    const oldest = late.reduce((oldest, slot) => this.newestFirst(slot, oldest) > 0 ? slot : oldest)
+    let low = 0
+    let high = this.#slots.length
+    while (low < high) {
+      const middle = (low + high) >>> 1
+      if (this.newestFirst(this.#slots[middle]!, oldest) < 0) high = middle
+      else low = middle + 1
+    }
+    const moved = this.#slots.splice(low).concat(late).sort((a, b) => this.newestFirst(b, a))
+    for (const slot of moved) this.#slots.push(slot)
+    this.#sorted = this.#slots.length
     return this.#slots
   }
 

@@ -11,7 +11,7 @@ import * as Stream from "effect/Stream"
 import type { MemoryError } from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryKind } from "../../domain/MemoryKind.ts"
-import { hashOf, type MemoryRecord } from "../../domain/MemoryRecord.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import { turn } from "../../host/EventLoop.ts"
 import type * as Analyzer from "../../ranking/Analyzer.ts"
@@ -36,7 +36,7 @@ interface Memory extends Omit<Options, "trash"> {
   /** Revisions by tenant and id, newest first, one at least; of tenants that have a row. */
   readonly revisions: Map<string, Map<MemoryId, ReadonlyArray<Stored>>>
   /** Of the same tenants. */
-  readonly catalogs: Map<string, Catalog.Catalog>
+  readonly catalogs: Catalog.Cache
   readonly due: Compaction.DueQueue
   readonly embeddings: TenantEmbeddings
   readonly changes: Changes.Changes
@@ -49,53 +49,80 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     ...options,
     trash: Duration.toMillis(trash),
     revisions,
-    catalogs: new Map(),
+    catalogs: new Catalog.Cache((tenant) => makeCatalog(memory, tenant)),
     due: Compaction.makeDueQueue(({ id, revision, tenant }) =>
       rowIn(revisions, tenant, id)?.record.revision === revision
     ),
     embeddings: new TenantEmbeddings(),
     changes: Changes.make()
   }
-  const catalogOf = Catalog.lookup(memory.catalogs, (tenant) => catalogOptions(memory, tenant))
+  const { catalogs } = memory
+  const vectors = Vectors.ofSidecar(
+    Vectors.inMemory(memory.embeddings),
+    catalogs.of,
+    Effect.sync(() => {
+      for (const tenant of memory.embeddings.tenants) prune(memory, tenant)
+    })
+  )
   return {
     capabilities: { writable: true, durable: false, shared: false, history: true },
     read: (tenant, ids) => Effect.sync(() => ids.map((id) => Option.fromNullable(rowIn(revisions, tenant, id)))),
     revisions: (tenant, id, limit) => Effect.sync(() => revisions.get(tenant)?.get(id)?.slice(0, limit) ?? []),
     transact: (tenant, needs, decide) => transact(memory, tenant, needs, decide),
     ...Catalog.queries({
-      catalogOf,
+      catalogOf: catalogs.of,
       tenants: Stream.suspend(() => Stream.fromIterable(Array.from(revisions.keys()))),
       tombstones: (tenant, ids) =>
         Effect.sync(() =>
           ids === undefined
-            ? memory.catalogs.get(tenant)?.tombstones() ?? []
+            ? catalogs.get(tenant).tombstones()
             : Array.from(new Set(ids)).flatMap((id) => rowIn(revisions, tenant, id) ?? [])
         )
     }),
+    tenantsWith: (scope) => tenantsWith(memory, MemoryScope.key(scope)),
     analyzer: Effect.succeed(undefined), // the words of each row are read in this process, by the analyzer in force
     reindex: () => Effect.void,
     due: (after, limit) => Effect.sync(() => memory.due.next(after, limit)),
     changes: memory.changes.stream,
-    vectors: Vectors.ofSidecar(
-      Vectors.inMemory(memory.embeddings),
-      catalogOf,
-      Effect.sync(() => {
-        for (const [tenant, catalog] of memory.catalogs) {
-          if (Catalog.isLittered(memory.embeddings.of(tenant).size, catalog)) sweep(memory, tenant)
-        }
-      })
-    )
+    vectors: {
+      ...vectors,
+      attach: (tenant, model, all) =>
+        Effect.gen(function*() {
+          yield* catalogs.get(tenant).texts().prepared // with pauses; whoever erases a record cannot wait for it
+          yield* vectors.attach(tenant, model, all)
+          catalogs.get(tenant).texts().build().attached(all.map(([hash]) => hash))
+        })
+    }
   }
 }
 
 const rowIn = (revisions: Memory["revisions"], tenant: string, id: MemoryId): Stored | undefined =>
   revisions.get(tenant)?.get(id)?.[0]
 
-const catalogOptions = ({ analyzer, embeddings, kinds }: Memory, tenant: string): Catalog.Options => ({
-  kinds,
-  analyzer,
-  embeddings: embeddings.of(tenant)
-})
+/** Makes the catalog of a tenant. Where there are vectors it keeps account of the texts from the beginning. */
+const makeCatalog = ({ analyzer, embeddings, kinds, revisions }: Memory, tenant: string): Catalog.Catalog => {
+  const vectors = embeddings.of(tenant)
+  const catalog = Catalog.make({ kinds, analyzer, embeddings: vectors })
+  if (vectors.size > 0) catalog.texts().build()
+  for (const [id, [row]] of revisions.get(tenant) ?? []) catalog.set(id, row)
+  return catalog
+}
+
+/** Finds the tenants with a row of a scope. Those with few rows are not worth a catalog. */
+const tenantsWith = (memory: Memory, key: string): Stream.Stream<string> =>
+  Stream.filterEffect(
+    Stream.suspend(() => Stream.fromIterable(Array.from(memory.revisions.keys()))),
+    (tenant) => {
+      const large = memory.catalogs.large(tenant)
+      if (large !== undefined) return Effect.map(large.counts, (counts) => counts.has(key))
+      return Effect.sync(() => {
+        for (const [row] of memory.revisions.get(tenant)?.values() ?? []) {
+          if (row !== undefined && !row.forgotten && MemoryScope.key(row.record.scope) === key) return true
+        }
+        return false
+      })
+    }
+  )
 
 const transact = <A>(
   memory: Memory,
@@ -126,12 +153,10 @@ const transact = <A>(
 /** How often a long batch is decided with pauses, each time after a write of another came between, before it is decided in one step. */
 const rounds = 3
 
-const markOf = (memory: Memory, tenant: string): Mark | undefined =>
-  memory.catalogs.get(tenant)?.changed(undefined).mark
+const markOf = (memory: Memory, tenant: string): Mark => memory.catalogs.get(tenant).changed(undefined).mark
 
-/** Whether no row of a tenant was written between two moments; without a mark it had none. */
-const isSameMark = (one: Mark | undefined, other: Mark | undefined): boolean =>
-  one?.of === other?.of && one?.version === other?.version
+/** Whether no row of a tenant was written between two moments. A catalog that was made again meanwhile cannot tell. */
+const isSameMark = (one: Mark, other: Mark): boolean => one.of === other.of && one.version === other.version
 
 /** Whether all that a transaction needs is as it was found. */
 const isStill = (found: Found, now: Found): boolean =>
@@ -160,12 +185,12 @@ const committed = <A>(
 ): Effect.Effect<A> => {
   if (writes.length > 0) commit(memory, tenant, writes)
   if (isQuiet || writes.length === 0 || !memory.changes.isHeard()) return Effect.succeed(answer)
-  memory.changes.unsafePublish(tenant, Catalog.changesOf(rows, writes), now)
+  memory.changes.unsafePublish(tenant, Changes.changesOf(rows, writes), now)
   return Effect.as(Effect.yieldNow(), answer) // who listens has a turn before the next write
 }
 
 const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: Needs, now: number): Found => {
-  const catalog = memory.catalogs.get(tenant)
+  const catalog = dedupeKeys.length > 0 ? memory.catalogs.get(tenant) : undefined
   const kept = memory.revisions.get(tenant)
   const rows = new Map<MemoryId, Stored>()
   const holders = new Map<string, ReadonlyArray<MemoryRecord>>()
@@ -183,9 +208,8 @@ const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: 
 }
 
 const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): void => {
-  const catalog = memory.catalogs.get(tenant) ?? Catalog.make(catalogOptions(memory, tenant))
+  const catalog = memory.catalogs.get(tenant)
   const revisions = memory.revisions.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Stored>>()
-  memory.catalogs.set(tenant, catalog)
   memory.revisions.set(tenant, revisions)
   let litters = false
   for (const { id, next } of writes) {
@@ -200,16 +224,19 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
     const at = erasableAt(lifetimeOf(next.stored), memory.trash)
     if (at !== Infinity) memory.due.add({ at, tenant, id, revision: next.stored.record.revision })
   }
-  if (litters) sweep(memory, tenant)
-  if (revisions.size > 0) return
-  memory.catalogs.delete(tenant)
-  memory.revisions.delete(tenant)
+  if (litters) sweep(memory, tenant, catalog)
+  memory.catalogs.keep(tenant, catalog, revisions.size)
+  if (revisions.size === 0) memory.revisions.delete(tenant)
 }
 
-/** Erases the vectors of texts that no record of the tenant holds. Cost: nothing where there is no vector, else its records. */
-const sweep = ({ catalogs, embeddings }: Memory, tenant: string): void => {
-  const kept = embeddings.of(tenant)
-  if (kept.size === 0) return
-  const hashes = new Set(catalogs.get(tenant)?.records().map(hashOf))
-  kept.retain((hash) => hashes.has(hash))
+/** Erases the vectors of texts that no record of the tenant holds. Cost: those vectors. */
+const sweep = ({ embeddings }: Memory, tenant: string, catalog: Catalog.Catalog): void => {
+  if (embeddings.of(tenant).size > 0) catalog.texts().build().erase()
+}
+
+/** Does so where most vectors are of such texts. A tenant without rows is left alone: its vectors may be there before its records. */
+const prune = (memory: Memory, tenant: string): void => {
+  if (!memory.revisions.has(tenant)) return
+  const catalog = memory.catalogs.get(tenant)
+  if (catalog.texts().build().isLittered(memory.embeddings.of(tenant).size)) sweep(memory, tenant, catalog)
 }

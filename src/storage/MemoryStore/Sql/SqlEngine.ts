@@ -14,7 +14,6 @@ import * as SecureRandom from "../../../host/SecureRandom.ts"
 import * as Analyzer from "../../../ranking/Analyzer.ts"
 import { encode } from "../../../ranking/internal/OutlineIndex.ts"
 import { fingerprint } from "../../../ranking/Tokenizer.ts"
-import { changesOf } from "../../Catalog.ts"
 import * as Changes from "../../Changes.ts"
 import type { Decide, Engine, Entry, Found, Needs, Stored } from "../../Engine.ts"
 import { byAge, defaultTrash, isLive, revisionsKept } from "../../Version.ts"
@@ -134,7 +133,7 @@ const transact = <A>(context: Context, tenant: string, needs: Needs, decide: Dec
         }),
       // what was committed is told, even if the caller is interrupted then
       ({ found, isQuiet, writes }) =>
-        isQuiet || writes.length === 0 ? Effect.void : changes.publish(tenant, changesOf(found.rows, writes))
+        isQuiet || writes.length === 0 ? Effect.void : changes.publish(tenant, Changes.changesOf(found.rows, writes))
     ),
     ({ answer }) => answer
   )

@@ -1,0 +1,152 @@
+/**
+ * What one record is called, and the names and ids that it refers to; read off its summary, text, path and properties. What of
+ * it leads where is said by `Links`.
+ */
+import * as Schema from "effect/Schema"
+import { MemoryId } from "../../domain/MemoryId.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
+import type { Json } from "../../domain/Payload.ts"
+import * as Wikilink from "../../domain/Wikilink.ts"
+
+/** A name in a record's text, the likeliest meaning first. */
+export interface Mention {
+  readonly id: MemoryId | undefined
+  readonly names: ReadonlyArray<string>
+}
+/** Path of a record that a file's name gave its name to. */
+export const pathOf = ({ source: { origin, reference } }: MemoryRecord): string | undefined =>
+  origin === "file" && reference !== undefined && /\.md$/i.test(reference) ? reference : undefined
+
+export const folderOf = (record: MemoryRecord): string | undefined => {
+  const path = pathOf(record)
+  return path === undefined ? undefined : Wikilink.nameOf(path.slice(0, Math.max(0, path.lastIndexOf("/"))))
+}
+
+export const wholeNameOf = (record: MemoryRecord): string | undefined => {
+  const path = pathOf(record)
+  return path === undefined ? undefined : Wikilink.namesOf(path)[0]
+}
+
+/** A file's record is also meant by its path, by every end of it, and by the id that it had elsewhere. */
+export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
+  const { source: { origin, reference }, summary } = record
+  const whole = wholeNameOf(record)
+  const parts = whole?.split("/") ?? []
+  return [
+    Wikilink.nameOf(summary),
+    ...(whole === undefined && origin === "file" && reference !== undefined
+      ? Wikilink.namesOf(reference).slice(0, 1)
+      : []),
+    ...parts.slice(-maxParts).map((_, i, last) => last.slice(i).join("/")),
+    ...(whole === undefined ? [] : [whole, `/${whole}`])
+  ].filter((name) => name !== "")
+}
+
+/** Folders of a path that are names of their own, at most. */
+const maxParts = 8
+
+/** Metadata of a file that was renamed: a list of what it was called, so that links with an earlier name still lead to it. */
+export const formerNames = "formerNames"
+
+/** Longest list of aliases that counts. */
+const maxAliases = 64
+
+export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): ReadonlyArray<string> =>
+  origin === "file"
+    ? [metadata["aliases"], metadata["alias"], metadata[formerNames]].flat().slice(0, maxAliases)
+      .flatMap((alias) =>
+        typeof alias === "string" || typeof alias === "number" ? [Wikilink.nameOf(String(alias))] : []
+      )
+      .filter((name) => name !== "")
+    : []
+
+/** Finds the names in the body and in a file's properties; of other records in `metadata.links`, where Deuz keeps them. */
+export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
+  const { body, metadata, source: { origin } } = record
+  const told = origin === "file" ? metadata : metadata["links"]
+  const texts = told === undefined ? [body] : [body, ...textsOf(told)]
+  if (!texts.some(Wikilink.mayHaveLink)) return none // most records
+  const folder = folderOf(record)
+  return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map(({ heading, markdown, target }) => {
+    const names = [
+      ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []), // a summary may have a ^
+      ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
+      ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))
+    ]
+    return {
+      id: isId(target) ? target : undefined,
+      names: Array.from(new Set(names)).filter((name) => name !== "")
+    }
+  })
+}
+
+/** Every text in a list or an object. */
+const textsOf = (json: Json): ReadonlyArray<string> =>
+  typeof json === "string"
+    ? [json]
+    : typeof json === "object" && json !== null
+    ? Object.values(json).flatMap(textsOf)
+    : []
+
+/** The path that a target means from the folder of a file. Empty where it says none, or leads out of the vault. */
+const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
+  if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
+  const parts = folder === "" ? [] : folder.split("/")
+  for (const part of Wikilink.nameOf(target.replace(/\.md$/i, "")).split("/")) {
+    if (part === "..") {
+      if (parts.pop() === undefined) return []
+    } else if (part !== "." && part !== "") parts.push(part)
+  }
+  return parts.length === 0 ? [] : [parts.join("/")]
+}
+
+const isId = Schema.is(MemoryId)
+
+export const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]
+
+/** The hashes of the names that a record answers to, some perhaps twice. Names other than the summary are those of files. */
+export const nameHashesOf = (record: MemoryRecord): ReadonlyArray<number> =>
+  record.source.origin === "file"
+    ? [...namesOf(record), ...aliasesOf(record)].map(Wikilink.hash)
+    : [Wikilink.hashOfName(record.summary)]
+
+/** The hashes of the names and ids that a record refers to, some perhaps twice. */
+export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> => {
+  const mentions = mentionsOf(record)
+  return record.links.length + mentions.length === 0
+    ? none
+    : [...record.links.map(({ to }) => to), ...mentions.flatMap(keysOf)].map(Wikilink.hash)
+}
+const none: ReadonlyArray<never> = []
+
+/**
+ * Objects by 32-bit keys, several to a key: what looks something up by the hash of a text, and then looks at the text itself.
+ * A key with one object holds just that. The keys are spread over many maps, so that no map that grows stops the event loop.
+ */
+export class KeyIndex<V extends object> {
+  readonly #maps: Array<Map<number, V | Set<V>> | undefined> = []
+
+  /** Cost: constant. */
+  add(key: number, value: V): void {
+    const map = this.#maps[key & mask] ??= new Map()
+    const held = map.get(key)
+    if (held instanceof Set) held.add(value)
+    else map.set(key, held === undefined || held === value ? value : new Set([held, value]))
+  }
+
+  /** Cost: constant. */
+  remove(key: number, value: V): void {
+    const map = this.#maps[key & mask]
+    const held = map?.get(key)
+    if (held === value) map?.delete(key)
+    else if (held instanceof Set && held.delete(value) && held.size === 0) map?.delete(key)
+  }
+
+  /** Returns the objects of a key, in the order in which they came. Good until the next change. */
+  get(key: number): Iterable<V> {
+    const held = this.#maps[key & mask]?.get(key)
+    return held === undefined ? [] : held instanceof Set ? held : [held]
+  }
+}
+
+const mask = 255
