@@ -33,6 +33,9 @@ export const int32 = (data?: Int32Array): GrowableArray<Int32Array> =>
   new GrowableArray((length) => new Int32Array(length), data)
 export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((length) => new Float64Array(length))
 
+/** Number of places that a slot is moved down to where it belongs; further, all are sorted when the order is asked for next. */
+const steps = 256
+
 /** The slots of an index in the order of their records' time. A slot stays in it when its record is removed. */
 export class RecencyIndex {
   readonly #recency = float64()
@@ -42,11 +45,16 @@ export class RecencyIndex {
   #isSorted = true
 
   add(slot: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
-    const last = this.#slots.at(-1)
     this.#recency.set(slot, recencyOf(record))
     this.#ids[slot] = record.id
-    this.#slots.push(slot)
-    this.#isSorted &&= last === undefined || this.newestFirst(slot, last) < 0
+    const slots = this.#slots
+    // what came within one millisecond has its place among the last few
+    let at = slots.length
+    const least = Math.max(0, at - steps)
+    while (this.#isSorted && at > least && this.newestFirst(slot, slots[at - 1]!) > 0) at--
+    this.#isSorted &&= at === 0 || this.newestFirst(slot, slots[at - 1]!) < 0
+    if (!this.#isSorted || at === slots.length) slots.push(slot)
+    else slots.splice(at, 0, slot)
   }
 
   /** `recencyOf` by slot. */
@@ -335,6 +343,18 @@ const bestOfFew = (
     last = equal[wanted - 1]!
   }
   return best.concat(equal.sort(tie).slice(0, wanted))
+}
+
+/** Puts those of the first `count` slots that pass first, and returns how many do. */
+export const narrow = (slots: Int32Array, count: number, passes: (slot: number) => boolean): number => {
+  let kept = 0
+  for (let i = 0; i < count; i++) {
+    const slot = slots[i]!
+    if (!passes(slot)) continue
+    slots[i] = slots[kept]!
+    slots[kept++] = slot
+  }
+  return kept
 }
 
 /**
