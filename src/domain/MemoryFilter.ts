@@ -150,7 +150,12 @@ export const SearchResult = Schema.Struct({
     limit: Schema.NonNegativeInt,
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
-    /** `false`: a store that cannot look at all there is found at least so many, and perhaps not all of the best. */
+    /**
+     * `false`: `limit` is at least so many. An index looks at the records of up to 2,048 matches; of more it looks at the most
+     * promising, where `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or weights with a `minScore`, ask for the record:
+     * the hits and their scores are those of a look at each. A store that cannot look at all there is, as a database, may
+     * not have found all of the best either.
+     */
     exact: Schema.optional(Schema.Literal(false))
   }),
   /**

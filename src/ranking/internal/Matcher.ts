@@ -5,15 +5,15 @@
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
+import { relevanceOf } from "../Bm25.ts"
 import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Retrieval.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
-import { Columns, type Sieve } from "./Columns.ts"
 import { Contenders } from "./Contenders.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
-import { actorOf, isLong, type Outline } from "./Outline.ts"
+import { actorOf, Columns, isLong, type Outline, type Sieve } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
-import { choose, narrow, relevanceOf } from "./Selection.ts"
-import { RecencyIndex } from "./Slots.ts"
+import { choose, type Chosen } from "./Selection.ts"
+import { narrow, RecencyIndex, topK } from "./Slots.ts"
 
 export interface Options<R extends Outline> {
   /** Makes the words of a passage. */
@@ -181,16 +181,19 @@ export class Matcher<R extends Outline> {
       contenders.rank(index, view, { matches, rest, passes: sieve.has, depth, newestFirst, terms }, ranked)
     const scored = score &&
       ((slot: number, relevance: number) => score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
-    const { best, count, first, isExact } = choose({
-      slots: ranking?.slots ?? matches,
-      ranks: ranking?.ranks ?? scores,
-      best: ranking?.best,
-      rest: ranking === undefined ? rest : undefined,
-      scored,
-      ceiling: ranking === undefined && shares !== undefined ? this.#columns.ceiling(shares, recencies) : undefined,
-      newestFirst,
-      examined
-    }, question)
+    const { best, count, first, isExact } =
+      ranking === undefined && rest === undefined && score === undefined && minScore === 0
+        ? plainly(matches, scores, depth, newestFirst)
+        : choose({
+          slots: ranking?.slots ?? matches,
+          ranks: ranking?.ranks ?? scores,
+          best: ranking?.best,
+          rest: ranking === undefined ? rest : undefined,
+          scored,
+          ceiling: ranking === undefined && shares !== undefined ? this.#columns.ceiling(shares, recencies) : undefined,
+          newestFirst,
+          examined
+        }, question)
     const candidate = (slot: number): Candidate => {
       const rank = ranking === undefined ? scores[slot]! : contenders.rankOf(slot, index)
       const clues = ranked?.isExplained === true ? { ...contenders.cluesOf(slot) } : undefined
@@ -267,6 +270,18 @@ export class Matcher<R extends Outline> {
     }
     return items
   }
+}
+
+/** Chooses by relevance alone, as most searches do. */
+const plainly = (
+  slots: Int32Array,
+  scores: Float64Array,
+  depth: number,
+  newestFirst: (a: number, b: number) => number
+): Chosen => {
+  const first = topK(slots, slots.length, scores, Math.max(1, depth), newestFirst)
+  const best = first.length > 0 ? scores[first[0]!]! : 0
+  return { first: first.slice(0, depth), best, count: slots.length, isExact: true }
 }
 
 /** Drops the matches that are not seen, and puts those first that pass as far as columns tell. */

@@ -1,11 +1,24 @@
-/** Outlines: what ranking knows of a record before its texts are read, and the facts that it makes of that. */
-import type { Filtered } from "../../domain/MemoryFilter.ts"
+/**
+ * Outlines: what ranking knows of a record before its texts are read, and the facts that it makes of that. What filters and weights
+ * ask of every match lies in columns by slot, so that few records are looked at:
+ *
+ * ```text
+ * group        records alike in kind, tags, trust, and in whether they tell a feeling: a filter is asked once for each group
+ * validity     validAt, invalidAt
+ * factors      importance, confidence
+ * ```
+ *
+ * Beyond 65,535 groups a record is of none, and a filter is asked for each of these.
+ */
+import { type Filtered, matches as matching } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { hashOf, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
-import type { Fact } from "../Retrieval.ts"
+import type { Asked, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
+import type { InvertedIndex } from "./InvertedIndex.ts"
 import type { Form } from "./Ranker.ts"
+import { float64, GrowableArray } from "./Slots.ts"
 
 /** A record without its texts, as far as matching and ranking need it. A record is its own outline. */
 export interface Outline extends Filtered, Pick<MemoryRecord, "confidence" | "updatedAt" | "expiresAt"> {
@@ -95,5 +108,239 @@ export class RecordFact extends OutlineFact {
 
   override get hash(): string {
     return hashOf(this.record)
+  }
+}
+
+/** `max(.1, ½^(age / half-life))`, both in ms; 1 of what is yet to come. */
+export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
+
+/** The group of records that are of none. */
+const none = 0
+const mostGroups = 65_536
+
+interface Group {
+  /** What its records have in common, for a filter to look at. */
+  readonly like: Filtered
+  readonly isFelt: boolean
+  /** Number of records that are not removed. */
+  live: number
+}
+
+/** A filter, as far as columns tell. Good until the index changes. */
+export class Sieve {
+  readonly #validAt: Float64Array
+  readonly #invalidAt: Float64Array
+  /** Times by which a record has to be valid, and still has to be. */
+  readonly #begun: number
+  readonly #ended: number
+  readonly #groups: Uint16Array
+  readonly #scopes: Int32Array
+  /** By group, and by scope: 0 not known yet, 1 passes, 2 does not; `undefined`: all do. */
+  readonly #byGroup: Uint8Array | undefined
+  readonly #byScope: Uint8Array | undefined
+  readonly #isOfGroup: (group: number, slot: number) => boolean
+  readonly #isOfScope: (scope: number) => boolean
+  /** Every record that is not removed passes. */
+  readonly isOpen: boolean
+  /** No record passes. */
+  readonly isShut: boolean
+  /** Tells whether a slot that has passed the columns passes the whole filter; `undefined`: it does. */
+  readonly rest: ((slot: number) => boolean) | undefined
+
+  constructor(
+    columns: Pick<Sieve, "isShut" | "rest"> & {
+      readonly validity: readonly [validAt: Float64Array, invalidAt: Float64Array, begun: number, ended: number]
+      readonly groups: readonly [
+        column: Uint16Array,
+        count: number,
+        isOf: ((group: number, slot: number) => boolean) | undefined
+      ]
+      readonly scopes: readonly [column: Int32Array, count: number, isOf: ((scope: number) => boolean) | undefined]
+    }
+  ) {
+    const [groups, groupCount, isOfGroup] = columns.groups
+    const [scopes, scopeCount, isOfScope] = columns.scopes
+    ;[this.#validAt, this.#invalidAt, this.#begun, this.#ended] = columns.validity
+    this.#groups = groups
+    this.#scopes = scopes
+    this.#byGroup = isOfGroup && new Uint8Array(groupCount)
+    this.#byScope = isOfScope && new Uint8Array(scopeCount)
+    this.#isOfGroup = isOfGroup ?? all
+    this.#isOfScope = isOfScope ?? all
+    this.isOpen = this.#begun === Infinity && isOfGroup === undefined && isOfScope === undefined
+    this.isShut = columns.isShut
+    this.rest = columns.rest
+  }
+
+  /** Whether a slot passes as far as columns tell. Cost: about 2 ns. */
+  readonly passes = (slot: number): boolean =>
+    this.#validAt[slot]! <= this.#begun && this.#invalidAt[slot]! > this.#ended &&
+    (this.#byGroup === undefined || this.#inGroup(this.#byGroup, this.#groups[slot]!, slot)) &&
+    (this.#byScope === undefined || this.#inScope(this.#byScope, this.#scopes[slot]!))
+
+  /** Whether a slot passes the whole filter. */
+  readonly has = (slot: number): boolean =>
+    (this.isOpen || this.passes(slot)) && (this.rest === undefined || this.rest(slot))
+
+  #inGroup(verdicts: Uint8Array, group: number, slot: number): boolean {
+    const known = verdicts[group]!
+    if (known > 0) return known === 1
+    const is = this.#isOfGroup(group, slot)
+    if (group !== none) verdicts[group] = is ? 1 : 2
+    return is
+  }
+
+  #inScope(verdicts: Uint8Array, scope: number): boolean {
+    const known = verdicts[scope]!
+    if (known > 0) return known === 1
+    const is = this.#isOfScope(scope)
+    verdicts[scope] = is ? 1 : 2
+    return is
+  }
+}
+
+const all = () => true
+
+export class Columns {
+  readonly #validAt = float64()
+  readonly #invalidAt = float64()
+  readonly #group = new GrowableArray((length) => new Uint16Array(length))
+  readonly #importance = float64()
+  readonly #confidence = float64()
+  /** By number; `none` has no group. */
+  readonly #groups: Array<Group | undefined> = [undefined]
+  readonly #numbers = new Map<string, number>()
+  /** No record becomes valid later than this, or ceases to be valid earlier. */
+  #lastValid = -Infinity
+  #firstInvalid = Infinity
+
+  add(slot: number, record: Outline): void {
+    const { confidence = 0.5, importance, invalidAt = Infinity, validAt } = record
+    const number = this.#numberOf(record)
+    const group = this.#groups[number]
+    if (group !== undefined) group.live++
+    this.#group.set(slot, number)
+    this.#validAt.set(slot, validAt)
+    this.#invalidAt.set(slot, invalidAt)
+    this.#importance.set(slot, importance)
+    this.#confidence.set(slot, confidence)
+    this.#lastValid = Math.max(this.#lastValid, validAt)
+    this.#firstInvalid = Math.min(this.#firstInvalid, invalidAt)
+  }
+
+  remove(slot: number): void {
+    const group = this.#groups[this.#group.data[slot]!]
+    if (group !== undefined) group.live--
+  }
+
+  #numberOf({ createdAt, data, id, importance, kind, scope, source, tags, validAt }: Outline): number {
+    const isFelt = data["emotion"] !== undefined
+    const key = `${kind} ${source.trust} ${isFelt ? 1 : 0}${tags.length > 0 ? JSON.stringify(tags) : ""}`
+    const known = this.#numbers.get(key)
+    if (known !== undefined) return known
+    if (this.#groups.length === mostGroups) return none
+    const { origin, trust } = source
+    const like = {
+      id,
+      scope,
+      kind,
+      tags,
+      importance,
+      data: {},
+      metadata: {},
+      source: { origin, trust },
+      createdAt,
+      validAt
+    }
+    const number = this.#groups.push({ like, isFelt, live: 0 }) - 1
+    this.#numbers.set(key, number)
+    return number
+  }
+
+  /** Makes the sieve of a filter. `passes`: tells whether a slot passes the whole filter, validity aside. */
+  sieve({ at: now, filter }: Asked, index: InvertedIndex, passes: (slot: number) => boolean): Sieve {
+    const at = filter.asOf ?? now
+    const { closed = false, kinds, maxTrust, scope, tags } = filter
+    const isTimeless = at === undefined || (this.#lastValid <= at && (closed || this.#firstInvalid > at))
+    const groups = this.#groups
+    const isLike = kinds === undefined && maxTrust === undefined && tags === undefined
+      ? undefined
+      : matching({ kinds, maxTrust, tags }, undefined)
+    const isOfGroup = isLike && ((number: number, slot: number): boolean => {
+      const group = groups[number]
+      return group === undefined ? passes(slot) : isLike(group.like)
+    })
+    return new Sieve({
+      validity: [
+        this.#validAt.data,
+        this.#invalidAt.data,
+        isTimeless ? Infinity : at,
+        isTimeless || closed ? -Infinity : at
+      ],
+      groups: [this.#group.data, groups.length, isOfGroup],
+      scopes: [
+        index.scopeColumn,
+        index.scopeCount,
+        scope && ((number) => MemoryScope.matchesScope(index.scope(number), scope))
+      ],
+      isShut: isLike !== undefined && groups.length < mostGroups &&
+        !groups.some((group) => group !== undefined && group.live > 0 && isLike(group.like)),
+      rest: looked.some((clause) => filter[clause] !== undefined) ? passes : undefined
+    })
+  }
+
+  /** Makes what tells the most that a score can be. `recencies`: by slot. */
+  ceiling(shares: Shares, recencies: Float64Array): Ceiling {
+    const { emotion, halfLifeOf } = shares
+    return new Ceiling(
+      shares,
+      [this.#group.data, recencies, this.#importance.data, this.#confidence.data],
+      this.#groups.map((group) => group === undefined ? 0 : steps / halfLifeOf(group.like.kind)),
+      this.#groups.map((group) => emotion * (group === undefined || group.isFelt ? 1 : 0.5))
+    )
+  }
+}
+
+/** Clauses of a filter that no column tells. */
+const looked = ["ids", "createdAt", "validAt", "minImportance", "where"] as const
+
+/** Number of steps in which a record is taken to fade, to each half-life; and the most that is left in each. */
+const steps = 128
+const lastStep = Math.ceil(steps * Math.log2(10)) + 1
+const left = Float64Array.from(
+  { length: lastStep + 1 },
+  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // powers are not exact
+)
+
+type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: Float64Array, confidence: Float64Array]
+
+/**
+ * The most that a score can be, by columns. It is added up in the order of `Scorer`, so that rounding makes it no less; and it is the
+ * score itself where nothing fades any more and no feeling is told.
+ */
+export class Ceiling {
+  readonly #shares: Shares
+  readonly #columns: Factors
+  /** By group: steps of fading to a millisecond, and what a feeling may give. */
+  readonly #rates: ReadonlyArray<number>
+  readonly #feelings: ReadonlyArray<number>
+
+  constructor(shares: Shares, columns: Factors, rates: ReadonlyArray<number>, feelings: ReadonlyArray<number>) {
+    this.#shares = shares
+    this.#columns = columns
+    this.#rates = rates
+    this.#feelings = feelings
+  }
+
+  /** Returns the most that the score of a slot can be, given its relevance. */
+  over(slot: number, relevance: number): number {
+    const { confidence, importance, now, recency, relevance: share } = this.#shares
+    const [groups, recencies, importances, confidences] = this.#columns
+    const group = groups[slot]!
+    const age = now - recencies[slot]!
+    const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
+    const sum = share * relevance + recency * left[step]! + importance * importances[slot]! +
+      confidence * confidences[slot]! + this.#feelings[group]!
+    return Math.min(1, sum)
   }
 }

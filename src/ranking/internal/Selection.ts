@@ -3,9 +3,10 @@
  * is worth, only while it could be among the best so far. What is chosen is the same as if all were asked; how many pass is
  * then only known to be at least so many.
  */
+import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
-import type { Ceiling } from "./Columns.ts"
-import { Bar, topK } from "./Slots.ts"
+import type { Ceiling } from "./Outline.ts"
+import { Bar, bestOf, narrow, topK } from "./Slots.ts"
 
 type Passes = (slot: number) => boolean
 
@@ -37,9 +38,6 @@ export interface Chosen {
   readonly count: number
   readonly isExact: boolean
 }
-
-/** 0..1. */
-export const relevanceOf = (rank: number, best: number): number => best > 0 ? Math.min(1, rank / best) : 0
 
 /** Chooses the best `depth`. Cost: each slot for a comparison or two, and what it takes to look at few of them. */
 export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "depth" | "minScore">): Chosen => {
@@ -86,11 +84,7 @@ const weighed = (
   }
   const isBounded = ceiling !== undefined && slots.length > examined
   const likely = isBounded
-    ? narrow(
-      slots,
-      slots.length,
-      (slot) => (bounds[slot] = ceiling.over(slot, relevanceOf(ranks[slot]!, best))) >= minScore
-    )
+    ? bounded(slots, ranks, best, ceiling, bounds, minScore)
     : slots.length
   const found = isBounded
     ? lookFor({ slots, count: likely, most: bounds, limit: depth + 1, tie: newestFirst }, look)
@@ -98,6 +92,27 @@ const weighed = (
   const first = topK(found.reached, found.reached.length, finals, depth, newestFirst)
   const isCounted = rest === undefined && minScore === 0
   return { first, best, count: isCounted ? slots.length : found.count, isExact: isCounted || found.isWhole }
+}
+
+/** Writes the most that each slot can be worth, puts those first that can be worth `minScore`, and returns how many can. */
+const bounded = (
+  slots: Int32Array,
+  ranks: Float64Array,
+  best: number,
+  ceiling: Ceiling,
+  most: Float64Array,
+  minScore: number
+): number => {
+  let kept = 0
+  for (let i = 0; i < slots.length; i++) {
+    const slot = slots[i]!
+    const bound = ceiling.over(slot, relevanceOf(ranks[slot]!, best))
+    most[slot] = bound
+    if (bound < minScore) continue
+    slots[i] = slots[kept]!
+    slots[kept++] = slot
+  }
+  return kept
 }
 
 export interface Passed {
@@ -149,8 +164,11 @@ interface Looked {
   readonly isWhole: boolean
 }
 
-/** Numbers of the most promising slots that are put in order, one after the other, before all are looked at. */
-const stages = [128, 1_024, 8_192]
+/**
+ * Numbers of the most promising slots that are set apart, and of the first of them that are put in order, one after the other, before
+ * all are looked at.
+ */
+const stages = [[1_024, 128], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Looks for the best slots by what `look` says that they are worth, `undefined`: nothing. The most promising first, until no other can be better. */
 const lookFor = (looking: Looking, look: (slot: number) => number | undefined): Looked => {
@@ -160,10 +178,12 @@ const lookFor = (looking: Looking, look: (slot: number) => number | undefined): 
   let looked = 0
   let found = 0
   let certain = 0
-  for (const stage of stages) {
-    const size = stage + 4 * limit
+  let apart = new Int32Array()
+  for (const [many, few] of stages) {
+    const size = many + 4 * limit
     if (count < 4 * size) break
-    const promising = topK(slots, count, most, size, tie)
+    if (apart.length < size) apart = new Int32Array(bestOf(slots, count, most, size, tie))
+    const promising = topK(apart, apart.length, most, few + 4 * limit, tie)
     for (; looked < promising.length; looked++) {
       const slot = promising[looked]!
       if (most[slot]! < bar.value) return { reached: new Int32Array(reached), count: found, isWhole: false }
@@ -208,16 +228,4 @@ const lookAtAll = (
     if (final > bar.value) bar.offer(final)
   }
   return { reached: new Int32Array(reached), count: found, isWhole }
-}
-
-/** Puts those of the first `count` slots that pass first, and returns how many do. */
-export const narrow = (slots: Int32Array, count: number, passes: Passes): number => {
-  let kept = 0
-  for (let i = 0; i < count; i++) {
-    const slot = slots[i]!
-    if (!passes(slot)) continue
-    slots[i] = slots[kept]!
-    slots[kept++] = slot
-  }
-  return kept
 }

@@ -42,9 +42,9 @@ export class RecencyIndex {
   #sorted = 0
 
   add(slot: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
-    const last = this.#slots.at(-1)
     this.#recency.set(slot, recencyOf(record))
     this.#ids[slot] = record.id
+    const last = this.#slots.at(-1)
     const isNext = this.#sorted === this.#slots.length && (last === undefined || this.newestFirst(slot, last) < 0)
     this.#slots.push(slot)
     if (isNext) this.#sorted++
@@ -347,6 +347,18 @@ const bestOfFew = (
     last = equal[wanted - 1]!
   }
   return best.concat(equal.sort(tie).slice(0, wanted))
+}
+
+/** Puts those of the first `count` slots that pass first, and returns how many do. */
+export const narrow = (slots: Int32Array, count: number, passes: (slot: number) => boolean): number => {
+  let kept = 0
+  for (let i = 0; i < count; i++) {
+    const slot = slots[i]!
+    if (!passes(slot)) continue
+    slots[i] = slots[kept]!
+    slots[kept++] = slot
+  }
+  return kept
 }
 
 /**
