@@ -56,7 +56,7 @@ type Sees = (record: MemoryRecord) => boolean
 
 /** The records of a tenant by the names that they answer to, and by what they refer to: how an engine in memory answers. */
 export interface Index {
-  /** Returns what that took, in characters read. */
+  /** Returns the work that took, in units of a `Pacer`. */
   readonly add: (record: MemoryRecord) => number
   /** Takes away a record that was added. */
   readonly remove: (record: MemoryRecord) => void
@@ -115,7 +115,7 @@ export const makeIndex = (): Index => {
       for (const hash of nameHashesOf(record)) bearers.add(hash, record)
       const refers = hashesReferredTo(record)
       for (const hash of refers) referrers.add(hash, record)
-      return record.summary.length + (refers.length === 0 ? record.body.length >> 5 : record.body.length)
+      return refers.length === 0 ? (record.summary.length + record.body.length) >> 4 : record.body.length
     },
     remove(record) {
       for (const hash of nameHashesOf(record)) bearers.remove(hash, record)

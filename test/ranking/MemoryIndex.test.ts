@@ -9,6 +9,7 @@ import { bm25, buildDoc } from "../../src/ranking/Bm25.ts"
 import { InvertedIndex } from "../../src/ranking/internal/InvertedIndex.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
 import { make as tokenizer, tokenise } from "../../src/ranking/Tokenizer.ts"
+import { Embeddings } from "../../src/ranking/VectorIndex.ts"
 import { id, naughty, record } from "./world.ts"
 
 setFlagsFromString("--expose-gc")
@@ -69,6 +70,39 @@ describe("MemoryIndex", () => {
       assert.deepStrictEqual(near(index), expected)
     }
     assert.isTrue(plain.prepareNear("of another", 1))
+  })
+
+  it("no more vectors are looked up at a time than was asked for, those that came since among them", () => {
+    class Counted extends Embeddings {
+      looked = 0
+      override get(model: string, hash: string) {
+        this.looked++
+        return super.get(model, hash)
+      }
+    }
+    const embeddings = new Counted()
+    const index = MemoryIndex.make({ embeddings })
+    const records = Array.from({ length: 40 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
+    for (const record of records) index.add(record)
+    const attach = (from: number, to: number) => {
+      for (const record of records.slice(from, to)) index.attach("m", hashOf(record), new Float32Array([1, 2]))
+    }
+    const steps = () => {
+      let count = 1
+      for (; !index.prepareNear("m", 10); count++) {
+        assert.isAtMost(embeddings.looked, 10)
+        embeddings.looked = 0
+      }
+      embeddings.looked = 0
+      return count
+    }
+    attach(0, 1)
+    assert.isAtLeast(steps(), 5)
+    attach(1, 40)
+    assert.isAtLeast(steps(), 4)
+    assert.strictEqual(steps(), 1)
+    index.prepareNear("m", 10)
+    assert.strictEqual(embeddings.looked, 0)
   })
 
   it("add replaces what has the same id, in whatever scope it stood; remove takes it out, once", () => {

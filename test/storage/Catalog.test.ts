@@ -91,9 +91,12 @@ describe("the catalogs of many tenants", () => {
     const others = ["33 rows", "long texts"]
     const made = (tenant: string) => makes.get(tenant)
     for (let round = 0; round < 3; round++) {
-      for (const tenant of [...others, ...tenants]) assert.strictEqual(cache.get(tenant), cache.get(tenant))
+      for (const tenant of [...others, ...tenants]) {
+        assert.strictEqual(cache.get(tenant), cache.get(tenant))
+        cache.get("2 asked for again and again")
+      }
     }
-    assert.deepStrictEqual(others.map(made), [1, 1])
+    assert.deepStrictEqual([...others, "2 asked for again and again"].map(made), [1, 1, 1])
     assert.deepStrictEqual(new Set(tenants.map(made)), new Set([3]))
     for (const tenant of tenants.slice(-200)) cache.get(tenant)
     assert.deepStrictEqual(new Set(tenants.slice(-200).map(made)), new Set([3]))
