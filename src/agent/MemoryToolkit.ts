@@ -19,7 +19,7 @@ import * as MemoryService from "../harness/MemoryService.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
-import { turnOf } from "./MemoryToolkit/Turn.ts"
+import { turnOf } from "./MemoryToolkit/ThreadChat.ts"
 import * as MemoryTools from "./MemoryTools.ts"
 
 export { chat, type ChatOptions } from "./MemoryToolkit/ThreadChat.ts"

@@ -297,3 +297,21 @@ export const encoded = (record: MemoryRecord) => {
     supersededBy: record.supersededBy
   }
 }
+
+/** Number of characters of a piece. */
+const room = 60_000
+
+/**
+ * Cuts a text that is longer than a body into the bodies of several records, none of which ends within a character; an empty text has
+ * none.
+ */
+export const pieces = (text: string): ReadonlyArray<string> => {
+  const all: Array<string> = []
+  for (let start = 0; start < text.length;) {
+    const end = Math.min(start + room, text.length)
+    const cut = end < text.length && /[\ud800-\udbff]/.test(text[end - 1]!) ? end - 1 : end
+    all.push(text.slice(start, cut))
+    start = cut
+  }
+  return all
+}

@@ -3,7 +3,7 @@ import * as FastCheck from "effect/FastCheck"
 import { hashOf, type MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import { Internal, isInternal } from "../../src/domain/MemoryScope.ts"
 import { Embeddings } from "../../src/ranking/VectorIndex.ts"
-import { Texts } from "../../src/storage/internal/Texts.ts"
+import { Texts } from "../../src/storage/internal/Compaction.ts"
 import * as world from "../ranking/world.ts"
 
 const vector = new Float32Array([1, 2])

@@ -182,6 +182,15 @@ describe("writers who come at the same time", () => {
       }
       const now = yield* bodies(vault)
       assert.isAtLeast(now.length, 100)
+      // each gives up in the moment in which it is its turn: when the one before it is done
+      const chain: Array<Fiber.RuntimeFiber<unknown, unknown>> = []
+      for (const n of numbers) {
+        const next = Effect.suspend(() =>
+          n % 2 === 0 && chain[n + 1] ? Fiber.interruptFork(chain[n + 1]!) : Effect.void
+        )
+        chain.push(yield* Effect.fork(Effect.ensuring(put(vault.store, draft(`chained ${n}`, { id: id("a") })), next)))
+      }
+      for (const fiber of chain) yield* Fiber.await(fiber)
       yield* put(vault.store, draft("later"))
     }))
 

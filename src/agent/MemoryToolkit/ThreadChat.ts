@@ -3,15 +3,15 @@ import * as AiError from "@effect/ai/AiError"
 import * as Chat from "@effect/ai/Chat"
 import * as Prompt from "@effect/ai/Prompt"
 import * as Effect from "effect/Effect"
+import * as Inspectable from "effect/Inspectable"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import type { Message } from "../../domain/Message.ts"
+import { Message } from "../../domain/Message.ts"
 import type { JsonObject } from "../../domain/Payload.ts"
 import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
-import { turnOf } from "./Turn.ts"
 
 export interface ChatOptions {
   /** What stands before all messages; it is not kept in the thread. Default: nothing. */
@@ -142,3 +142,18 @@ const unreadable = (op: string) => (cause: unknown) =>
     detail: { location: "thread" },
     cause
   })
+
+/** Returns what a message says; what tools were asked and answered is marked as such. */
+export const turnOf = (message: Prompt.Message): Message => {
+  if (message.role === "system") return new Message({ role: "system", content: message.content })
+  const parts: ReadonlyArray<Prompt.Part> = message.content
+  const content = parts.flatMap((part) =>
+    part.type === "text"
+      ? [part.text]
+      : message.role === "tool" && part.type === "tool-result"
+      ? [Inspectable.toStringUnknown(part.result, 0)]
+      : []
+  ).join("\n")
+  const tool = message.role === "tool" || (content === "" && parts.some(({ type }) => type.startsWith("tool-")))
+  return new Message({ role: message.role, content, ...(tool && { tool }) })
+}

@@ -29,7 +29,6 @@ import * as Snapshot from "./Snapshot.ts"
 import * as VaultFile from "./VaultFile.ts"
 import { type Entry, isNote, unsealed as unsealedIssue } from "./VaultFile.ts"
 import * as VectorFile from "./VectorFile.ts"
-import * as Writers from "./Writers.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
@@ -43,7 +42,7 @@ export interface Vault {
   readonly exclusive: <A>(self: Io<A>) => Io<A>
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   /** Runs a turn of one that commits together with others. */
-  readonly inTurn: Writers.Writers["inTurn"]
+  readonly inTurn: Commit.Writers["inTurn"]
   /** Within a turn: the same as `commit`, together with others. */
   readonly commitTogether: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   readonly sidecar: Sidecar
@@ -207,7 +206,7 @@ export const open = (
         followed = history.generation()
       }
     }).pipe(Effect.tapError(() => guard))
-    const writers = Writers.make(lock, { caughtUp, isLost, write: (batches) => committing.write(batches) })
+    const writers = Commit.makeWriters(lock, { caughtUp, isLost, write: (batches) => committing.write(batches) })
     const exclusive = writers.alone
 
     const takeBack = (attempt: NonNullable<typeof failed>): Io<void> =>
