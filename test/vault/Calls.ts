@@ -5,7 +5,7 @@ import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import { reached, throughService } from "./Place.ts"
+import { reached } from "./Place.ts"
 
 /**
  * Runs `before` ahead of every call that goes to the disk, those of the heartbeat too. Where it fails the call fails, and a
@@ -55,7 +55,7 @@ export const calling = (
       }
     })
   ).pipe(Layer.provide(reached))
-  return Layer.mergeAll(wrapped, Path.layer, throughService).pipe(Layer.provideMerge(NodeContext.layer)) as Layer.Layer<
+  return Layer.merge(wrapped, Path.layer).pipe(Layer.provideMerge(NodeContext.layer)) as Layer.Layer<
     FileSystem.FileSystem | Path.Path
   > // the wrapped one is the later
 }

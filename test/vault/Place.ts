@@ -63,20 +63,16 @@ export const reached: Layer.Layer<FileSystem.FileSystem> = Layer.effect(
   })
 ).pipe(Layer.provide(NodeFileSystem.layer))
 
-/** Has the vault go through the service for every call. */
-export const throughService = Layer.succeed(DirectFiles.Access, "service")
-
 /** Node's platform, with some calls of its file system changed. */
 export const platformWith = (
   change: (real: FileSystem.FileSystem) => Partial<FileSystem.FileSystem>
 ): Layer.Layer<FileSystem.FileSystem | Path.Path> =>
-  Layer.mergeAll(
+  Layer.merge(
     NodeContext.layer,
     Layer.effect(
       FileSystem.FileSystem,
       Effect.map(FileSystem.FileSystem, (real) => ({ ...real, ...change(real) }))
-    ).pipe(Layer.provide(reached)),
-    throughService
+    ).pipe(Layer.provide(reached))
   )
 
 /** Every file but the hidden and the linked ones, by path. */

@@ -9,7 +9,7 @@ import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { ada, draft, fact, listed, put } from "../../src/testing/Sample.ts"
-import { files, opened, place, reached, throughService } from "./Place.ts"
+import { files, opened, place, reached } from "./Place.ts"
 
 const lock = (root: string) => path.join(root, ".effect-memory/lock")
 
@@ -59,7 +59,7 @@ describe("a folder that is called like a record", () => {
 
 /** Node's file system; once it is full, no byte is added, and files can still be made, renamed, removed and written over. */
 const full = (disk: { isFull: boolean }) =>
-  Layer.mergeAll(
+  Layer.merge(
     NodeContext.layer,
     Layer.effect(
       FileSystem.FileSystem,
@@ -87,8 +87,7 @@ const full = (disk: { isFull: boolean }) =>
                 }
               }))
       }))
-    ).pipe(Layer.provide(reached)),
-    throughService
+    ).pipe(Layer.provide(reached))
   )
 
 describe("a full disk", () => {

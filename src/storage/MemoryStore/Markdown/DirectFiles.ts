@@ -6,8 +6,8 @@
  */
 import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as fs from "node:fs"
@@ -52,34 +52,38 @@ export interface Files extends
   readonly readRange?: (path: string, offset: number, length: number) => Effect.Effect<Uint8Array, PlatformError>
 }
 
-/** How the vault reaches its files. */
-export class Access extends Context.Reference<Access>()("@memory/Markdown/Access", {
-  /** `direct`: past the platform's service where that is Node's disk. `service`: every call goes through the service. */
-  defaultValue: (): "direct" | "service" => "direct"
-}) {}
+/**
+ * The files of the platform's service, reached directly where its calls are Node's own. A service that has another one for any of
+ * these, as one that wraps Node's, is asked for each call.
+ */
+export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
+  Effect.map(
+    nodes,
+    (own) =>
+      Option.exists(own, (own) => replaced.every((call) => own[call] === service[call])) ? direct(service) : service
+  )
 
-/** The files of the service, reached directly where both have the same file at `root` or above it. */
-export const make = (
-  service: FileSystem.FileSystem,
-  access: typeof Access.Service,
-  root: string
-): Effect.Effect<Files> =>
-  access === "service" ?
-    Effect.succeed(service) :
-    Effect.map(isSameDisk(service, root), (same) => same ? direct(service) : service)
+/** The calls that are made directly. */
+const replaced = [
+  "stat",
+  "readFile",
+  "readDirectory",
+  "readLink",
+  "makeDirectory",
+  "rename",
+  "remove",
+  "link",
+  "open"
+] as const
 
-const isSameDisk = (service: FileSystem.FileSystem, at: string): Effect.Effect<boolean> =>
-  Effect.matchEffect(service.stat(at), {
-    onSuccess: ({ dev, ino }) =>
-      Effect.sync(() => {
-        const stat = fs.statSync(at, { throwIfNoEntry: false })
-        return stat !== undefined && stat.dev === dev && stat.ino === Option.getOrUndefined(ino)
-      }),
-    onFailure: () => {
-      const above = at.replace(/[\\/]+[^\\/]*$/, "")
-      return above === at ? Effect.succeed(false) : isSameDisk(service, above === "" ? "/" : above)
-    }
-  })
+/** Node's file system as @effect/platform-node provides it; `None` where that is not installed. */
+const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPromise(() => {
+  const name: string = "@effect/platform-node-shared/NodeFileSystem" // a name that a bundler does not follow
+  return import(name) as Promise<{ readonly layer: Layer.Layer<FileSystem.FileSystem> }> // as it is published
+}).pipe(
+  Effect.flatMap(({ layer }) => Effect.provide(FileSystem.FileSystem, layer)),
+  Effect.option
+)
 
 /** Bytes that are read or written in one step, at most; more go to a thread. */
 export const most = 262_144

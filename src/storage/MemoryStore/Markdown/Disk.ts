@@ -100,7 +100,7 @@ export interface Disk {
 
 export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSystem | Path.Path> =>
   Effect.gen(function*() {
-    const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem, yield* DirectFiles.Access, root)
+    const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem)
     const path = yield* Path.Path
     const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
     let written = 0 // fenced files so far: no two have a name
