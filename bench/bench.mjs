@@ -4,10 +4,10 @@
  *
  *   node bench.mjs             10,000 notes, about three minutes; writes nothing
  *   node bench.mjs --full      100,000 notes, and up to a million where growth is measured; writes the document
- *   node bench.mjs --only words,durable [--notes N]
+ *   node bench.mjs --only words,durable [--notes N]      with --full: measures these anew, and keeps what the document has of others
  */
 import { spawnSync } from "node:child_process"
-import { writeFileSync } from "node:fs"
+import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { cpus, totalmem } from "node:os"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
@@ -70,11 +70,18 @@ if (section !== undefined) {
   const machine = `${cpus()[0].model.trim()}, ${cpus().length} cores, ${
     Math.round(totalmem() / 2 ** 30)
   } GB; Node ${process.version}`
-  const text = report(figures, goals, { machine, full })
+  const file = new URL("figures.json", import.meta.url)
+  const isKept = full && notes === undefined
+  const before = isKept && existsSync(file) ? JSON.parse(readFileSync(file, "utf8")) : {}
+  const all = { ...before, ...figures }
+  const text = report(all, goals, { machine, full })
   console.log(text)
-  if (full && only === undefined) {
+  if (isKept) {
     const docs = new URL("../docs/", import.meta.url)
+    writeFileSync(file, `${JSON.stringify(all, null, 1)}\n`)
     writeFileSync(new URL("benchmarks.md", docs), text)
-    writeFileSync(new URL("benchmarks.svg", docs), plot(figures))
+    if (all.words && all.vectors && all.service && all.durable) {
+      writeFileSync(new URL("benchmarks.svg", docs), plot(all))
+    }
   }
 }
