@@ -9,5 +9,5 @@ const text = readFileSync(readme, "utf8")
 if (summaryOf(text) === undefined) throw new Error("README.md has no place for the summary")
 writeFileSync(
   readme,
-  text.replace(/<!-- summary -->\n[^]*?\n<!-- \/summary -->/, () => `<!-- summary -->\n${summary}\n<!-- /summary -->`)
+  text.replace(/<!-- summary -->\n[^]*?\n?<!-- \/summary -->/, () => `<!-- summary -->\n${summary}\n<!-- /summary -->`)
 )

@@ -17,7 +17,7 @@ const table = (head, rows) =>
   [head, head.map((_, n) => n === 0 ? "---" : "---:"), ...rows].map((row) => `| ${row.join(" | ")} |`).join("\n")
 
 /** The lines of a run that the README repeats, between two marks. */
-export const summaryOf = (text) => /<!-- summary -->\n([^]*?)\n<!-- \/summary -->/.exec(text)?.[1]
+export const summaryOf = (text) => /<!-- summary -->\n([^]*?)\n?<!-- \/summary -->/.exec(text)?.[1]
 
 /** Words, in times as fast as each peer. */
 const summary = ({ words }) => {
