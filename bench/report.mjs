@@ -81,7 +81,9 @@ export const report = (figures, goals, { full, machine }) =>
     `Written by \`npm run bench${full ? " -- --full" : ""}\` on ${
       new Date().toISOString().slice(0, 10)
     }; ${machine}. Another machine has other figures; the ratios travel better.`,
-    ...full ? ["![times as fast as the peers](benchmarks.svg)"] : [],
+    ...full && figures.words && figures.vectors && figures.service && figures.durable
+      ? ["![times as fast as the peers](benchmarks.svg)"]
+      : [],
     "A figure is milliseconds of CPU time a call (user and system, garbage collection and compiler included): the median of several turns, the smallest and the largest of them, then the wall time. Contestants take turns, so that what else the machine does falls on all. `bench/rows` says what each of them does.",
     ...figures.words === undefined ? [] : [
       "## Search by words, beside three engines",
