@@ -115,6 +115,8 @@ export const MemoryQuery = Schema.Struct({
   emotion: Schema.optional(VAD),
   /** In tokens of about four characters; cuts after `limit`. */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
+  /** Whether a hit that says the same as a better one is left out, and counted in `leftOut.folded`. Default true. */
+  fold: Schema.optional(Schema.Boolean),
   /** Default false. */
   explain: Schema.optional(Schema.Boolean),
   /** Whether the result tells how sure it is that one of the hits answers the text. Default false. */

@@ -92,7 +92,7 @@ export class Search {
   readonly weights: Readonly<Record<"lexical" | "vector" | "conversation" | "ranker", number>>
   /** The vector to search for; `undefined`: words alone. A vector weight of 0 leaves it out, but in mode `vector`. */
   readonly embedding: Embedding | undefined
-  /** Whether near-duplicates of a better hit are left out: where anything was asked for. */
+  /** Whether near-duplicates of a better hit are left out: where anything was asked for, unless the query says otherwise. */
   readonly isFolded: boolean
   /** The record that `whyNot` asks about: in sight, and passing. */
   readonly subject: MemoryRecord | undefined
@@ -119,7 +119,7 @@ export class Search {
     this.minScore = query.minScore ?? 0
     this.weights = { lexical, vector, conversation, ranker }
     this.embedding = isVectorial ? query.embedding : undefined
-    this.isFolded = query.text !== undefined || this.embedding !== undefined
+    this.isFolded = query.fold !== false && (query.text !== undefined || this.embedding !== undefined)
     this.subject = subject
   }
 

@@ -167,7 +167,7 @@ export const laws: ReadonlyArray<Law> = [
     })),
 
   law(
-    "one text of two kinds, or of other data, is two hits; a double is left out, counted, and still listed",
+    "one text of two kinds, or of other data, is two hits; a double is left out, counted, and still listed, and shown where the query does not fold",
     (store) =>
       Effect.gen(function*() {
         yield* store.put(ada, [
@@ -178,6 +178,8 @@ export const laws: ReadonlyArray<Law> = [
         ])
         const { hits, leftOut } = yield* store.search(ada, { text: "green tea" })
         assert.deepStrictEqual([hits.length, leftOut.folded, leftOut.limit], [3, 1, 0])
+        const unfolded = yield* store.search(ada, { text: "green tea", fold: false })
+        assert.deepStrictEqual([unfolded.hits.length, unfolded.leftOut.folded, unfolded.leftOut.limit], [4, 0, 0])
         assert.lengthOf(yield* listed(store, ada), 4)
         assert.lengthOf(yield* found(store, ada), 4)
       })

@@ -251,7 +251,8 @@ const merge = (
 
   const absent = new Map<MemoryId, Absence>()
   const distinct: Array<Hit> = []
-  const isFolded = query.text !== undefined || (query.embedding !== undefined && query.mode !== "lexical")
+  const isFolded = query.fold !== false &&
+    (query.text !== undefined || (query.embedding !== undefined && query.mode !== "lexical"))
   for (const hit of Array.from(own.values()).sort((a, b) => b.score - a.score || byRecency(a.record, b.record))) {
     const { id } = hit.record
     // those of one store say different things
