@@ -8,6 +8,7 @@ import * as Model from "@effect/ai/Model"
 import * as Prompt from "@effect/ai/Prompt"
 import * as Tool from "@effect/ai/Tool"
 import * as Toolkit from "@effect/ai/Toolkit"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -92,8 +93,8 @@ export const layer: Layer.Layer<
   Tool.HandlersFor<typeof toolkitWithForget["tools"]>,
   never,
   MemoryService.MemoryService
-> = toolkitWithForget.toLayer(
-  Effect.map(MemoryService.MemoryService, (memory) => {
+> = Layer.effectContext(
+  Effect.flatMap(MemoryService.MemoryService, (memory) => {
     const handled = (name: keyof typeof MemoryTools.declarations) => (parameters: unknown) =>
       Effect.gen(function*() {
         const viewer = yield* Effect.serviceOption(MemoryService.CurrentViewer)
@@ -114,8 +115,19 @@ export const layer: Layer.Layer<
         }
         return (yield* tool.call(parameters)).text
       })
-    return { remember: handled("remember"), recall: handled("recall"), forget: handled("forget") }
-  })
+    return toolkitWithForget.toContext({
+      remember: handled("remember"),
+      recall: handled("recall"),
+      forget: handled("forget")
+    })
+  }).pipe(
+    // a handler is given what was there when it was made; a viewer among it would be that of every call that names none
+    Effect.mapInputContext((context: Context.Context<MemoryService.MemoryService>) =>
+      Context.omit(MemoryService.CurrentViewer)(
+        context as Context.Context<MemoryService.MemoryService | MemoryService.CurrentViewer> // it may have one
+      )
+    )
+  )
 )
 
 /**

@@ -89,6 +89,16 @@ describe("MemoryToolkit.toolkit", () => {
       assert.deepStrictEqual(events.map(({ _tag }) => _tag), ["memory_viewer_missing"])
     }).pipe(Effect.provide(over(MemoryService.layerTest()))))
 
+  it.scoped("acts for nobody where a call names no viewer, whoever was named when the layer was built", () =>
+    Effect.gen(function*() {
+      const context = yield* Layer.build(over(MemoryService.layerTest())).pipe(MemoryService.as(ada))
+      const { isFailure, result } = yield* Effect.flatMap(All, ({ handle }) => handle("remember", tea)).pipe(
+        Effect.provide(context)
+      )
+      assert.isTrue(isFailure)
+      assert.deepInclude(result, { reason: "not_owned" })
+    }))
+
   it.effect("refuses forget unless the spec allows it", () =>
     Effect.gen(function*() {
       const forgets = (allowForget: boolean) =>

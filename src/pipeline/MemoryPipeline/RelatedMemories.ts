@@ -63,7 +63,7 @@ export const find = (
   Effect.gen(function*() {
     const failures = new Map<string, SearchResult["failures"][number]>()
     const filter = { ...exactly(scope), asOf: now }
-    const asker = narrowed(viewer, scope)
+    const asker = yield* narrowed(viewer, scope)
     const isSentence = (record: MemoryRecord) =>
       !typed.has(record.kind) && record.source.origin !== "instructions" && !isExpired(record, now)
     const isOpen = (record: MemoryRecord) => isSentence(record) && record.source.trust >= trust
@@ -117,13 +117,13 @@ export const find = (
  * Returns the viewer of the scope itself for one that sees it and more: what is asked costs what the scope holds, and a word is
  * as rare as it is there, whoever remembers. A viewer that does not see the scope stays as it is.
  */
-const narrowed = (viewer: Viewer.Any, scope: MemoryScope.MemoryScope): Viewer.Any =>
+const narrowed = (
+  viewer: Viewer.Any,
+  scope: MemoryScope.MemoryScope
+): Effect.Effect<Viewer.Any, MemoryError.MemoryError> =>
   Viewer.isSystem(viewer) || viewer.reach === "exact" || !Viewer.sees(viewer, scope)
-    ? viewer
-    : Viewer.make({
-      ...(scope !== MemoryScope.Global && MemoryScope.normalise(scope) as MemoryScope.Ids),
-      tenant: viewer.tenant
-    }) // not Global
+    ? Effect.succeed(viewer)
+    : Viewer.decode({ ...(scope !== MemoryScope.Global && scope), tenant: viewer.tenant })
 
 /** Takes each record once, while there is room. Goes rank by rank, so the best of every fact comes before any second best. */
 const shown = () => {

@@ -190,7 +190,10 @@ export class Matcher<R extends Outline> {
           best: ranking?.best,
           rest: ranking === undefined ? rest : undefined,
           scored,
-          ceiling: ranking === undefined && shares !== undefined ? this.#columns.ceiling(shares, recencies) : undefined,
+          // of a few each is looked at
+          ceiling: ranking === undefined && shares !== undefined && matches.length > examined
+            ? this.#columns.ceiling(shares, recencies)
+            : undefined,
           newestFirst,
           examined
         }, question)
@@ -258,7 +261,7 @@ export class Matcher<R extends Outline> {
   page(sight: Viewer.Sight, asked: Asked, after: Position | undefined, limit: number): ReadonlyArray<R> {
     if (asked.filter.forgotten === true) return [] // an index has no tombstones
     const { has: pass, isShut } = this.passing(asked)
-    if (isShut) return []
+    if (isShut()) return []
     const view = this.index.view(sight)
     const seen = this.#byAge(view)
     const sees = this.index.sees(view)

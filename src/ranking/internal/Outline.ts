@@ -142,8 +142,8 @@ export class Sieve {
   readonly #isOfScope: (scope: number) => boolean
   /** Every record that is not removed passes. */
   readonly isOpen: boolean
-  /** No record passes. */
-  readonly isShut: boolean
+  /** Tells whether no record passes. Cost: the groups. */
+  readonly isShut: () => boolean
   /** Tells whether a slot that has passed the columns passes the whole filter; `undefined`: it does. */
   readonly rest: ((slot: number) => boolean) | undefined
 
@@ -283,7 +283,8 @@ export class Columns {
         index.scopeCount,
         scope && ((number) => MemoryScope.matchesScope(index.scope(number), scope))
       ],
-      isShut: isLike !== undefined && groups.length < mostGroups &&
+      isShut: () =>
+        isLike !== undefined && groups.length < mostGroups &&
         !groups.some((group) => group !== undefined && group.live > 0 && isLike(group.like)),
       rest: looked.some((clause) => filter[clause] !== undefined) ? passes : undefined
     })
@@ -292,10 +293,16 @@ export class Columns {
   /** Makes what tells the most that a score can be. `recencies`: by slot. */
   ceiling(shares: Shares, recencies: Float64Array): Ceiling {
     const { emotion, halfLifeOf } = shares
+    const rates = new Map<string, number>()
+    const rateOf = (kind: string): number => {
+      const known = rates.get(kind) ?? steps / halfLifeOf(kind)
+      rates.set(kind, known)
+      return known
+    }
     return new Ceiling(
       shares,
       [this.#group.data, recencies, this.#importance.data, this.#confidence.data],
-      this.#groups.map((group) => group === undefined ? 0 : steps / halfLifeOf(group.like.kind)),
+      this.#groups.map((group) => group === undefined ? 0 : rateOf(group.like.kind)),
       this.#groups.map((group) => emotion * (group === undefined || group.isFelt ? 1 : 0.5))
     )
   }

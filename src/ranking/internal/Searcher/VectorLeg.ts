@@ -95,11 +95,15 @@ export function* byVector(
   }
   const found = Array.from(all.values(), foundAs).filter(({ score }) => score >= minScore).sort(bestFirst)
   const isDeep = near.hits.length < depth && words < depth
-  let only = 0
-  for (const { isNear, lexical } of all.values()) if (isNear && lexical === 0) only++
+  let [only, worded] = [0, 0]
+  for (const { isNear, lexical } of all.values()) {
+    if (lexical > 0) worded++
+    else if (isNear) only++
+  }
   return {
     found,
-    count: query.minScore === undefined ? only + (matches?.count ?? 0) : found.length,
+    // where the words found "at least" so many, those that are near are more of them
+    count: query.minScore === undefined ? only + Math.max(worded, matches?.count ?? 0) : found.length,
     // a deeper round finds nothing above `minScore` where this one dropped some; but of equally near ones it may find newer ones
     isCut: (last) =>
       !isDeep &&
