@@ -92,7 +92,10 @@ export interface Service {
     thread: string
   ) => Effect.Effect<Option.Option<ThreadRows.Thread>, MemoryError.MemoryError>
 
-  /** Lists threads, newest made first. `after` is the name of the last one of the page before; default limit 20. */
+  /**
+   * Lists threads, newest made first. `after` is the name of the last one of the page before; fails with `not_found` where that was
+   * deleted or renamed since. Default limit 20.
+   */
   readonly list: (
     viewer: Viewer.Viewer,
     options?: { readonly limit?: number | undefined; readonly after?: string | undefined }

@@ -142,6 +142,52 @@ describe("MemoryToolkit.chat", () => {
       ])
     }))
 
+  it.scoped("files in a prompt are kept as JSON, and given to the model again", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const { asked, model } = scripted([text("a cat")], [text("grey")])
+      const file = Prompt.makePart("file", { mediaType: "image/png", data: new Uint8Array([1, 2, 3]) })
+      yield* inProcess(
+        threads,
+        model,
+        Effect.gen(function*() {
+          const chat = yield* MemoryToolkit.chat("a")
+          yield* chat.generateText({
+            prompt: [{ role: "user", content: [Prompt.makePart("text", { text: "what?" }), file] }]
+          })
+          yield* chat.generateText({ prompt: "which colour?" })
+        })
+      )
+      assert.include(JSON.stringify(asked[1]!.prompt), "\"data\":\"AQID\"")
+    }))
+
+  it.scoped("what was deleted from a thread goes to no model again, and no more than the budget does", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const { asked, model } = scripted(
+        [text("one")],
+        [text("two")],
+        ...Array.from({ length: 10 }, () => [text("y".repeat(400))])
+      )
+      yield* inProcess(
+        threads,
+        model,
+        Effect.gen(function*() {
+          const chat = yield* MemoryToolkit.chat("a", { budget: 200 })
+          yield* chat.generateText({ prompt: "my secret" })
+          yield* threads.delete(ada, "a")
+          yield* threads.append(ada, "a", [Message.user("x"), Message.assistant("y"), Message.user("z")])
+          yield* chat.generateText({ prompt: "second" })
+          assert.notInclude(JSON.stringify(asked[1]!.prompt), "secret")
+          for (let n = 0; n < 10; n++) yield* chat.generateText({ prompt: "x".repeat(400) })
+        })
+      )
+      assert.isAtMost(
+        JSON.stringify(asked.at(-1)!.prompt.content.map((message) => turnOf(message).content)).length,
+        1_300
+      )
+    }))
+
   it.scoped("a viewer's chat is on its own thread: users who share a name and a process see nothing of each other", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)

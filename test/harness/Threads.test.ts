@@ -115,6 +115,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       const first = yield* threads.list(ada, { limit: 4 })
       const second = yield* threads.list(ada, { limit: 4, after: first[3]!.name })
       const rest = yield* threads.list(ada, { after: second[3]!.name })
+      assert.strictEqual((yield* Effect.flip(threads.list(ada, { after: "thread 5" }))).reason, "not_found")
       assert.deepStrictEqual([...first, ...second, ...rest].map(({ name }) => name), wanted)
       assert.strictEqual(Option.getOrThrow(yield* threads.get(ada, "thread 3")).length, 2)
     }))

@@ -4,13 +4,14 @@ import * as Either from "effect/Either"
 import * as Option from "effect/Option"
 import type { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
-import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import { type MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import { read } from "../../src/ranking/Bm25.ts"
 import { Matcher } from "../../src/ranking/internal/Matcher.ts"
 import { RecordFact } from "../../src/ranking/internal/Outline.ts"
 import * as Searcher from "../../src/ranking/internal/Searcher.ts"
+import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
 import type { Retrieval } from "../../src/ranking/Retrieval.ts"
 import { times } from "../vault/Program.ts"
 import { queryOf, random, recordOf, viewers, worlds } from "./random.ts"
@@ -196,5 +197,32 @@ describe("a search that looks at few of its matches", () => {
     index.looks = 0
     assert.deepStrictEqual(index.list(everyone, { kinds: ["working"] }, now), { items: [] })
     assert.strictEqual(index.looks, 0)
+  })
+})
+
+describe("a search by words and vector that looks at few of its matches", () => {
+  it("never says that fewer hits are left out than are", () => {
+    const index = MemoryIndex.make({ analyzer })
+    const near = (n: number, body: string) => record(`near ${n}`, { body, data: { room: 1 } })
+    const filler = (name: string, n: number) => Array.from({ length: 60 }, (_, i) => `${name}${n}x${i}`).join(" ")
+    for (let n = 0; n < 8_000; n++) {
+      index.add(record(`${n}`, { body: `tea plain number${n} word${n}`, data: { room: 1 } }))
+    }
+    for (let n = 0; n < 100; n++) index.add(record(`same ${n}`, { body: "tea tea tea", data: { room: 1 } }))
+    const vectors = Array.from({ length: 120 }, (_, n) => {
+      const one = near(n, n < 80 ? `tea ${filler("common", 0)}` : `tea ${filler("uniq", n)}`)
+      index.add(one)
+      return [textHash(one), Float32Array.of(1, n < 80 ? 0 : n / 200)] as const
+    })
+    for (const [hash, vector] of vectors) index.attach("m", hash, vector)
+    const query = {
+      text: "tea",
+      embedding: { model: "m", vector: [1, 0] },
+      where: { "data.room": { eq: 1 } },
+      limit: 20
+    }
+    const { hits, leftOut } = index.search(Viewer.everyone(), query, 0)
+    assert.lengthOf(hits, 20)
+    assert.isAbove(leftOut.limit, 0)
   })
 })

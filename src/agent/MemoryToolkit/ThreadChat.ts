@@ -3,6 +3,7 @@ import * as AiError from "@effect/ai/AiError"
 import * as Chat from "@effect/ai/Chat"
 import * as Prompt from "@effect/ai/Prompt"
 import * as Effect from "effect/Effect"
+import * as Encoding from "effect/Encoding"
 import * as Inspectable from "effect/Inspectable"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
@@ -23,7 +24,8 @@ export interface ChatOptions {
 /**
  * Makes a chat for the current viewer on one of its threads, with the newest messages of the thread that fit into the budget. What is
  * said and answered is appended to the thread, once the answer is whole, in one batch: a process that dies meanwhile has kept neither. Of a
- * stream that its consumer ends early, the part that came is kept. Before each call the chat takes up what other processes appended.
+ * stream that its consumer ends early, the part that came is kept. Each call begins with what the thread has by then, whoever appended
+ * it; a call that fails leaves nothing behind. Cost: the messages within the budget are read for each call.
  *
  * A failure of the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
  */
@@ -40,23 +42,14 @@ export const chat = (
     const viewer = yield* MemoryService.CurrentViewer
     const inner = yield* Chat.empty
     const calls = yield* Effect.makeSemaphore(1)
-    /** Number of the thread's messages that the history has, or has left out. */
-    let known = 0
     const before = system === undefined ? [] : [Prompt.makeMessage("system", { content: system })]
 
-    /** Reads the newest messages, unless nothing was appended since. */
+    /** Makes the history what the thread has within the budget, and returns its length. */
     const follow = Effect.gen(function*() {
-      const { items, length } = yield* threads.messages(viewer, thread, { from: known, limit: 1_000 })
-      if (known > 0 && length >= known && known + items.length === length) {
-        const more = yield* Effect.forEach(items, messageOf)
-        if (more.length > 0) yield* Ref.update(inner.history, (all) => Prompt.fromMessages([...all.content, ...more]))
-      } else {
-        const window = yield* threads.window(viewer, thread, budget)
-        const all = yield* Effect.forEach(window.items, messageOf)
-        yield* Ref.set(inner.history, Prompt.fromMessages([...before, ...all]))
-      }
-      known = length
-      return (yield* Ref.get(inner.history)).content.length
+      const window = yield* threads.window(viewer, thread, budget)
+      const all = [...before, ...yield* Effect.forEach(window.items, messageOf)]
+      yield* Ref.set(inner.history, Prompt.fromMessages(all))
+      return all.length
     })
 
     /** Appends what the history has beyond so many messages. */
@@ -64,11 +57,7 @@ export const chat = (
       Effect.gen(function*() {
         const { content } = yield* Ref.get(inner.history)
         const said = yield* Effect.forEach(content.slice(length), newMessageOf)
-        if (said.length === 0) return
-        const place = yield* threads.append(viewer, thread, said)
-        // where another process was faster, the next call reads what it said
-        if (place === known) known += said.length
-        else known = 0
+        if (said.length > 0) yield* threads.append(viewer, thread, said)
       })
 
     const kept = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
@@ -106,7 +95,19 @@ export const chat = (
 const failed = (cause: MemoryError.MemoryError): AiError.AiError =>
   new AiError.UnknownError({ module: "ThreadChat", method: cause.op, description: cause.message, cause })
 
-const encode = Schema.encode(Prompt.Prompt)
+const encode = (prompt: Prompt.Prompt) => Effect.map(Schema.encode(Prompt.Prompt)(prompt), jsonOf)
+
+/** The same as JSON: the bytes of a file as base64, its URL as text, both of which a prompt may have instead. */
+const jsonOf = (value: unknown): unknown =>
+  value instanceof Uint8Array
+    ? Encoding.encodeBase64(value)
+    : value instanceof URL
+    ? value.href
+    : Array.isArray(value)
+    ? value.map(jsonOf)
+    : typeof value === "object" && value !== null
+    ? Object.fromEntries(Object.entries(value).map(([key, field]) => [key, jsonOf(field)]))
+    : value
 const decode = Schema.decodeUnknown(Prompt.Prompt)
 
 /** Keeps a message as its text, with all of it beside where that is more. */

@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Check from "../../domain/Check.ts"
-import type * as MemoryError from "../../domain/MemoryError.ts"
+import * as MemoryError from "../../domain/MemoryError.ts"
 import { Limit } from "../../domain/MemoryFilter.ts"
 import type { ThreadIndex } from "./ThreadIndex.ts"
 import * as ThreadRows from "./ThreadRows.ts"
@@ -117,6 +117,12 @@ export const list = (
   Effect.gen(function*() {
     const { limit: most = 20 } = yield* Check.check("list", Listing, { limit })
     const last = after === undefined ? Option.none() : yield* ThreadRows.headOf(rows, after)
+    if (after !== undefined && Option.isNone(last)) {
+      return yield* MemoryError.make("not_found", {
+        op: "list",
+        message: "after: there is no such thread any more. List from the beginning, or after another one"
+      })
+    }
     const [owner] = yield* ThreadRows.read(rows, ThreadRows.OwnerData, [rows.idOf("owner")])
     const pages = Option.match(owner!, { onNone: () => 0, onSome: ({ data }) => data.pages })
     const start = Option.match(last, { onNone: () => pages - 1, onSome: ({ data }) => data.page })

@@ -7,21 +7,12 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type * as Scope from "effect/Scope"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import * as EventLoop from "../../../host/EventLoop.ts"
 import { type Claim, type Disk, isTemporary } from "./Disk.ts"
 import { hidden, internal } from "./Layout.ts"
 
 export interface Lock {
   readonly withLock: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E | MemoryError.MemoryError>
-  /**
-   * Takes the lock until the scope closes, uninterruptibly but for the wait, which `restore` may make interruptible. The caller
-   * sees to it that this process asks for it once at a time.
-   */
-  readonly hold: (
-    restore: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E>
-  ) => Effect.Effect<void, MemoryError.MemoryError, Scope.Scope>
   /** Whether the lock is still ours: asked before what cannot be taken back. */
   readonly isOurs: Effect.Effect<boolean, MemoryError.MemoryError>
 }
@@ -89,7 +80,6 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
             seen = other
             since = now
           } else if (isStale && seen !== undefined) {
-            yield* EventLoop.sleepOutside(0) // where this process stood still, a holder in it has a heartbeat due
             yield* steal(seen)
           }
           // a stale lock was just removed, so another attempt follows: only a holder that is alive ends the wait
@@ -121,21 +111,18 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
       Effect.catchAll((error) => Effect.logWarning("the vault's lock stays until it is stolen", error))
     )
 
-    const hold: Lock["hold"] = (restore) =>
-      Effect.gen(function*() {
-        const claim = yield* acquire(restore)
-        held = claim
-        yield* Effect.addFinalizer(() => release)
-        yield* Effect.forkScoped(Effect.interruptible(beat(claim)))
-      }).pipe(Effect.uninterruptible)
-
     return {
       isOurs,
-      hold,
       withLock: (self) =>
-        Effect.uninterruptibleMask((restore) => Effect.scoped(Effect.zipRight(hold(restore), restore(self)))).pipe(
-          one.withPermits(1) // our own wait in line, and ask no clock
-        )
+        Effect.uninterruptibleMask((restore) =>
+          Effect.scoped(Effect.gen(function*() {
+            const claim = yield* acquire(restore)
+            held = claim
+            yield* Effect.addFinalizer(() => release)
+            yield* Effect.forkScoped(Effect.interruptible(beat(claim)))
+            return yield* restore(self)
+          }))
+        ).pipe(one.withPermits(1)) // our own wait in line, and ask no clock
     }
   })
 
