@@ -8,11 +8,10 @@ import { dot } from "../VectorIndex.ts"
 import { QuantizedVectors, strideOf } from "./QuantizedVectors.ts"
 import { TopKBounds } from "./Slots.ts"
 
-/**
- * Bytes from which on vectors are quantised: below, a WebAssembly memory costs more than it saves. Also the number of components of
- * the originals that are kept beside quantised vectors: 1 MB.
- */
-const sieveFrom = 262_144
+/** Bytes from which on vectors are quantised: below, a WebAssembly memory costs more than it saves. */
+const sieveFrom = 131_072
+/** Components of the originals that are kept beside quantised vectors: 1 MB. */
+const kept = 262_144
 
 /** A vector as it was attached. */
 export interface Original {
@@ -93,7 +92,7 @@ export class CompactVectors {
 
   #shrink(): void {
     for (const hash of this.#originals.keys()) {
-      if (this.#originals.size * this.dimensions <= sieveFrom) return
+      if (this.#originals.size * this.dimensions <= kept) return
       this.#originals.delete(hash)
     }
   }
