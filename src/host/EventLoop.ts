@@ -162,5 +162,5 @@ export class LazyIndex<in out Row, in out A> {
 /** Work between two pauses, in units of a `Pacer`: about 15 ms. */
 const atATime = 131_072
 
-/** What a row costs beside what is read of it. */
+/** Work of a row beside that of reading its text, in units of a `Pacer`. */
 const perRow = 8

@@ -67,7 +67,7 @@ export interface Question {
    * matches.
    */
   readonly score?: ((fact: Fact, relevance: number, frequencies: () => ReadonlyArray<number>) => number) | undefined
-  /** What `score` is made of, where it is a weighted mean. With it, few facts are read of many matches. */
+  /** The shares of `score`, where it is a weighted mean. With them, few facts are read of many matches. */
   readonly shares?: Shares | undefined
   /** Matches that score below it are dropped. */
   readonly minScore: number
@@ -83,14 +83,14 @@ export interface Question {
 /** The shares of a score that is the weighted mean of factors of 0..1 (`Scorer`): they add up to 1. */
 export interface Shares {
   readonly relevance: number
-  /** Of what is left of a record by its age at `now`, with the half-life of its kind in milliseconds. */
+  /** Weight of what is left of a record by its age at `now`, with the half-life of its kind in milliseconds. */
   readonly recency: number
   readonly now: number
   readonly halfLifeOf: (kind: string) => number
   readonly importance: number
-  /** Of the confidence; of records that say none one half. */
+  /** Weight of the confidence; a record that says none counts as one half. */
   readonly confidence: number
-  /** Of what a feeling gives; of records that tell none one half. */
+  /** Weight of what a feeling gives; a record that tells none counts as one half. */
   readonly emotion: number
 }
 

@@ -300,7 +300,7 @@ export class Embeddings {
     return true
   }
 
-  /** Of every model, or of one; how many vectors went. Cost: all vectors. */
+  /** Drops vectors of every model, or of one. Returns how many went. Cost: all vectors. */
   retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0
     for (const [model, { vectors }] of this.#tables) {

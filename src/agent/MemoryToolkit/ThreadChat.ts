@@ -15,7 +15,7 @@ import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
 
 export interface ChatOptions {
-  /** What stands before all messages; it is not kept in the thread. Default: nothing. */
+  /** The system message before all others; it is not kept in the thread. Default: none. */
   readonly system?: string | undefined
   /** Tokens of earlier messages that the model is given, at four characters a token. Default 32,000. */
   readonly budget?: number | undefined

@@ -61,7 +61,7 @@ export const OwnerData = Schema.Struct({ row: Schema.Literal("owner"), ...owned,
 /** A message of a thread, as it is stored. */
 export const Stored = Schema.Struct({
   message: Message,
-  /** What the caller keeps beside it. */
+  /** JSON that the caller keeps beside the message. */
   data: Schema.optional(JsonObject)
 })
 const StoredJson = Schema.parseJson(Stored)

@@ -24,7 +24,7 @@ const attempts = 100
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** What is written, and the answer once it is. */
+/** A write that was decided, and the answer once it is committed. */
 interface Decision<A> {
   readonly answer: A
   readonly mutations: ReadonlyArray<MemoryMutation>

@@ -64,7 +64,7 @@ export class Conversations {
   #weights: ReadonlyArray<number> = []
   /** The sum of these. */
   #held = 0
-  /** By term, how rare it is among the sessions; and the sum of these. */
+  /** The rarity of each term among the sessions, and the sum of these. */
   #rarities: ReadonlyArray<number> = []
   #rarity = 0
   readonly #clues: Clues = { ...noClues }
@@ -203,7 +203,7 @@ export class Conversations {
     return bestFew(sessions, worths, later)
   }
 
-  /** What a session is worth by its terms. */
+  /** Returns the worth of a session by its terms. */
   #shareOf(number: number): number {
     const mask = this.marks.maskOfGroup(number + 1)
     return mask === 0 ? 0 : sumOf(mask, this.#rarities) / this.#rarity
