@@ -1,4 +1,4 @@
-/** Who a record is: 26 Crockford characters, minted from Clock and Random or derived from content. With the source of new ids. */
+/** Ids of records, 26 Crockford characters, minted from Clock and Random or derived from content; and the source of new ids. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"

@@ -9,7 +9,7 @@ import { bm25, buildDoc } from "../../src/ranking/Bm25.ts"
 import { InvertedIndex } from "../../src/ranking/internal/InvertedIndex.ts"
 import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
 import { make as tokenizer, tokenise } from "../../src/ranking/Tokenizer.ts"
-import { Embeddings } from "../../src/ranking/VectorIndex.ts"
+import { CountedEmbeddings } from "./vectors.ts"
 import { id, naughty, record } from "./world.ts"
 
 setFlagsFromString("--expose-gc")
@@ -73,14 +73,7 @@ describe("MemoryIndex", () => {
   })
 
   it("no more vectors are looked up at a time than was asked for, those that came since among them", () => {
-    class Counted extends Embeddings {
-      looked = 0
-      override get(model: string, hash: string) {
-        this.looked++
-        return super.get(model, hash)
-      }
-    }
-    const embeddings = new Counted()
+    const embeddings = new CountedEmbeddings()
     const index = MemoryIndex.make({ embeddings })
     const records = Array.from({ length: 40 }, (_, n) => record(`${n}`, { body: `body ${n}` }))
     for (const record of records) index.add(record)

@@ -1,4 +1,5 @@
 /** Vectors by a seeded generator. */
+import { Embeddings } from "../../src/ranking/VectorIndex.ts"
 
 /** Mulberry32: 0..1. */
 export const uniform = (seed: number) => (): number => {
@@ -25,4 +26,13 @@ export const scattered = (count: number, dimensions: number, clusters: number, s
       (_, i) => centre === undefined ? next() : centre[i]! + 0.3 * next()
     )
   })
+}
+
+/** Embeddings that count how often a vector is looked up. */
+export class CountedEmbeddings extends Embeddings {
+  looked = 0
+  override get(model: string, hash: string) {
+    this.looked++
+    return super.get(model, hash)
+  }
 }

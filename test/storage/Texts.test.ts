@@ -4,6 +4,7 @@ import { hashOf, type MemoryRecord } from "../../src/domain/MemoryRecord.ts"
 import { Internal, isInternal } from "../../src/domain/MemoryScope.ts"
 import { Embeddings } from "../../src/ranking/VectorIndex.ts"
 import { Texts } from "../../src/storage/internal/Compaction.ts"
+import { CountedEmbeddings } from "../ranking/vectors.ts"
 import * as world from "../ranking/world.ts"
 
 const vector = new Float32Array([1, 2])
@@ -102,14 +103,7 @@ describe("the texts of a tenant", () => {
   })
 
   it("a vector is looked up once for each text, however often is asked what is pending", () => {
-    class Counted extends Embeddings {
-      looked = 0
-      override get(model: string, hash: string) {
-        this.looked++
-        return super.get(model, hash)
-      }
-    }
-    const embeddings = new Counted()
+    const embeddings = new CountedEmbeddings()
     const texts = new Texts(embeddings)
     for (let n = 0; n < 200; n++) texts.add(record(n, n))
     for (let n = 0; n < 200; n++) embeddings.set("a", hash(n), vector)
