@@ -33,7 +33,7 @@ import type * as Scope from "effect/Scope"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { Engine } from "../Engine.ts"
 import type * as MemoryStore from "../MemoryStore.ts"
-import { codeOf, type Database, type Dialect, fromDriver, messageOf } from "./Sql/Database.ts"
+import { codeOf, type Database, type Dialect, fromDriver, messageOf, type Session } from "./Sql/Database.ts"
 import type * as SqlEngine from "./Sql/SqlEngine.ts"
 import * as SqlStore from "./Sql/SqlStore.ts"
 import { checkVersion } from "./Sql/Tables.ts"
@@ -98,7 +98,7 @@ const open = (
     let failures = 0
     const database = fromDriver({
       dialect,
-      reserve,
+      reserve: Effect.map(reserve, uninterrupted),
       begin: "BEGIN IMMEDIATE", // takes the lock of writers first: SQLite cannot wait when a read becomes a write
       // the driver keeps a failure to prepare a statement for as long as it keeps the statement: another comment, and it is prepared anew
       written: (sql) => failures === 0 ? sql : `${sql} -- ${failures}`,
@@ -120,6 +120,17 @@ const open = (
     }
     return database
   })
+
+/**
+ * Runs each statement to its end, which takes no turn of the event loop. The driver prepares a statement once for all; where the
+ * fiber that prepares it is interrupted, everyone who runs the same statement later would wait for it without end.
+ */
+const uninterrupted = (connection: Session): Session => ({
+  executeValues: (sql, parameters) => Effect.uninterruptible(connection.executeValues(sql, parameters)),
+  executeRaw: (sql, parameters) => Effect.uninterruptible(connection.executeRaw(sql, parameters)),
+  executeUnprepared: (sql, parameters, rows) =>
+    Effect.uninterruptible(connection.executeUnprepared(sql, parameters, rows))
+})
 
 /** The driver is loaded when a store is made, since it is installed by those alone that want it. */
 const driver = Effect.tryPromise({
