@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type { Draft } from "../../src/domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../../src/domain/MemoryScope.ts"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
@@ -14,6 +15,7 @@ import { layerOf } from "../storage/engines.ts"
 
 const others = 300
 const ada = { userId: "ada" }
+const both = { userId: "ada", agentId: "tutor" }
 
 /** Notes how many records were in sight of each question. */
 const noting = (sizes: Array<number>) => (engine: Engine): Engine => ({
@@ -28,7 +30,7 @@ const noting = (sizes: Array<number>) => (engine: Engine): Engine => ({
 })
 
 /** Remembers a fact by a viewer; returns what the model was shown, and how many records were in sight of each question. */
-const remembered = (viewer: Viewer.Any, scope: MemoryScope) => {
+const remembered = (viewer: Viewer.Any, scope: MemoryScope, more: ReadonlyArray<Draft> = []) => {
   const shown: Array<string> = []
   const sizes: Array<number> = []
   return Effect.gen(function*() {
@@ -39,7 +41,8 @@ const remembered = (viewer: Viewer.Any, scope: MemoryScope) => {
       ...Array.from({ length: others }, (_, n) => of({ userId: `other ${n % 7}` }, n)),
       ...[1, 2, 3].map((n) => of(ada, n)),
       ...[1, 2].map((n) => of({ userId: "ada", agentId: "tutor" }, n)),
-      of(Global, 0)
+      of(Global, 0),
+      ...more
     ])
     const { applied } = yield* pipeline.remember(viewer, [Message.user("I drink green tea.")], {
       scope,
@@ -63,13 +66,32 @@ describe("what a fact is compared with", () => {
       const own = yield* remembered(Viewer.make(ada), ada)
       assert.lengthOf(own.shown, 1)
       assert.deepStrictEqual(own.sizes, [4, 4]) // a search, and the newest
-      for (const viewer of [Viewer.everyone(), Viewer.make({ ...ada, reach: "within" })]) {
-        assert.deepStrictEqual(yield* remembered(viewer, ada), own)
-      }
-      const both = { userId: "ada", agentId: "tutor" }
-      const narrow = yield* remembered(Viewer.make(both), both)
-      assert.deepStrictEqual(yield* remembered(Viewer.make({ agentId: "tutor", reach: "within" }), both), narrow)
+      assert.deepStrictEqual(yield* remembered(Viewer.everyone(), ada), own)
+      // within a user: all that is the user's, and nothing that is everyone's
+      assert.deepStrictEqual((yield* remembered(Viewer.make({ ...ada, reach: "within" }), ada)).sizes, [5, 5])
+      assert.deepStrictEqual((yield* remembered(Viewer.make({ agentId: "tutor", reach: "within" }), both)).sizes, [
+        2,
+        2
+      ])
       assert.deepStrictEqual((yield* remembered(Viewer.everyone(), Global)).sizes, [1, 1])
+    }))
+
+  it.effect("is in an order that no record changes which the viewer does not see", () =>
+    Effect.gen(function*() {
+      const viewer = Viewer.make({ ...both, reach: "within" })
+      const drafts = ["Green tea", "Black tea, black coffee", "Green grass"].map((body) => ({
+        scope: both,
+        kind: "semantic",
+        body
+      }))
+      // each word is rare by itself, and common once others' records count
+      const { shown } = yield* remembered(viewer, both, drafts)
+      for (const scope of [ada, Global, { userId: "other" }, { agentId: "tutor" }] as const) {
+        for (const body of ["green", "drinks", "tea"]) {
+          const unseen = Array.from({ length: 20 }, () => ({ scope, kind: "semantic", body }))
+          assert.deepStrictEqual((yield* remembered(viewer, both, [...drafts, ...unseen])).shown, shown)
+        }
+      }
     }))
 
   it.effect("is nothing of a scope that the viewer does not see", () =>

@@ -114,8 +114,9 @@ export const find = (
   })
 
 /**
- * Returns the viewer of the scope itself for one that sees it and more: what is asked costs what the scope holds, and a word is
- * as rare as it is there, whoever remembers. A viewer that does not see the scope stays as it is.
+ * Returns a viewer that sees the scope, and of the rest as little as can be: what is asked costs what that viewer sees, and a word
+ * is as rare as it is there. It sees nothing that the given viewer does not: not a record, and no word of one in the statistics.
+ * A viewer that does not see the scope stays as it is.
  */
 const narrowed = (
   viewer: Viewer.Any,
@@ -123,7 +124,12 @@ const narrowed = (
 ): Effect.Effect<Viewer.Any, MemoryError.MemoryError> =>
   Viewer.isSystem(viewer) || viewer.reach === "exact" || !Viewer.sees(viewer, scope)
     ? Effect.succeed(viewer)
-    : Viewer.decode({ ...(scope !== MemoryScope.Global && scope), tenant: viewer.tenant })
+    : Viewer.decode({
+      ...(scope !== MemoryScope.Global && scope),
+      tenant: viewer.tenant,
+      // a viewer within ids sees no record that lacks one of them, and so no broader scope
+      reach: viewer.reach === "within" ? "within" : "exact"
+    })
 
 /** Takes each record once, while there is room. Goes rank by rank, so the best of every fact comes before any second best. */
 const shown = () => {
