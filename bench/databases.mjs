@@ -3,7 +3,7 @@
  * where it is asked for LangGraph's store. One user of 50,000 notes, the rest users of 500 (`--full`: a million notes). Each engine in a
  * process of its own. CPU time is this process's; that of the PostgreSQL server is in the wall time alone.
  *
- *   node databases.mjs [--full | --notes N] [--engine memory|sqlite|postgres|by-hand|langgraph] [--tenants] [--url postgres://…]
+ *   node databases.mjs [--full | --notes N] [--engine memory|sqlite|postgres|by-hand|langgraph] [--tenants | --race] [--url postgres://…]
  */
 import { Context, Duration, Effect, Layer, Option, Redacted } from "effect"
 import { mkdtempSync, rmSync, statSync } from "node:fs"
@@ -25,6 +25,7 @@ const { values } = parseArgs({
     notes: { type: "string" },
     engine: { type: "string" },
     tenants: { type: "boolean" },
+    race: { type: "boolean" },
     url: { type: "string" },
     alone: { type: "boolean" },
     phase: { type: "string" },
@@ -222,6 +223,43 @@ const crowded = (name, folder) =>
     return { alone, among: yield* ask("tenant-0") }
   })
 
+/** PostgreSQL's store and the table by hand in one process, asked the same by turns, so that what else the machine does falls on both. */
+const raced = (folder) =>
+  Effect.gen(function*() {
+    const names = ["postgres", "by-hand"]
+    const engines = []
+    for (const name of names) {
+      const engine = yield* engineOf(name, folder)
+      yield* fill(engine, name, folder)
+      yield* engine.search("large", "tea") // as in a process that serves all
+      if (engine.near) yield* engine.near("large", 1)
+      engines.push(engine)
+    }
+    const asked = queries(50)
+    const user = userOf(7)
+    const kinds = {
+      words: (engine, text) => engine.search(user, text),
+      vector: engines[1].near && ((engine, text) => engine.near(user, text.length)),
+      hybrid: engines[1].near && ((engine, text) => engine.near(user, text.length, text))
+    }
+    const rows = []
+    for (const [kind, call] of Object.entries(kinds)) {
+      if (!call) continue
+      const walls = names.map(() => [])
+      for (let round = 0; round < 40; round++) {
+        for (const [n, text] of asked.entries()) {
+          for (const i of n % 2 === 0 ? [0, 1] : [1, 0]) {
+            const start = performance.now()
+            yield* call(engines[i], text)
+            if (round >= 20) walls[i].push(performance.now() - start)
+          }
+        }
+      }
+      rows.push([kind, ...walls.map((all) => all.sort((a, b) => a - b))])
+    }
+    return rows
+  })
+
 const isServer = (name) => name !== "memory" && name !== "sqlite"
 
 const run = (name, use) =>
@@ -237,7 +275,21 @@ const hasVectors = isServer(values.engine ?? "postgres") && await hasVector(url)
 const number = (value) => value === undefined ? "–" : value >= 100 ? value.toFixed(0) : value.toPrecision(3)
 const times = (figure) => figure && `${number(figure.p50)} / ${number(figure.p95)} (${number(figure.cpu)})`
 
-if (values.alone) {
+if (values.race) {
+  const folder = mkdtempSync(join(tmpdir(), "effect-memory-bench-"))
+  const at = (all, share) => number(all[Math.floor(all.length * share)])
+  console.log(
+    `| a user of 500 among ${count} notes; ms: p50 / p95 | PostgreSQL | by hand | p50 by hand ÷ ours |\n| --- | --- | --- | --- |`
+  )
+  try {
+    for (const [kind, ours, theirs] of await run("race", () => raced(folder))) {
+      const [one, other] = [ours, theirs].map((all) => `${at(all, 0.5)} / ${at(all, 0.95)}`)
+      console.log(`| ${kind} | ${one} | ${other} | ${number(at(theirs, 0.5) / at(ours, 0.5))} |`)
+    }
+  } finally {
+    await clear("postgres", folder)
+  }
+} else if (values.alone) {
   console.log(JSON.stringify(await run(values.engine, values.tenants ? crowded : measured)))
 } else {
   const self = fileURLToPath(import.meta.url)

@@ -53,7 +53,7 @@ export const byHand = async ({ dimensions, isMade = false, schema, url }) => {
   const pool = new pg.Pool({ connectionString: url, max: 4 })
   const table = `${schema}.notes`
   if (!isMade) {
-    await pool.query(`CREATE SCHEMA ${schema}`)
+    await pool.query(`CREATE SCHEMA IF NOT EXISTS ${schema}`)
     await pool.query(
       `CREATE TABLE ${table} (id bigserial PRIMARY KEY, user_id text NOT NULL, key text NOT NULL, body text NOT NULL,
          words tsvector GENERATED ALWAYS AS (to_tsvector('english', body)) STORED

@@ -30,6 +30,7 @@ import * as MemoryError from "../../domain/MemoryError.ts"
 import { MemoryId } from "../../domain/MemoryId.ts"
 import { isInternal } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import { sleepOutside } from "../../host/EventLoop.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as ExtractionRunner from "../Outbox/ExtractionRunner.ts"
 import * as OutboxLog from "../Outbox/OutboxLog.ts"
@@ -211,7 +212,14 @@ const handlers = (entity: LineEntity, reader: LineReader) =>
     yield* Effect.addFinalizer(() =>
       Effect.gen(function*() {
         const isOpen = Array.from(used).some(({ key }) => waits.all.delete(key))
-        yield* Effect.forEach(used, (worker) => OutboxWorkers.close(workers, worker), { discard: true })
+        yield* Effect.forEach(
+          used,
+          (worker) => Effect.zipRight(OutboxWorkers.close(workers, worker), written(worker)),
+          {
+            concurrency: "unbounded",
+            discard: true
+          }
+        )
         if (tenant !== undefined && !isOpen) yield* clearIfIdle(reader, tenant, id)
       })
     )
@@ -256,6 +264,13 @@ const handlers = (entity: LineEntity, reader: LineReader) =>
           })).pipe(Effect.mapError(({ reason }) => ({ reason })))
     })
   })
+
+/**
+ * Waits until an interrupted reading has written what it was writing, so that the next owner finds the plan and does not ask the
+ * model again. It waits ten seconds at most, since a store may never answer.
+ */
+const written = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
+  Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepOutside("10 seconds")))
 
 /** What waits for the batches that the trigger was told of, by place. */
 type Told = Map<number, Deferred.Deferred<void>>
