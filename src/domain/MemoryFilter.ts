@@ -90,10 +90,20 @@ export const Weights = Schema.partial(Schema.Struct({
 }))
 export interface Weights extends Schema.Schema.Type<typeof Weights> {}
 
+/** Finite numbers, at least one. They are checked in one loop: a parser for each of hundreds costs more than the rest of a small search. */
+const Vector = Schema.declare(
+  (input: unknown): input is ReadonlyArray<number> => {
+    if (!Array.isArray(input)) return false
+    for (let n = 0; n < input.length; n++) if (!Number.isFinite(input[n])) return false // an element may be missing
+    return input.length > 0
+  },
+  { message: () => "expected finite numbers, at least one" }
+)
+
 /** Vectors of different models are never compared. */
 export const Embedding = Schema.Struct({
   model: Schema.String,
-  vector: Schema.Array(Schema.Number.pipe(Schema.finite())).pipe(Schema.minItems(1)),
+  vector: Vector,
   /** Cosine up to which texts have nothing to do with one another, 0 to below 1. Default 0. Of a search by words and vectors. */
   floor: Schema.optional(Schema.Number.pipe(Schema.greaterThanOrEqualTo(0), Schema.lessThan(1))),
   /** Weight of the vectors, unless the query says. Default .4. */

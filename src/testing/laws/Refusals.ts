@@ -120,7 +120,10 @@ const badQueries: ReadonlyArray<readonly [Reason, object]> = [
   ["invalid_draft", { weights: { lexical: -1 } }],
   ["invalid_draft", { weights: { recency: Infinity } }],
   ["invalid_draft", { budget: 0 }],
-  ["invalid_draft", { embedding: { model: "m" } }]
+  ["invalid_draft", { embedding: { model: "m" } }],
+  ...[[], [NaN], [1, Infinity], ["1"], Object.assign([1], { 2: 1 }), new Float32Array(2)].map(
+    (vector): readonly [Reason, object] => ["invalid_draft", { embedding: { model: "m", vector } }]
+  )
 ]
 
 export const laws: ReadonlyArray<Law> = [
