@@ -32,6 +32,7 @@ await run(root, (store) =>
       retry: Schedule.spaced("20 millis"),
       capacityPerLine: 5,
       capacityPerTenant: 20,
+      turn: "5 minutes", // an append that waits for room must not be refused on a busy machine
       options: {
         kind: "episodic",
         customExtract: (messages) =>
