@@ -32,7 +32,9 @@ await run(root, (store) =>
       retry: Schedule.spaced("20 millis"),
       capacityPerLine: 5,
       capacityPerTenant: 20,
-      turn: "5 minutes", // an append that waits for room must not be refused on a busy machine
+      // no append, and no flush, may be refused on a busy machine
+      turn: "5 minutes",
+      flushTimeout: "5 minutes",
       options: {
         kind: "episodic",
         customExtract: (messages) =>
