@@ -1,0 +1,300 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as TestClock from "effect/TestClock"
+import type { MemoryQuery } from "../../../src/domain/MemoryFilter.ts"
+import * as MemoryStore from "../../../src/storage/MemoryStore.ts"
+import * as Federated from "../../../src/storage/MemoryStore/Federated.ts"
+import { refuses } from "../../../src/testing/Law.ts"
+import { ada, draft, fact, found, get, id, listed, put, system, whyNot } from "../../../src/testing/Sample.ts"
+import { stores } from "../../stores.ts"
+import { bodiesIn, byKind, faulty, law, memory, notesAndFacts } from "./World.ts"
+
+describe("search", () => {
+  law("no store takes every place: the best of each come first", notesAndFacts, (store) =>
+    Effect.gen(function*() {
+      yield* store.put(
+        ada,
+        Array.from({ length: 9 }, (_, n) => draft(`tea ${"x".repeat(n + 1)} and ${"y".repeat(n + 1)}`))
+      )
+      yield* TestClock.adjust("1 second")
+      yield* store.put(ada, [fact("on tea, in a longer text than any"), fact("a remark about this and that, and tea")])
+      const { hits, leftOut } = yield* store.search(ada, { text: "tea", limit: 4 })
+      assert.deepStrictEqual(new Set(hits.slice(0, 2).map(({ store }) => store)), new Set(["notes", "facts"]))
+      assert.deepStrictEqual([hits.length, leftOut.limit], [4, 7])
+      assert.deepStrictEqual(hits.map(({ score }) => score), hits.map(({ score }) => score).sort((a, b) => b - a))
+    }))
+
+  law(
+    "texts that say the same in two stores are one hit, which says where it is too; without words they are two",
+    notesAndFacts,
+    (store, federated) =>
+      Effect.gen(function*() {
+        const { store: facts } = yield* federated.get("facts")
+        yield* put(store, draft("Green tea!"))
+        yield* put(facts, draft("green  tea"))
+        yield* put(facts, draft("black tea"))
+        const { hits, leftOut } = yield* store.search(ada, { text: "tea" })
+        assert.deepStrictEqual([hits.length, leftOut.folded], [2, 1])
+        const [green] = hits.filter(({ record }) => /green/i.test(record.body))
+        assert.sameMembers([green!.store, ...green!.alsoIn!], ["notes", "facts"])
+        assert.lengthOf(yield* found(store, ada), 3)
+        const folded = (yield* store.list(ada, {})).items.find(({ body, id }) =>
+          /green/i.test(body) && id !== green!.record.id
+        )!
+        assert.strictEqual(yield* whyNot(store, ada, folded.id, { text: "tea" }), "folded")
+        assert.strictEqual(yield* whyNot(store, ada, green!.record.id, { text: "tea" }), "hit")
+      })
+  )
+
+  law(
+    "a hit that others put out of the limit or the budget is said to be beyond it",
+    notesAndFacts,
+    (store) =>
+      Effect.gen(function*() {
+        const note = yield* put(store, draft("tea"))
+        yield* TestClock.adjust("1 second")
+        yield* put(store, fact("tea"))
+        assert.strictEqual(yield* whyNot(store, ada, note.id, { text: "tea", limit: 1 }), "beyond_limit")
+        assert.strictEqual(yield* whyNot(store, ada, note.id, { text: "tea", budget: 3 }), "beyond_budget")
+        yield* put(store, fact("a tea"))
+        const { hits, leftOut } = yield* store.search(ada, { text: "tea", budget: 3 })
+        assert.deepEqual([hits.length, leftOut], [1, { limit: 0, budget: 2, folded: 0 }])
+      })
+  )
+
+  law(
+    "one store alone answers as it does by itself, and says its name",
+    Federated.layer({ only: memory }),
+    (store, federated) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, Array.from({ length: 9 }, (_, n) => draft(`tea ${"abcdefghi"[n]!.repeat(n + 3)}`)))
+        const { store: only } = yield* federated.get("only")
+        for (
+          const query of [{}, { text: "tea aaa", explain: true, limit: 4 }, {
+            text: "tea",
+            minScore: 0.9,
+            weights: { recency: 1 }
+          }]
+        ) {
+          const { hits, ...rest } = yield* only.search(ada, query)
+          assert.deepStrictEqual(yield* store.search(ada, query), {
+            hits: hits.map((hit) => ({ ...hit, store: "only" })),
+            ...rest
+          })
+        }
+      })
+  )
+
+  law(
+    "each gives at most what is asked of all, else its own, else 3; the limit is of all together",
+    Federated.layer({ a: { ...memory, maxResults: 1 }, b: memory }, {
+      route: ({ kind }) => kind === "user" ? "b" : "a"
+    }),
+    (store, federated) =>
+      Effect.gen(function*() {
+        const words = ["p", "q", "r", "s", "t"].map((letter) => `tea ${letter.repeat(5)}`)
+        yield* store.put(ada, words.flatMap((word) => [draft(word), fact(`${word} ${word}`)]))
+        const count = (options?: Parameters<Federated.Service["search"]>[2], query: MemoryQuery = { text: "tea" }) =>
+          Effect.map(federated.search(ada, query, options), ({ hits, leftOut }) => [
+            ...["a", "b"].map((name) => hits.filter(({ store }) => store === name).length),
+            leftOut.limit
+          ])
+        assert.deepStrictEqual(yield* count(), [1, 3, 6])
+        assert.deepStrictEqual(yield* count({ stores: [] }), [1, 3, 6])
+        assert.deepStrictEqual(yield* count({ maxResults: 2 }), [2, 2, 6])
+        assert.deepStrictEqual(yield* count({ stores: ["b", "b"] }), [0, 3, 2])
+        const [a, b, more] = yield* count({}, { text: "tea", limit: 2 })
+        assert.deepStrictEqual([a! + b!, more], [2, 8])
+        yield* refuses("invalid_draft", federated.search(ada, { text: "tea" }, { maxResults: 0 }))
+        for (const bad of [{ limit: 0 }, { budget: 0 }, { limit: Number.NaN }]) {
+          yield* refuses("invalid_draft", federated.search(ada, bad))
+          yield* refuses("invalid_draft", store.search(ada, bad))
+        }
+      })
+  )
+
+  law(
+    "a name that is none is not_found, and says which there are, before any store is asked",
+    Federated.layer({ a: faulty({ ops: ["search"], fault: "crash" }), b: memory }),
+    (_, federated) =>
+      Effect.gen(function*() {
+        const { message } = yield* refuses("not_found", federated.search(ada, {}, { stores: ["a", "c"] }))
+        assert.include(message, "a, b")
+        assert.include((yield* refuses("not_found", federated.get("c"))).message, "a, b")
+      })
+  )
+
+  law(
+    "a store that fails is reported beside what the others found",
+    Federated.layer({ a: memory, b: faulty({ ops: ["search"], fault: "unavailable" }) }),
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("tea"))
+        const { failures, hits } = yield* store.search(ada, { text: "tea" })
+        assert.deepStrictEqual([hits.length, failures.map(({ error, leg }) => [leg, error.reason])], [1, [[
+          "b",
+          "unavailable"
+        ]]])
+      })
+  )
+
+  law(
+    "where all fail it is an error: the one they share, else unavailable, naming them",
+    Federated.layer({
+      a: faulty({ ops: ["search"], at: 1 }, { ops: ["search"], fault: "corrupt" }),
+      b: faulty({ ops: ["search"] })
+    }),
+    (store) =>
+      Effect.gen(function*() {
+        yield* refuses("io", store.search(ada, {}))
+        assert.match((yield* refuses("unavailable", store.search(ada, {}))).message, /a: .*b: /)
+      })
+  )
+
+  it.effect("what a member did not look at exhaustively, the federation did not either", () =>
+    Effect.gen(function*() {
+      const inexact = Layer.map(MemoryStore.layerInMemory, (context) => {
+        const store = Context.get(context, MemoryStore.MemoryStore)
+        return Context.make(MemoryStore.MemoryStore, {
+          ...store,
+          search: (viewer, query) =>
+            Effect.map(store.search(viewer, query), (result) => ({
+              ...result,
+              leftOut: { ...result.leftOut, exact: false as const }
+            }))
+        })
+      })
+      const leftOutOf = (layer: typeof inexact) =>
+        Effect.gen(function*() {
+          const { leftOut } = yield* (yield* MemoryStore.MemoryStore).search(ada, { text: "tea" })
+          return leftOut
+        }).pipe(Effect.provide(Federated.layer({ main: memory, other: { layer } })))
+      assert.strictEqual((yield* leftOutOf(inexact)).exact, false)
+      assert.notProperty(yield* leftOutOf(MemoryStore.layerInMemory), "exact")
+    }))
+
+  it.effect("a leg that one of them lacks is said of it, a leg that all lack is said once", () =>
+    Effect.gen(function*() {
+      const embedding = { model: "m", vector: [1, 0] }
+      const answer = <E>(layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
+        Effect.flatMap(
+          MemoryStore.MemoryStore,
+          (store) => Effect.zipRight(put(store, draft("tea")), store.search(ada, { text: "tea", embedding }))
+        ).pipe(
+          Effect.map(({ failures, hits }) => [hits.length, ...failures.map(({ leg }) => leg)]),
+          Effect.provide(layer)
+        )
+      const shelf = { layer: stores.shelf, writable: true }
+      assert.deepStrictEqual(yield* answer(Federated.layer({ a: memory, b: shelf })), [1, "b.vector"])
+      assert.deepStrictEqual(yield* answer(Federated.layer({ a: shelf, b: shelf })), [1, "vector"])
+    }))
+})
+
+describe("what a store that fails hides", () => {
+  law(
+    "is not taken for absence, by id or in a list; what was found elsewhere is sure",
+    Federated.layer({ a: memory, b: faulty({ ops: ["get", "list", "reader"] }) }),
+    (store) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("tea"))
+        assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
+        yield* refuses("io", store.get(ada, [id("nobody")]))
+        yield* refuses("io", store.list(ada, {}))
+        yield* refuses("io", store.put(ada, [draft("mine", { id: id("nobody") })]))
+        yield* store.update(ada, tea.id, { body: "green tea" })
+      })
+  )
+
+  law(
+    "is not written over: a change waits for a store that may hold the record",
+    Federated.layer({ a: faulty({ ops: ["reader"], at: 1 }), b: memory }),
+    (store, federated) =>
+      Effect.gen(function*() {
+        const mine = yield* put(store, draft("mine"))
+        yield* refuses("io", store.update(ada, mine.id, { body: "changed" }))
+        assert.deepStrictEqual(yield* bodiesIn(federated, "a"), ["mine"])
+      })
+  )
+})
+
+describe("what somebody's own code does", () => {
+  const over = (ops: (store: MemoryStore.Service) => Partial<MemoryStore.Service>) => ({
+    layer: Layer.map(
+      MemoryStore.layerInMemory,
+      (context) => {
+        const store = Context.get(context, MemoryStore.MemoryStore)
+        return Context.make(MemoryStore.MemoryStore, { ...store, ...ops(store) })
+      }
+    ),
+    writable: true
+  })
+
+  law(
+    "a store that never ends a write holds up no write of another's, by id or without",
+    Federated.layer(
+      { notes: memory, facts: over(() => ({ apply: () => Effect.never, put: () => Effect.never })) },
+      byKind
+    ),
+    (store, federated) =>
+      Effect.gen(function*() {
+        yield* Effect.forkDaemon(store.put(ada, [fact("hangs", { id: id("hangs") })])) // nobody could interrupt it
+        yield* Effect.forkDaemon(store.put(ada, [fact("hangs too")]))
+        yield* Effect.yieldNow()
+        const tea = yield* put(store, draft("tea", { id: id("tea") }))
+        yield* put(store, draft("green tea"))
+        yield* store.update(ada, tea.id, { body: "black tea" })
+        assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), ["black tea", "green tea"])
+      })
+  )
+
+  law(
+    "a store that dies of a search is one that failed",
+    Federated.layer({ a: memory, b: over(() => ({ search: () => Effect.die("a bug") })) }),
+    (store) =>
+      Effect.gen(function*() {
+        yield* put(store, draft("tea"))
+        const { failures, hits } = yield* store.search(ada, { text: "tea" })
+        assert.deepStrictEqual([hits.length, failures.map(({ error, leg }) => [leg, error.reason])], [1, [[
+          "b",
+          "unavailable"
+        ]]])
+      })
+  )
+
+  law(
+    "a mirror's rule that throws leaves the write as it is, and a copy behind",
+    Federated.layer({
+      main: memory,
+      copies: {
+        layer: MemoryStore.layerInMemory,
+        mirror: () => {
+          throw new Error("a bug")
+        }
+      }
+    }),
+    (store, federated) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, draft("tea"))
+        assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
+        assert.deepStrictEqual(yield* bodiesIn(federated, "copies"), [])
+      })
+  )
+
+  law(
+    "a route that throws writes nothing, and says so",
+    Federated.layer({ main: memory }, {
+      route: () => {
+        throw new Error("a bug")
+      }
+    }),
+    (store) =>
+      Effect.gen(function*() {
+        const { cause, message } = yield* refuses("invalid_draft", store.put(ada, [draft("tea")]))
+        assert.strictEqual(message, "route: the function threw")
+        assert.include(String(cause), "a bug")
+        assert.deepStrictEqual(yield* listed(store, system), [])
+      })
+  )
+})

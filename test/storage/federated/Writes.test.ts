@@ -1,0 +1,243 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { Internal } from "../../../src/domain/MemoryScope.ts"
+import * as MemoryStore from "../../../src/storage/MemoryStore.ts"
+import * as Federated from "../../../src/storage/MemoryStore/Federated.ts"
+import { refuses } from "../../../src/testing/Law.ts"
+import { ada, bob, draft, fact, found, get, id, listed, put, system, the } from "../../../src/testing/Sample.ts"
+import { bodiesIn, byKind, faulty, law, memory, mirrored, notesAndFacts, Put, update, within } from "./World.ts"
+
+describe("where a write goes", () => {
+  law(
+    "a new record goes where the route says, else to the primary: the first that is writable, unless said",
+    notesAndFacts,
+    (store, federated) =>
+      Effect.gen(function*() {
+        yield* store.put(ada, [draft("a note"), fact("a fact")])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), ["a note"])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "facts"), ["a fact"])
+      })
+  )
+
+  law(
+    "the primary that is named is",
+    Federated.layer({ first: memory, second: memory }, { primary: "second" }),
+    (store, federated) =>
+      Effect.zipRight(
+        put(store, draft("tea")),
+        Effect.map(bodiesIn(federated, "second"), (bodies) => assert.deepStrictEqual(bodies, ["tea"]))
+      )
+  )
+
+  law(
+    "a change goes to the store that holds the id, whatever the route says now",
+    notesAndFacts,
+    (store, federated) =>
+      Effect.gen(function*() {
+        const tea = yield* put(store, fact("tea", { id: id("tea") }))
+        const [{ outcome }] = (yield* store.put(ada, [draft("green tea", { id: tea.id })])) as [MemoryStore.Put] // one in, one out
+        assert.strictEqual(outcome, "updated")
+        assert.deepStrictEqual(yield* bodiesIn(federated, "facts"), ["green tea"])
+        yield* store.update(ada, tea.id, { body: "black tea" })
+        yield* store.forget(ada, [tea.id])
+        assert.deepStrictEqual(yield* listed(store, system), [])
+        yield* store.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 3 }])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "facts"), ["black tea"])
+        yield* store.forget(ada, [tea.id])
+        yield* put(store, draft("a tombstone has its id", { id: tea.id }))
+        assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), [])
+      })
+  )
+
+  law(
+    "a route to a store that takes no writes, or is none, writes nothing",
+    Federated.layer({ main: memory, archive: { layer: MemoryStore.layerInMemory } }, {
+      route: ({ body }) => body === "main" ? undefined : body as "archive" // a caller without types says anything
+    }),
+    (store) =>
+      Effect.gen(function*() {
+        yield* refuses("read_only", store.put(ada, [draft("main"), draft("archive")]))
+        const { message } = yield* refuses("not_found", store.put(ada, [draft("main"), draft("elsewhere")]))
+        assert.include(message, "main, archive")
+        assert.deepStrictEqual(yield* listed(store, system), [])
+      })
+  )
+
+  it.effect("what lies in a read-only store is read, and refuses changes; unseen, it is absent, and its id taken", () =>
+    Effect.gen(function*() {
+      const shelf = yield* Layer.build(MemoryStore.layerInMemory)
+      const below = Context.get(shelf, MemoryStore.MemoryStore)
+      const tea = yield* put(below, draft("tea", { id: id("tea") }))
+      const gone = yield* put(below, draft("gone", { id: id("gone") }))
+      yield* below.forget(ada, [gone.id])
+      const before = yield* below.history(system, gone.id)
+      const federation = Federated.layer({ archive: { layer: Layer.succeedContext(shelf) }, main: memory })
+      yield* Effect.gen(function*() {
+        const store = yield* MemoryStore.MemoryStore
+        const archive = yield* within(yield* Federated.Federated, "archive")
+        assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
+        assert.deepStrictEqual(yield* found(store, ada, { text: "tea" }), ["tea"])
+        for (const one of [store, archive]) {
+          for (
+            const call of [
+              one.put(ada, [draft("mine", { id: tea.id })]),
+              one.update(ada, tea.id, { body: "mine" }),
+              one.forget(ada, [tea.id], { purge: true }),
+              one.apply(ada, [{ _tag: "Restore", id: tea.id, revision: 1 }])
+            ]
+          ) yield* refuses<"read_only", unknown>("read_only", call)
+        }
+        yield* refuses("read_only", archive.put(ada, [draft("new")]))
+        yield* refuses("read_only", archive.apply(system, [{ _tag: "Restore", id: gone.id, revision: 1 }]))
+        yield* refuses("not_found", store.update(bob, tea.id, { body: "mine" }))
+        yield* refuses("not_found", store.apply(ada, [{ _tag: "Restore", id: gone.id, revision: 1 }]))
+        yield* refuses("invalid_id", store.put(bob, [draft("mine", { id: tea.id, scope: "global" })]))
+        assert.deepStrictEqual(yield* store.forget(bob, [tea.id], { purge: true }), [false])
+        assert.deepStrictEqual(yield* below.history(system, gone.id), before)
+        assert.deepStrictEqual(yield* below.history(system, tea.id), [tea])
+      }).pipe(Effect.provide(federation))
+    }).pipe(Effect.scoped))
+
+  law(
+    "without a writable store a federation is read-only",
+    Federated.layer({ archive: { layer: MemoryStore.layerInMemory } }),
+    (store) =>
+      Effect.gen(function*() {
+        assert.isFalse(store.capabilities.writable)
+        yield* refuses("read_only", store.put(ada, [draft("tea")]))
+        yield* refuses("read_only", store.update(ada, id("tea"), {}))
+        assert.deepStrictEqual(yield* store.list(ada, {}), { items: [] })
+      })
+  )
+
+  law(
+    "an id put at once by many, to wherever, lies in one store",
+    notesAndFacts,
+    (store, federated) =>
+      Effect.gen(function*() {
+        const drafts = Array.from(
+          { length: 20 },
+          (_, n) => draft(String(n), { id: id("x"), kind: n % 2 ? "user" : "note2" })
+        )
+        yield* Effect.forEach(drafts, (one) => put(store, one), { concurrency: "unbounded" })
+        const all = [...yield* bodiesIn(federated, "notes"), ...yield* bodiesIn(federated, "facts")]
+        assert.lengthOf(all, 1)
+        assert.strictEqual((yield* the(store, ada, id("x"))).revision, 20)
+      })
+  )
+
+  law("a store by its name is no route's", notesAndFacts, (_, federated) =>
+    Effect.gen(function*() {
+      yield* put(yield* within(federated, "notes"), fact("fact"))
+      assert.deepStrictEqual(yield* bodiesIn(federated, "notes"), ["fact"])
+    }))
+
+  law(
+    "a store by its name takes what is new to itself, and changes wherever they belong",
+    mirrored,
+    (store, federated) =>
+      Effect.gen(function*() {
+        const extra = yield* federated.attach("extra", memory)
+        const tea = yield* put(extra.store, draft("tea", { importance: 1 }))
+        assert.deepStrictEqual(yield* bodiesIn(federated, "extra"), ["tea"])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "main"), [])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "copies"), ["tea"])
+        const main = yield* within(federated, "main")
+        yield* main.update(ada, tea.id, { body: "green tea" })
+        assert.deepStrictEqual(yield* bodiesIn(federated, "extra"), ["green tea"])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "copies"), ["green tea"])
+        assert.deepStrictEqual(yield* listed(store, ada), ["green tea"])
+      })
+  )
+
+  law(
+    "the library's own rows go where the batch goes, by no route, and are nobody's copies",
+    Federated.layer({
+      main: memory,
+      facts: memory,
+      copies: {
+        layer: MemoryStore.layerInMemory,
+        mirror: ({ scope }) => scope === Internal ? assert.fail("a row was shown to the rule") : true
+      }
+    }, {
+      route: ({ kind, scope }) =>
+        scope === Internal ? assert.fail("a row was routed") : kind === "user" ? "facts" : "main"
+    }),
+    (store, federated) =>
+      Effect.gen(function*() {
+        const row = (name: string) => Put(draft(name, { scope: Internal, kind: "outbox", id: id(name) }))
+        yield* store.apply(system, [row("beside a fact"), Put(fact("fact"))])
+        yield* store.apply(system, [row("alone")])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "facts"), ["beside a fact", "fact"])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "main"), ["alone"])
+        assert.deepStrictEqual(yield* bodiesIn(federated, "copies"), ["fact"])
+      })
+  )
+})
+
+describe("a batch over several stores", () => {
+  const both = (n: string) => [Put(draft(`note ${n}`)), Put(fact(`fact ${n}`))]
+
+  law("is applied in all, and answered in the order given", notesAndFacts, (store) =>
+    Effect.gen(function*() {
+      const applied = yield* store.apply(ada, [...both("1"), ...both("2")])
+      assert.deepStrictEqual(applied.map(({ record }) => record?.body), ["note 1", "fact 1", "note 2", "fact 2"])
+    }))
+
+  law("a later change finds what an earlier one put", notesAndFacts, (store, federated) =>
+    Effect.gen(function*() {
+      const named = Put(fact("tea", { id: id("tea") }))
+      yield* store.apply(ada, [Put(draft("note")), named, update(id("tea"), "green tea")])
+      assert.deepStrictEqual(yield* bodiesIn(federated, "facts"), ["green tea"])
+    }))
+
+  law("what one of them would refuse leaves no trace in any", notesAndFacts, (store) =>
+    Effect.gen(function*() {
+      const note = yield* put(store, draft("note"))
+      for (
+        const late of [{ ...update(id("nobody"), "x") }, Put(fact("x", { scope: { userId: "bob" } })), Put(fact(" "))]
+      ) {
+        yield* Effect.flip(store.apply(ada, [update(note.id, "changed"), Put(fact("fine")), late]))
+        assert.deepStrictEqual(yield* store.history(system, note.id), [note])
+        assert.deepStrictEqual(yield* listed(store, system), ["note"])
+      }
+    }))
+
+  law(
+    "where the second store fails, the first is put back as it was",
+    Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 2 }) }, byKind),
+    (store) =>
+      Effect.gen(function*() {
+        const kept = yield* put(store, draft("kept"))
+        const going = yield* put(store, draft("going"))
+        yield* put(store, fact("fact"))
+        const { message } = yield* refuses(
+          "io",
+          store.apply(ada, [
+            update(kept.id, "changed"),
+            Put(draft("new")),
+            { _tag: "Forget", id: going.id },
+            Put(fact("new"))
+          ])
+        )
+        assert.include(message, "on purpose")
+        assert.deepStrictEqual((yield* listed(store, ada)).sort(), ["fact", "going", "kept"])
+        const { revision: _, ...before } = { ...kept }
+        const { revision, ...after } = { ...yield* the(store, ada, kept.id) }
+        assert.deepStrictEqual([after, revision], [before, 3])
+      })
+  )
+
+  law(
+    "what cannot be put back is done last",
+    Federated.layer({ notes: memory, facts: faulty({ ops: ["apply"], at: 1 }) }, byKind),
+    (store) =>
+      Effect.gen(function*() {
+        const note = yield* put(store, draft("note"))
+        yield* refuses("io", store.apply(ada, [{ _tag: "Forget", id: note.id, purge: true }, Put(fact("fact"))]))
+        assert.deepStrictEqual(yield* store.history(system, note.id), [note])
+      })
+  )
+})
