@@ -97,7 +97,10 @@ const Vector = Schema.declare(
     for (let n = 0; n < input.length; n++) if (!Number.isFinite(input[n])) return false // an element may be missing
     return input.length > 0
   },
-  { message: () => "expected finite numbers, at least one" }
+  {
+    message: () => "expected finite numbers, at least one",
+    arbitrary: () => (fc) => fc.array(fc.double({ noNaN: true, noDefaultInfinity: true }), { minLength: 1 })
+  }
 )
 
 /** Vectors of different models are never compared. */
