@@ -82,12 +82,13 @@ const strands = [
   ["ExtractionTrigger", "InvocationTrigger", "IntervalTrigger"]
 ].flat()
 
-/** What nexus-agents' guide to memory names, and of its typed memories what the guide only lists. */
+/** What nexus-agents' guide to memory names, of its typed memories what the guide only lists, and of its source what has no such name. */
 const nexus = [
   ["IMemoryBackend", "CustomMemoryBackend", "MemoryMetadata", "MemoryImportance", "WriteOperation", "batchWrite"],
   ["ICoreMemory", "IEpisodicMemory", "ISemanticMemory", "IProceduralMemory", "IResourceMemory", "IKnowledgeVault"],
   ["Episode", "EpisodeQuery", "BeliefConfidence", "retain"],
   ["IGraphMemory", "Entity", "Relationship", "addEntity", "addRelationship", "getRelatedEntities", "queryByPath"],
+  ["findPath"],
   ["IAdaptiveMemory", "RetrievalOptions", "retrieve"],
   ["storeWithAttributes", "linkRelatedMemories", "findBySharedAttributes", "startSession", "searchLearnings"]
 ].flat()
