@@ -68,7 +68,15 @@ const deuz = [
 
 /** What molroo's SDK exports of its memory. */
 const molroo = [
-  ["MemoryAdapter", "InMemoryAdapter", "RecallQuery", "SemanticRecallOptions", "RecallLimits", "RecallResult"],
+  [
+    "MemoryAdapter",
+    "InMemoryAdapter",
+    "RecallQuery",
+    "SemanticRecallOptions",
+    "RecallLimits",
+    "RecallConfig",
+    "RecallResult"
+  ],
   ["Episode", "Reflection", "VAD", "AppraisalVector", "NEUTRAL_APPRAISAL"],
   ["recallMemories", "buildMemoryBlock", "stripMetaTags"]
 ].flat()

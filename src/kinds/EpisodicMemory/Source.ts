@@ -38,6 +38,7 @@ export interface SemanticRecallOptions {
   readonly minScore?: number | undefined
   readonly minImportance?: number | undefined
   readonly sourceEntity?: string | undefined
+  readonly type?: string | ReadonlyArray<string> | undefined
 }
 
 /** A query with `events: true` selects episodes of every type but `talk`. */
