@@ -95,10 +95,12 @@ const nexus = [
   ["IMemoryBackend", "CustomMemoryBackend", "MemoryMetadata", "MemoryImportance", "WriteOperation", "batchWrite"],
   ["ICoreMemory", "IEpisodicMemory", "ISemanticMemory", "IProceduralMemory", "IResourceMemory", "IKnowledgeVault"],
   ["Episode", "EpisodeQuery", "BeliefConfidence", "retain"],
+  ["BeliefQuery", "BeliefMemoryStats", "HindsightRecord", "Counterfactual", "pruneSuperseded"],
   ["IGraphMemory", "Entity", "Relationship", "addEntity", "addRelationship", "getRelatedEntities", "queryByPath"],
   ["findPath"],
   ["IAdaptiveMemory", "RetrievalOptions", "retrieve"],
-  ["storeWithAttributes", "linkRelatedMemories", "findBySharedAttributes", "startSession", "searchLearnings"]
+  ["storeWithAttributes", "linkRelatedMemories", "findBySharedAttributes", "startSession", "searchLearnings"],
+  ["recordTask", "endSession"]
 ].flat()
 
 /** The table under the heading that begins so: each name of the seed, and ours. */

@@ -12,6 +12,7 @@ import { stableId } from "../../src/domain/MemoryId.ts"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
+import * as BeliefMemory from "../../src/kinds/BeliefMemory.ts"
 import * as EpisodicMemory from "../../src/kinds/EpisodicMemory.ts"
 import type { DraftOf, Typed } from "../../src/kinds/TypedMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
@@ -41,14 +42,15 @@ const reason = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) =>
 const times = <A, E>(n: number, f: (i: number) => Effect.Effect<A, E>) =>
   Effect.forEach(Array.from({ length: n }, (_, i) => i), f, { discard: true })
 
-type Law = (memory: EpisodicMemory.Service) => Effect.Effect<void, unknown>
+type Law = (memory: EpisodicMemory.Service, store: MemoryStore.Service) => Effect.Effect<void, unknown>
 
 const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
   describe(`EpisodicMemory (${name})`, () => {
     const law = (title: string, check: Law) =>
       it.effect(title, () =>
-        Effect.flatMap(EpisodicMemory.EpisodicMemory, check).pipe(
-          Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(layer)))
+        Effect.all([EpisodicMemory.EpisodicMemory, MemoryStore.MemoryStore]).pipe(
+          Effect.flatMap(([memory, store]) => check(memory, store)),
+          Effect.provide(EpisodicMemory.layer.pipe(Layer.provideMerge(layer)))
         ))
 
     law("every field of a query is honoured before the limit", (memory) =>
@@ -175,6 +177,21 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
             ])
             assert.deepStrictEqual(yield* types(["dance"], limit), [])
           }
+        })
+    )
+
+    law(
+      "what a belief memory reflects on, hindsights and counterfactuals, is no reflection of a turn",
+      (memory, store) =>
+        Effect.gen(function*() {
+          const beliefs = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, store)
+          yield* memory.saveReflection(ada, thought("I like lakes"))
+          yield* beliefs.createCounterfactual(ada, {
+            scope: { agentId: "mira", actorId: "ada" },
+            body: "What if?",
+            data: {}
+          })
+          assert.deepStrictEqual(bodies(yield* memory.getReflections(ada)), ["I like lakes"])
         })
     )
 
