@@ -106,6 +106,22 @@ describe("nexus-agents' typed memories", () => {
       })
   )
 
+  episodic(
+    "keep the time that they are given, the epoch included, and one of the future is found when it has come",
+    (memory) =>
+      Effect.gen(function*() {
+        const future = 4_102_444_800_000
+        yield* awaited(() => Promise.all([0, future].map((timestamp) => memory.recordEpisode(episode(timestamp)))))
+        const times = Effect.map(
+          awaited(() => memory.queryEpisodes({})),
+          (all) => all.map(({ timestamp }) => timestamp)
+        )
+        assert.deepStrictEqual(yield* times, [0])
+        yield* TestClock.setTime(future)
+        assert.deepStrictEqual(yield* times, [future, 0])
+      })
+  )
+
   episodic("refuse a limit of 0, and find nothing similar where no word is shared", (memory) =>
     Effect.gen(function*() {
       yield* Nexus.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))

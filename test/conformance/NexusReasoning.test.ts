@@ -158,6 +158,18 @@ describe("nexus-agents' beliefs", () => {
       })
   )
 
+  law("may be of no confidence at all, or of all there is", (memory) =>
+    awaited(async () => {
+      const { beliefId } = await memory.retain(belief("Bern"))
+      for (let n = 0; n < 60; n++) await memory.reinforce(beliefId, "again")
+      assert.strictEqual((await memory.recall(beliefId))?.confidence, "high")
+      assert.lengthOf(await memory.query({ minConfidence: 1 }), 1)
+      for (let n = 0; n < 60; n++) await memory.weaken(beliefId, "no")
+      assert.strictEqual((await memory.recall(beliefId))?.confidence, "speculative")
+      assert.lengthOf(await memory.query({ minConfidence: 0.01 }), 0)
+      assert.lengthOf(await memory.query({ minConfidence: 0 }), 1)
+    }))
+
   law("grow surer and less sure with reasons, which their audit tells", (memory) =>
     awaited(async () => {
       const { beliefId } = await memory.retain(belief("Bern"))

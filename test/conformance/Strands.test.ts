@@ -165,6 +165,23 @@ describe("Strands' tools", () => {
   )
 
   law(
+    "reach the stores that they are allowed, and none are made for one that is not there or takes no writes",
+    Effect.gen(function*() {
+      const stores = [notes, { ...notes, name: "more" }, archive]
+      const manager = yield* open({ stores, addToolConfig: true, toolStores: ["more"] })
+      const [search, add] = yield* awaited(manager.getTools)
+      yield* awaited(() => manager.add("Ada likes rain", { stores: ["notes"] }))
+      yield* add!.call({ entries: ["Ada likes tea"] })
+      assert.lengthOf(yield* awaited(() => manager.search("tea", { stores: ["notes"] })), 0)
+      assert.deepStrictEqual((yield* search!.call({ query: "rain" })).data, [])
+      for (const [toolStores, reason] of [[["nowhere"], "not_found"], [["archive"], "read_only"]] as const) {
+        const wrong = yield* open({ stores, addToolConfig: true, toolStores })
+        assert.deepInclude(yield* rejection(wrong.getTools), { reason })
+      }
+    })
+  )
+
+  law(
     "store entries and say how many, refuse none at all, and find them with the name of their store",
     Effect.gen(function*() {
       const manager = yield* open({ stores: [notes], addToolConfig: true })
@@ -220,6 +237,43 @@ describe("Strands' injection", () => {
   )
 })
 
+describe("Strands' callbacks of injection", () => {
+  const { user } = Message
+  const cases: ReadonlyArray<readonly [string, Strands.ManagerConfig["injection"]]> = [
+    ["trigger", { trigger: () => assert.fail("no trigger") }],
+    ["query", { query: () => assert.fail("no query") }],
+    ["format", { format: () => assert.fail("no format") }]
+  ]
+  for (const [name, injection] of cases) {
+    law(
+      `a ${name} that throws costs a turn its memories, and nothing else`,
+      Effect.gen(function*() {
+        const manager = yield* open({ stores: [notes], injection })
+        yield* awaited(() => manager.add("Ada likes tea"))
+        assert.strictEqual(yield* awaited(() => manager.inject([user("tea?")])), "")
+        assert.lengthOf(yield* awaited(() => manager.search("tea")), 1)
+      })
+    )
+  }
+
+  law(
+    "what they say is looked for, as many as they want, in the form that they give",
+    Effect.gen(function*() {
+      const manager = yield* open({
+        stores: [notes],
+        injection: {
+          trigger: "everyTurn",
+          query: () => "tea",
+          maxEntries: 1,
+          format: ({ hits }) => ({ text: `${hits.length} hits`, ids: [], leftOut: 0 })
+        }
+      })
+      for (const kind of ["green", "black"]) yield* awaited(() => manager.add(`${kind} tea`))
+      assert.strictEqual(yield* awaited(() => manager.inject([Message.assistant("hm")])), "1 hits")
+    })
+  )
+})
+
 describe("Strands' extraction", () => {
   const said = (...texts: ReadonlyArray<string>) => texts.map((text) => Message.user(text))
   /** An extractor that keeps each message as a fact, and what it was called with. */
@@ -251,6 +305,18 @@ describe("Strands' extraction", () => {
       assert.deepStrictEqual(calls.flat(), Array.from({ length: 10 }, (_, n) => `turn ${n + 1}`))
       const [entry] = yield* awaited(() => manager.search("turn"))
       assert.deepInclude(entry, { storeName: "notes", metadata: { from: "chat" } })
+    })
+  )
+
+  law(
+    "reads when any of its triggers says so",
+    Effect.gen(function*() {
+      const { calls, customExtract } = extractor()
+      const trigger = ExtractionTrigger.any(ExtractionTrigger.interval(100), ExtractionTrigger.invocation)
+      const manager = yield* open({ stores: [{ ...notes, extraction: { trigger, options: { customExtract } } }] })
+      yield* awaited(() => manager.addMessages(said("one")))
+      yield* settled
+      assert.deepStrictEqual(calls, [["one"]])
     })
   )
 

@@ -33,6 +33,8 @@ export interface StoreConfig {
 export interface ManagerConfig {
   readonly stores: ReadonlyArray<StoreConfig>
   readonly addToolConfig?: true | { readonly waitForWrites?: boolean; readonly name?: string }
+  /** The stores that the tools reach. Default: all. */
+  readonly toolStores?: ReadonlyArray<string>
   readonly injection?: MemoryManager.Config["injection"]
   readonly completion?: Layer.Layer<Completion.Completion>
 }
@@ -65,6 +67,7 @@ export const initAgent = (
 ): Effect.Effect<Manager, MemoryError, Scope.Scope> =>
   Effect.map(Layer.build(layerOf(config)), (context) => {
     const manager = Context.get(context, MemoryManager.MemoryManager)
+    const memory = Context.get(context, MemoryService.MemoryService)
     return {
       search: async (query, { maxSearchResults, stores } = {}) => {
         // to us no store is every store; to Strands it is none
@@ -88,8 +91,11 @@ export const initAgent = (
       },
       addMessages: (messages) => run(manager.addMessages(ada, "s", messages)),
       flush: () => run(manager.flush),
-      getTools: () => run(Effect.provide(MemoryTools.makeStores(ada, { add: config.addToolConfig }), context)),
-      inject: async (messages) => (await run(manager.inject(ada, messages))).text
+      getTools: () => {
+        const { addToolConfig: add, toolStores: stores } = config
+        return run(Effect.provide(MemoryTools.makeStores(ada, { add, stores }), context))
+      },
+      inject: async (messages) => (await run(MemoryService.as(ada)(memory.context(messages)))).text
     }
   })
 
