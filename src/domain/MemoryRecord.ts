@@ -61,7 +61,9 @@ export const Tag = Schema.String.pipe(
   message: () => "expected one line of 1..64 characters",
   arbitrary: () => (fc) => generate(fc, 1, 64, true)
 })
-export const Tags = Schema.Array(Tag).pipe(Schema.maxItems(32))
+/** Number of tags of a record, at most. */
+export const maxTags = 32
+export const Tags = Schema.Array(Tag).pipe(Schema.maxItems(maxTags))
 
 /** At most 1,024 UTF-16 units, well-formed. */
 const Text = Schema.String.pipe(Schema.maxLength(1_024), Schema.filter((text) => text.isWellFormed())).annotations({

@@ -106,13 +106,41 @@ export interface Episode extends Schema.Schema.Type<typeof Episode> {}
 export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schema.optional(VAD) })
 export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 
+/** kind `reflection`, on how a task came out. */
+export const Hindsight = Schema.Struct({
+  trigger: Schema.Literal("hindsight"),
+  taskId: Schema.String,
+  expected: Schema.String,
+  actual: Schema.String,
+  /** Whether it came out as expected. */
+  matched: Schema.Boolean,
+  /** Beliefs that were held before. */
+  beliefs: Schema.Array(MemoryId),
+  /** Beliefs that it corrected. */
+  corrected: Schema.Array(MemoryId),
+  lessons: Schema.Array(Schema.String)
+})
+export interface Hindsight extends Schema.Schema.Type<typeof Hindsight> {}
+
+/** kind `reflection`, on what would be if: the body says what. */
+export const Counterfactual = Schema.Struct({
+  trigger: Schema.Literal("counterfactual"),
+  taskId: Schema.optional(Schema.String),
+  /** Beliefs that would change. */
+  beliefs: Schema.Array(MemoryId),
+  predicted: Schema.Array(Schema.String),
+  /** What came of it. Absent until it was tried. */
+  actual: Schema.optional(Schema.Array(Schema.String))
+})
+export interface Counterfactual extends Schema.Schema.Type<typeof Counterfactual> {}
+
 /** kind `semantic`, where it is a fact rather than a sentence. Validity is the record's. */
 export const Fact = Schema.Struct({ ...Triple, ...Domain })
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
 /** What was done to a belief, the revision that it made, and why. */
 export const Audited = Schema.Struct({
-  action: Schema.Literal("revise", "supersede", "reinforce", "weaken"),
+  action: Schema.Literal("revise", "supersede", "reinforce", "weaken", "correct"),
   /** Epoch ms. */
   at: Instant,
   revision: Schema.Int.pipe(Schema.positive()),
@@ -189,9 +217,17 @@ export interface Entity extends Schema.Schema.Type<typeof Entity> {}
 
 /** kind `learning`: of a session; `confidence` is the record's. */
 export const Learning = Schema.Struct({
-  type: Schema.Literal("learning", "task", "error"),
+  type: Schema.Literal("learning", "task", "error", "summary"),
   context: Schema.optional(Schema.String),
-  solution: Schema.optional(Schema.String)
+  /** What a task was about: a number or name that others know it by. */
+  issue: Schema.optional(Schema.String),
+  /** What was hard about a task. */
+  challenges: Schema.optional(Schema.Array(Schema.String)),
+  /** Of a task, and of the session that a summary is of. */
+  durationMs: Schema.optional(Millis),
+  solution: Schema.optional(Schema.String),
+  /** Files that an error is about, such as `src/*.ts`. */
+  filePattern: Schema.optional(Schema.String)
 })
 export interface Learning extends Schema.Schema.Type<typeof Learning> {}
 

@@ -369,7 +369,7 @@ const ofExtraction = (
     options.customExtract === undefined && options.infer !== false
   return [
     ...ExtractionRunner.issuesOf(extraction),
-    ...(asks && completion.model === "none" ? ["there is no language model: provide a Completion"] : []),
+    ...(asks && Completion.isNone(completion) ? ["there is no language model: provide a Completion"] : []),
     ...(about === undefined || about === "agent" ? [] : ["about: expected \"agent\", or nothing"]),
     ...(options.sharedWrites === undefined || isShared(options.sharedWrites)
       ? []

@@ -85,7 +85,7 @@ export interface Service {
   /** All or nothing. */
   readonly apply: (mutations: ReadonlyArray<MemoryMutation>) => Operation<ReadonlyArray<Applied>>
 
-  /** `unsupported` without a `Completion`, unless `infer: false`. */
+  /** `unsupported` without a `Completion`, unless `customExtract` or `infer: false` says what to remember. */
   readonly remember: (
     messages: ReadonlyArray<Message>,
     options: MemoryPipeline.Options

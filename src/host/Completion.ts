@@ -51,6 +51,12 @@ export const make = ({ complete, model }: Pick<Service, "model" | "complete">): 
   }
 }
 
+/** Name of the model of `layerNone`. */
+const none = "none"
+
+/** Whether there is no model behind the service: it is that of `layerNone`. */
+export const isNone = ({ model }: Pick<Service, "model">): boolean => model === none
+
 /**
  * Answers from a script, in order: with a string as it is, a `MemoryError` as the failure of that call, anything else as its
  * JSON. Calls beyond the script fail with `model`. The script begins anew each time the layer is built, unless it is an
@@ -74,11 +80,11 @@ export const layerScripted = (
     })
   })
 
-/** Fails every call with `unsupported`, naming what to provide. */
+/** Fails every call with `unsupported`, naming what to provide. A pipeline on it adds the facts of `customExtract` as they are. */
 export const layerNone: Layer.Layer<Completion> = Layer.succeed(
   Completion,
   make({
-    model: "none",
+    model: none,
     complete: () =>
       Effect.fail(MemoryError.make("unsupported", {
         op: "Completion.complete",
@@ -124,7 +130,7 @@ export const layerReplay = (
       }
       const played = new Map<string, number>()
       return make({
-        model: entries[0]?.model ?? "none",
+        model: entries[0]?.model ?? "cassette",
         complete: (prompt) =>
           Effect.suspend(() => {
             const track = trackOf(prompt)

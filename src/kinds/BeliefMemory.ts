@@ -1,9 +1,10 @@
 /**
- * What is held to be true, how surely, and why it changed.
+ * What is held to be true, how surely, and why it changed; and what became of it: hindsight on tasks, and counterfactuals.
  *
  * Confidence is the record's. Every change but the first is written into the belief with its reason, so that the file says
  * why it stands as it does. What was superseded is history: it is kept and shown, and no longer changes.
  */
+import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,16 +13,21 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { check, invalid } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
-import type { MemoryFilter } from "../domain/MemoryFilter.ts"
-import { MemoryId, stableId } from "../domain/MemoryId.ts"
+import { Limit, type MemoryFilter } from "../domain/MemoryFilter.ts"
+import { MemoryId, stableId, ulid } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { deriveSummary, Unit } from "../domain/MemoryRecord.ts"
+import { deriveSummary, type MemoryRecord, Millis, recencyOf, Unit } from "../domain/MemoryRecord.ts"
 import * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 import { called, type DraftOf, make as typed, type PatchOf, type Typed } from "./TypedMemory.ts"
 
+/** The `data` of a belief. */
 export type Belief = Payload.Belief
+/** The `data` of a hindsight: how a task came out, and the beliefs that it bears on. */
+export type Hindsight = Payload.Hindsight
+/** The `data` of a counterfactual: what would be if. */
+export type Counterfactual = Payload.Counterfactual
 
 export const Because = Schema.Struct({
   reason: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a reason" })),
@@ -37,12 +43,49 @@ export const BeliefQuery = Schema.Struct({
   /** 0..1, inclusive; see `confidenceOf`. */
   minConfidence: Schema.optional(Unit),
   /** Default false. */
-  includeSuperseded: Schema.optional(Schema.Boolean)
+  includeSuperseded: Schema.optional(Schema.Boolean),
+  /** By confidence, when it was retained, or when it last changed. Default `confidence`; ties are newest first. */
+  orderBy: Schema.optional(Schema.Literal("confidence", "createdAt", "updatedAt")),
+  /** Default `desc`: surest, or newest, first. */
+  order: Schema.optional(Schema.Literal("asc", "desc")),
+  /** 1..1,000. Default: all. */
+  limit: Schema.optional(Limit)
 })
 export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
 
-/** The levels of seed 4 as numbers. */
+/** Levels of confidence as numbers. */
 export const confidenceOf = { high: 0.9, medium: 0.6, low: 0.3, speculative: 0.1 } as const
+
+/** A level of confidence. */
+export type Level = keyof typeof confidenceOf
+
+/** Returns the level whose number is nearest; between two of them the surer one. */
+export const levelOf = (confidence: number): Level =>
+  confidence >= 0.75 ? "high" : confidence >= 0.45 ? "medium" : confidence >= 0.2 ? "low" : "speculative"
+
+/** Counts of the beliefs that a viewer sees. */
+export interface Statistics {
+  readonly total: number
+  /** Beliefs that are held, and beliefs that were superseded. */
+  readonly active: number
+  readonly superseded: number
+  /** Of all beliefs, superseded ones included. */
+  readonly byConfidence: Readonly<Record<Level, number>>
+  readonly bySource: Readonly<Record<Belief["sourceType"], number>>
+  /** Changes of beliefs, with their reasons. */
+  readonly updates: number
+  readonly hindsights: number
+  readonly counterfactuals: number
+  /** When the first and the last belief was retained, epoch ms; absent without beliefs. */
+  readonly oldest: number | undefined
+  readonly newest: number | undefined
+}
+
+/** What came of a hindsight: its record, and the beliefs that it corrected, as they are now. */
+export interface Corrected {
+  readonly hindsight: Typed<Hindsight>
+  readonly corrected: ReadonlyArray<Typed<Belief>>
+}
 
 type Revised = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -56,7 +99,7 @@ export interface Service {
   readonly retain: (viewer: Viewer.Any, belief: DraftOf<Belief>) => Io<Typed<Belief>>
   /** Superseded or not. */
   readonly recall: (viewer: Viewer.Any, id: MemoryId) => Io<Option.Option<Typed<Belief>>>
-  /** All of them, surest first, ties newest first. Cost: all beliefs that the viewer sees. */
+  /** Surest first, ties newest first, unless the query says another order. Cost: all beliefs that the viewer sees. */
   readonly query: (viewer: Viewer.Any, query: BeliefQuery) => Io<ReadonlyArray<Typed<Belief>>>
   /** The same belief, said better; as sure as before. What is `undefined` is left alone. */
   readonly revise: (viewer: Viewer.Any, id: MemoryId, data: Revised, because: Because) => Io<Typed<Belief>>
@@ -67,31 +110,79 @@ export interface Service {
     by: DraftOf<Belief>,
     because: Because
   ) => Io<Typed<Belief>>
-  /** By 0..1 of what is missing. */
+  /** `confidence + by · (1 − confidence)`; `by` is 0..1. */
   readonly reinforce: (viewer: Viewer.Any, id: MemoryId, by: number, because: Because) => Io<Typed<Belief>>
-  /** By 0..1 of what is there. */
+  /** `confidence · (1 − by)`; `by` is 0..1. */
   readonly weaken: (viewer: Viewer.Any, id: MemoryId, by: number, because: Because) => Io<Typed<Belief>>
   /** Newest first; what the store keeps of it. */
   readonly history: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<Typed<Belief>>>
   /** Oldest first; all changes there were, whatever the store keeps. */
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<Payload.Audited>>
+  /**
+   * Keeps how a task came out and, in the same batch, weakens the beliefs that it corrects `by` 0..1 (default .5): their source is
+   * hindsight from then on, and the hindsight's record their evidence. Without a body it is told in the words of its data.
+   */
+  readonly applyHindsight: (
+    viewer: Viewer.Any,
+    hindsight: DraftOf<Omit<Hindsight, "trigger">>,
+    by?: number
+  ) => Io<Corrected>
+  /** Hindsights, of one task or all, newest first. `limit`: default 20. */
+  readonly hindsights: (viewer: Viewer.Any, taskId?: string, limit?: number) => Io<ReadonlyArray<Typed<Hindsight>>>
+  /** Keeps what would be if. Its `beliefs` are by default the ten that its body speaks of most. */
+  readonly createCounterfactual: (
+    viewer: Viewer.Any,
+    counterfactual: DraftOf<Partial<Omit<Counterfactual, "trigger" | "actual">>>
+  ) => Io<Typed<Counterfactual>>
+  /** Says what came of it. `not_found` where it is no counterfactual. */
+  readonly validateCounterfactual: (
+    viewer: Viewer.Any,
+    id: MemoryId,
+    actual: ReadonlyArray<string>
+  ) => Io<Typed<Counterfactual>>
+  /** Counterfactuals, of one task or all, newest first. `limit`: default 20. */
+  readonly counterfactuals: (
+    viewer: Viewer.Any,
+    taskId?: string,
+    limit?: number
+  ) => Io<ReadonlyArray<Typed<Counterfactual>>>
+  /** Cost: all beliefs, hindsights and counterfactuals that the viewer sees. */
+  readonly statistics: (viewer: Viewer.Any) => Io<Statistics>
+  /** Forgets the beliefs that were superseded before `olderThan`, epoch ms. Returns how many. They can be restored from the trash. */
+  readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Io<number>
 }
 
 export class BeliefMemory extends Context.Tag("@memory/BeliefMemory")<BeliefMemory, Service>() {}
 
-const Change = Schema.Struct({ ...Because.fields, by: Unit })
+const Step = Schema.Struct({ by: Unit })
+const Change = Schema.Struct({ ...Because.fields, ...Step.fields })
+const Cutoff = Schema.Struct({ olderThan: Millis })
+const Hypothesis = Schema.Struct({
+  body: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a hypothesis" }))
+})
+
+/** Fails with `not_found` where there is none. */
+const there = <A>(op: string, id: MemoryId, self: Io<Option.Option<A>>): Io<A> =>
+  Effect.catchTag(
+    Effect.flatten(self),
+    "NoSuchElementException",
+    () => MemoryError.make("not_found", { op, id, message: "there is no such record" })
+  )
 
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const beliefs = yield* typed(MemoryKind.belief)
+  const hindsights = yield* typed({ ...MemoryKind.reflection, schema: Payload.Hindsight })
+  const counterfactuals = yield* typed({ ...MemoryKind.reflection, schema: Payload.Counterfactual })
 
-  const require = (op: string, viewer: Viewer.Any, id: MemoryId) =>
-    Effect.flatMap(
-      beliefs.get(viewer, id),
-      Option.match({
-        onNone: () => MemoryError.make("not_found", { op, id, message: "there is no such belief" }),
-        onSome: Effect.succeed
-      })
+  const require = (op: string, viewer: Viewer.Any, id: MemoryId) => there(op, id, beliefs.get(viewer, id))
+
+  /** The belief, if it is held still. */
+  const requireHeld = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
+    Effect.filterOrFail(
+      require(op, viewer, id),
+      ({ record }) => !isClosed(record, now),
+      () => MemoryError.make("read_only", { op, id, message: "this belief is no longer held" })
     )
 
   /** Read, change, write if nobody else did; again until it holds. */
@@ -105,20 +196,13 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     Effect.gen(function*() {
       const { evidence, reason } = because
       yield* check(op, Because, { reason, evidence })
-      const held = yield* require(op, viewer, id)
-      const { invalidAt, revision } = held.record
       const now = yield* Clock.currentTimeMillis
-      if (invalidAt !== undefined && invalidAt <= now) {
-        return yield* MemoryError.make("read_only", { op, id, message: "this belief is no longer held" })
-      }
-      const audited = (confidence: number): Belief => ({
-        ...held.data,
-        audit: [
-          ...(held.data.audit ?? []),
-          { action: op, at: now, revision: revision + 1, confidence, reason, evidence }
-        ]
-      })
-      return yield* write(held, audited, now)
+      const held = yield* requireHeld(op, viewer, id, now)
+      return yield* write(
+        held,
+        (confidence) => audited(held, { action: op, at: now, confidence, reason, evidence }),
+        now
+      )
     }).pipe(
       MemoryError.retryOnConflict,
       Effect.withSpan(`BeliefMemory.${op}`)
@@ -148,16 +232,16 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     recall: (viewer, id) => Effect.withSpan(beliefs.get(viewer, id), "BeliefMemory.recall"),
     query: (viewer, query) =>
       Effect.gen(function*() {
-        const { includeSuperseded: closed = false, minConfidence = 0, ...parts } = yield* check(
-          "query",
-          BeliefQuery,
-          query
-        )
+        const asked = yield* check("query", BeliefQuery, query)
+        const { includeSuperseded: closed = false, limit, minConfidence = 0, order, orderBy, ...parts } = asked
         const where: MemoryFilter["where"] = Object.fromEntries(
           Object.entries(parts).flatMap(([part, eq]) => eq === undefined ? [] : [[`data.${part}`, { eq }]])
         )
         const all = yield* beliefs.all(viewer, { where, closed })
-        return all.filter((belief) => surenessOf(belief) >= minConfidence).sort(surestFirst)
+        const [by, sign] = [orders[orderBy ?? "confidence"], order === "asc" ? 1 : -1]
+        return all.filter((belief) => surenessOf(belief) >= minConfidence)
+          .sort((a, b) => sign * (by(a) - by(b))) // ties stay as they are: newest first
+          .slice(0, limit)
       }).pipe(Effect.withSpan("BeliefMemory.query")),
     revise: (viewer, id, { audit: _, ...data }, because) =>
       change("revise", viewer, id, because, (held, audited) => {
@@ -192,7 +276,73 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     audit: (viewer, id) =>
       Effect.map(require("audit", viewer, id), ({ data }) => data.audit ?? []).pipe(
         Effect.withSpan("BeliefMemory.audit")
+      ),
+    applyHindsight: Effect.fn("BeliefMemory.applyHindsight")(
+      function*(viewer: Viewer.Any, hindsight: DraftOf<Omit<Hindsight, "trigger">>, by = 0.5) {
+        yield* check("applyHindsight", Step, { by })
+        const id = hindsight.id ?? (yield* ulid)
+        const { actual, corrected, expected, lessons } = hindsight.data
+        const reason = `expected: ${expected}; came: ${actual}`
+        const body = hindsight.body.trim() === "" ? [...lessons, reason].join("\n") : hindsight.body
+        const data = yield* hindsights.encode({ ...hindsight.data, trigger: "hindsight" })
+        const now = yield* Clock.currentTimeMillis
+        const corrections = yield* Effect.forEach(new Set(corrected), (belief) =>
+          Effect.gen(function*() {
+            const held = yield* requireHeld("applyHindsight", viewer, belief, now)
+            const confidence = surenessOf(held) * (1 - by)
+            const change = { action: "correct", at: now, confidence, reason, evidence: [id] } as const
+            const data = yield* beliefs.encode({ ...audited(held, change), sourceType: "hindsight" })
+            const ifRevision = held.record.revision
+            return { _tag: "Update", id: belief, patch: { confidence, data }, ifRevision } as const
+          }))
+        yield* store.apply(viewer, [
+          { _tag: "Put", draft: { ...hindsight, id, kind: hindsights.kind.name, body, data } },
+          ...corrections
+        ])
+        return {
+          hindsight: yield* there("applyHindsight", id, hindsights.get(viewer, id)),
+          corrected: yield* Effect.forEach(corrections, ({ id }) => require("applyHindsight", viewer, id))
+        }
+      },
+      MemoryError.retryOnConflict
+    ),
+    hindsights: (viewer, taskId, limit = 20) => hindsights.list(viewer, { ...about("hindsight", taskId), limit }),
+    createCounterfactual: Effect.fn("BeliefMemory.createCounterfactual")(
+      function*(viewer: Viewer.Any, draft: DraftOf<Partial<Omit<Counterfactual, "trigger" | "actual">>>) {
+        const { predicted = [], taskId } = draft.data
+        const { body: text } = yield* check("createCounterfactual", Hypothesis, { body: draft.body })
+        const affected = draft.data.beliefs ??
+          (yield* beliefs.search(viewer, { text, limit: 10 })).map(({ record }) => record.id)
+        const data = { trigger: "counterfactual", taskId, beliefs: affected, predicted } as const
+        return yield* counterfactuals.put(viewer, { ...draft, data })
+      }
+    ),
+    validateCounterfactual: Effect.fn("BeliefMemory.validateCounterfactual")(
+      function*(viewer: Viewer.Any, id: MemoryId, actual: ReadonlyArray<string>) {
+        const listed = counterfactuals.list(viewer, { ...about("counterfactual"), ids: [id] })
+        const { data, record } = yield* there("validateCounterfactual", id, Effect.map(listed, Arr.head))
+        return yield* counterfactuals.update(viewer, id, { data: { ...data, actual } }, { ifRevision: record.revision })
+      },
+      MemoryError.retryOnConflict
+    ),
+    counterfactuals: (viewer, taskId, limit = 20) =>
+      counterfactuals.list(viewer, { ...about("counterfactual", taskId), limit }),
+    statistics: Effect.fn("BeliefMemory.statistics")(function*(viewer: Viewer.Any) {
+      const counts = statisticsOf(yield* beliefs.all(viewer, { closed: true }), yield* Clock.currentTimeMillis)
+      return {
+        ...counts,
+        hindsights: (yield* hindsights.all(viewer, about("hindsight"))).length,
+        counterfactuals: (yield* counterfactuals.all(viewer, about("counterfactual"))).length
+      }
+    }),
+    pruneSuperseded: Effect.fn("BeliefMemory.pruneSuperseded")(function*(viewer: Viewer.Any, olderThan: number) {
+      yield* check("pruneSuperseded", Cutoff, { olderThan })
+      const all = yield* beliefs.all(viewer, { closed: true })
+      const old = all.filter(({ record }) =>
+        record.supersededBy !== undefined && (record.invalidAt ?? Infinity) < olderThan
       )
+      return (yield* store.forget(viewer, old.map(({ record }) => record.id))).filter((wasThere) => wasThere).length
+    })
   }
 })
 
@@ -209,5 +359,39 @@ const toDraft = (belief: DraftOf<Belief>): DraftOf<Belief> => ({
 
 const surenessOf = ({ record }: Typed<Belief>): number => record.confidence ?? confidenceOf.medium
 
-/** Ties stay as they are: newest first. */
-const surestFirst = (a: Typed<Belief>, b: Typed<Belief>): number => surenessOf(b) - surenessOf(a)
+const orders = {
+  confidence: surenessOf,
+  createdAt: ({ record }: Typed<Belief>) => record.createdAt,
+  updatedAt: ({ record }: Typed<Belief>) => recencyOf(record)
+}
+
+/** The belief with one more change in its audit. */
+const audited = ({ data, record }: Typed<Belief>, change: Omit<Payload.Audited, "revision">): Belief => ({
+  ...data,
+  audit: [...(data.audit ?? []), { ...change, revision: record.revision + 1 }]
+})
+
+/** Hindsights or counterfactuals, of one task or all. */
+const about = (trigger: "hindsight" | "counterfactual", taskId?: string): Pick<MemoryFilter, "where"> => ({
+  where: { "data.trigger": { eq: trigger }, ...(taskId !== undefined && { "data.taskId": { eq: taskId } }) }
+})
+
+const statisticsOf = (all: ReadonlyArray<Typed<Belief>>, now: number) => {
+  const byConfidence = { high: 0, medium: 0, low: 0, speculative: 0 }
+  const bySource = { observation: 0, inference: 0, external: 0, user_input: 0, hindsight: 0, prior: 0 }
+  let superseded = 0
+  let updates = 0
+  for (const belief of all) {
+    byConfidence[levelOf(surenessOf(belief))]++
+    bySource[belief.data.sourceType]++
+    if (isClosed(belief.record, now)) superseded++
+    updates += belief.data.audit?.length ?? 0
+  }
+  const times = all.map(({ record }) => record.createdAt).sort((a, b) => a - b)
+  return {
+    ...{ total: all.length, active: all.length - superseded, superseded },
+    ...{ byConfidence, bySource, updates, oldest: times[0], newest: times.at(-1) }
+  }
+}
+
+const isClosed = ({ invalidAt }: MemoryRecord, now: number): boolean => invalidAt !== undefined && invalidAt <= now

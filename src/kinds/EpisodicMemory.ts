@@ -18,7 +18,7 @@ import type * as Scope from "effect/Scope"
 import * as Check from "../domain/Check.ts"
 import { invalid } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
-import { Limit, type SearchResult } from "../domain/MemoryFilter.ts"
+import type { SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import { Unit } from "../domain/MemoryRecord.ts"
 import { type Message, stripMetaTags } from "../domain/Message.ts"
@@ -39,12 +39,21 @@ export type Reflection = Payload.Reflection
 export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
 export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source.ts"
 
+/** Limit of a leg, 0..1,000; 0 switches the leg off. */
+const LegLimit = Schema.Int.pipe(Schema.between(0, 1_000))
+
 /** Limits of what `beforeTurn` recalls. Defaults: 5 episodes, 3 found by meaning, 3 reflections, any importance. */
 export const RecallLimits = Schema.Struct({
-  episodicLimit: Limit.pipe(Schema.optionalWith({ default: () => 5 })),
-  semanticLimit: Limit.pipe(Schema.optionalWith({ default: () => 3 })),
-  reflectionLimit: Limit.pipe(Schema.optionalWith({ default: () => 3 })),
+  episodicLimit: LegLimit.pipe(Schema.optionalWith({ default: () => 5 })),
+  semanticLimit: LegLimit.pipe(Schema.optionalWith({ default: () => 3 })),
+  reflectionLimit: LegLimit.pipe(Schema.optionalWith({ default: () => 3 })),
   minImportance: Unit.pipe(Schema.optionalWith({ default: () => 0 }))
+})
+
+/** Limits, and the types of episodes that `beforeTurn` recalls: at least one. Default: all types. */
+export const RecallConfig = Schema.Struct({
+  ...RecallLimits.fields,
+  types: Schema.optional(Schema.NonEmptyArray(Schema.String))
 })
 
 /** The memories that `beforeTurn` recalls. */
@@ -90,12 +99,13 @@ export interface Service {
   readonly getReflections: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Reflection>>>
   /**
    * Recalls what bears on a message, after this viewer's `afterTurn`s are saved. Fails only if every leg does. Every leg
-   * finds what the viewer sees: episodes with its `actorId` as counterpart, and those without one.
+   * finds what the viewer sees: episodes with its `actorId` as counterpart, and those without one. Legs of episodes find the
+   * types that are asked for, those found by meaning included.
    */
   readonly beforeTurn: (
     viewer: Viewer.Any,
     message: Message,
-    limits?: typeof RecallLimits.Encoded
+    config?: typeof RecallConfig.Encoded
   ) => Io<Recalled>
   /**
    * Returns at once; a fiber saves the turn, and the layer's scope waits for that fiber. A failure is logged and kept in
@@ -132,7 +142,7 @@ export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(Episodic
 
 /**
  * Keeps episodes with an adapter. A method that the adapter lacks fails with `unsupported`, and is left out of turns. The
- * adapter's answers are checked against query and viewer again.
+ * adapter's answers are checked against query and viewer again; numbers out of range in them are clamped.
  */
 export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<EpisodicMemory> =>
   Layer.scoped(EpisodicMemory, makeService(Adapter.toSource(adapter)))
@@ -140,6 +150,10 @@ export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<Episod
 /**
  * Makes a `MemoryAdapter` for one viewer: `toAdapter(viewer, Effect.runPromise)`. A viewer that keeps many counterparts apart
  * has the reach `within` its `agentId`.
+ *
+ * What it saves is clamped, where `saveEpisode` of the service refuses it: importance, intensity, emotion and appraisal to their
+ * ranges, a time ahead of the clock to now. The numbers come from a model, and callers of an adapter swallow a rejected save.
+ * Queries are not: one out of range is rejected. A `limit` of 0 is none, and one beyond 1,000 is 1,000.
  */
 export const toAdapter = (
   viewer: Viewer.Any,
@@ -217,12 +231,12 @@ const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope
       getByIds: (viewer, ids) => span("getByIds", source.getByIds(viewer, ids)),
       saveReflection: (viewer, draft) => span("saveReflection", source.saveReflection(viewer, draft)),
       getReflections: (viewer, limit = 20) => span("getReflections", source.reflections(viewer, limit)),
-      beforeTurn: (viewer, message, limits = {}) =>
+      beforeTurn: (viewer, message, config = {}) =>
         span(
           "beforeTurn",
           Effect.flatMap(
-            decoded(limits),
-            (limits) => Effect.zipRight(settled(viewer), recall(source, viewer, message, limits))
+            decoded(config),
+            (config) => Effect.zipRight(settled(viewer), recall(source, viewer, message, config))
           )
         ),
       afterTurn: (viewer, { episode, reflection }) =>
@@ -251,33 +265,44 @@ const makeService = (source: Source.Source): Effect.Effect<Service, never, Scope
 
 const span = <A, E>(name: string, self: Effect.Effect<A, E>) => Effect.withSpan(self, `EpisodicMemory.${name}`)
 
-const decoded = (limits: typeof RecallLimits.Encoded) =>
+const decoded = (config: typeof RecallConfig.Encoded) =>
   Effect.mapError(
-    Schema.decode(RecallLimits, { errors: "all" })(limits),
+    Schema.decode(RecallConfig, { errors: "all" })(config),
     (error) => invalid("beforeTurn", ...Check.lines(error))
   )
 
-/** Recalls along four legs, each of which may fail by itself. */
+/** Recalls along four legs, each of which may be off, or fail by itself. */
 const recall = (
   source: Source.Source,
   viewer: Viewer.Any,
   { content }: Message,
-  { episodicLimit, minImportance, reflectionLimit, semanticLimit }: typeof RecallLimits.Type
+  { episodicLimit, minImportance, reflectionLimit, semanticLimit, types }: typeof RecallConfig.Type
 ) =>
   Effect.gen(function*() {
+    const events = types?.filter((type) => type !== Source.talk)
+    const isOn = {
+      conversation: episodicLimit > 0 && (types === undefined || types.includes(Source.talk)),
+      events: episodicLimit > 0 && events?.length !== 0,
+      semantic: semanticLimit > 0,
+      reflections: reflectionLimit > 0
+    }
+    const leg = <A>(name: keyof typeof isOn, ask: Io<A>, none: A) =>
+      Effect.either(isOn[name] ? ask : Effect.succeed(none))
     const asked = { limit: episodicLimit, minImportance }
-    const room = Math.min(1_000, semanticLimit + episodicLimit)
+    const topK = Math.min(1_000, semanticLimit + episodicLimit)
+    const meant = source.semantic(viewer, stripMetaTags(content), { topK, minImportance, type: types })
     const legs = yield* Effect.all({
-      conversation: Effect.either(source.episodes(viewer, { ...asked, type: Source.talk })),
-      events: Effect.either(source.episodes(viewer, { ...asked, events: true })),
-      semantic: Effect.either(source.semantic(viewer, stripMetaTags(content), { topK: room, minImportance })),
-      reflections: Effect.either(source.reflections(viewer, reflectionLimit))
+      conversation: leg("conversation", source.episodes(viewer, { ...asked, type: Source.talk }), []),
+      events: leg("events", source.episodes(viewer, { ...asked, events: true, type: events }), []),
+      semantic: leg("semantic", meant, { found: [], failures: [] }),
+      reflections: leg("reflections", source.reflections(viewer, reflectionLimit), [])
     }, { concurrency: "unbounded" })
 
     const failures = Object.entries<Either.Either<unknown, MemoryError.MemoryError>>(legs).flatMap(([leg, result]) =>
       Either.isLeft(result) ? [{ leg, error: result.left }] : []
     )
-    if (failures.length === Object.keys(legs).length) return yield* failures[0]!.error
+    const [first] = failures
+    if (first && failures.length === Object.values(isOn).filter(Boolean).length) return yield* first.error
 
     const { found, failures: within } = Either.getOrElse(
       legs.semantic,

@@ -37,6 +37,8 @@ const RelationshipSchema = Schema.Struct({
 })
 /** A typed, weighted connection from one entity to another. */
 export interface Relationship extends Schema.Schema.Type<typeof RelationshipSchema> {}
+/** The way from one record to another, in order; each relationship may be passed in either direction. */
+export type Path = ReadonlyArray<Relationship>
 
 /** Selects the relationships that a walk follows. */
 const Along = Schema.Struct({
@@ -59,9 +61,19 @@ export const Traversal = Schema.Struct({
 })
 export interface Traversal extends Schema.Schema.Type<typeof Traversal> {}
 
+/** Options of a search for a path: which relationships it follows, and how far. */
+export const PathSearch = Schema.Struct({
+  ...Along.fields,
+  /** Most relationships of a path, from 1. Default: any number. */
+  maxDepth: Schema.optional(Schema.Int.pipe(Schema.positive())),
+  /** Most entities that are visited, from 1, the nearest first. Default 10,000. */
+  maxVisits: Schema.optional(Schema.Int.pipe(Schema.positive()))
+})
+export interface PathSearch extends Schema.Schema.Type<typeof PathSearch> {}
+
 /** An entity that a walk came to, and the way to it. */
 export interface Visited extends TypedMemory.Typed<Entity> {
-  readonly path: ReadonlyArray<Relationship>
+  readonly path: Path
 }
 
 /** A record that a search found, by itself or along relationships. */
@@ -70,17 +82,14 @@ export interface Reached {
   /** 0..1 */
   readonly score: number
   /** The way from the hit that led to the record; empty if the record is a hit itself. */
-  readonly path: ReadonlyArray<Relationship>
+  readonly path: Path
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 export interface Service {
   /** Adds an entity. Its summary is by default its name, by which a `[[Name]]` finds it. */
-  readonly addEntity: (
-    viewer: Viewer.Any,
-    entity: TypedMemory.DraftOf<Entity>
-  ) => Io<TypedMemory.Typed<Entity>>
+  readonly addEntity: (viewer: Viewer.Any, entity: TypedMemory.DraftOf<Entity>) => Io<TypedMemory.Typed<Entity>>
   /**
    * Relates two entities. There is one relationship per `from`, `to` and type: relating them again sets its weight. Fails
    * with `not_found` unless both ends are visible entities. Cost: the links of `from`.
@@ -94,7 +103,10 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Io<ReadonlyArray<Relationship>>
-  /** Walks breadth first: nearest entities first, among equals those of the greatest weight. Neighbours are `maxDepth: 1`. */
+  /**
+   * Walks breadth first: nearest entities first, among equals those of the greatest weight. Neighbours are `maxDepth: 1`. What is
+   * no visible entity leads nowhere, as one without relationships does: every walk from it is empty, and none fails.
+   */
   readonly traverse: (viewer: Viewer.Any, from: MemoryId, options?: Traversal) => Io<ReadonlyArray<Visited>>
   /**
    * Returns the ends of all walks from `from` along relationships of exactly these types, each in its direction. An empty
@@ -105,13 +117,11 @@ export interface Service {
     from: MemoryId,
     types: ReadonlyArray<string>
   ) => Io<ReadonlyArray<TypedMemory.Typed<Entity>>>
-  /** Returns a shortest path within `maxDepth`. The path from an entity to itself is empty. */
-  readonly findPath: (
-    viewer: Viewer.Any,
-    from: MemoryId,
-    to: MemoryId,
-    options?: Omit<Traversal, "limit">
-  ) => Io<Option.Option<ReadonlyArray<Relationship>>>
+  /**
+   * Returns a shortest path, however long, or none if there is none within `maxDepth`. The path from an entity to itself is
+   * empty. Fails with `unsupported` if it has visited `maxVisits` entities, and there are more: there may be a path then.
+   */
+  readonly findPath: (viewer: Viewer.Any, from: MemoryId, to: MemoryId, options?: PathSearch) => Io<Option.Option<Path>>
   /**
    * Returns the hits of a search and what is linked to them, of any kind that the query allows. A link passes on
    * `weight · graph ÷ (1 + graph)` of a record's score, by the query's `weights.graph` (default 1: half). The best of
@@ -137,26 +147,14 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
 
   return {
     addEntity: (viewer, entity) => entities.put(viewer, TypedMemory.called(entity.data.name, entity)),
-    relate: (viewer, relationship) =>
-      relate(graph, viewer, relationship).pipe(alone, Effect.withSpan("GraphMemory.relate")),
-    unrelate: (viewer, { from, to, type }) =>
-      unrelate(graph, viewer, { from, to, type }).pipe(alone, Effect.withSpan("GraphMemory.unrelate")),
-    relationships: (viewer, id, options = {}) =>
-      Effect.withSpan(relationships(graph, viewer, id, options), "GraphMemory.relationships"),
-    traverse: (viewer, from, options = {}) =>
-      Effect.withSpan(traverse(graph, viewer, from, options), "GraphMemory.traverse"),
-    queryByPath: (viewer, from, types) =>
-      Effect.withSpan(queryByPath(graph, viewer, from, types), "GraphMemory.queryByPath"),
-    findPath: (viewer, from, to, options = {}) =>
-      Effect.withSpan(findPath(graph, viewer, from, to, options), "GraphMemory.findPath"),
-    search: (viewer, query, options = {}) =>
-      Effect.withSpan(search(graph, viewer, query, options), "GraphMemory.search"),
-    forget: (viewer, id) =>
-      forget(graph, viewer, id).pipe(
-        MemoryError.retryOnConflict,
-        alone,
-        Effect.withSpan("GraphMemory.forget")
-      )
+    relate: (viewer, relationship) => alone(relate(graph, viewer, relationship)),
+    unrelate: (viewer, { from, to, type }) => alone(unrelate(graph, viewer, { from, to, type })),
+    relationships: (viewer, id, options = {}) => relationships(graph, viewer, id, options),
+    traverse: (viewer, from, options = {}) => traverse(graph, viewer, from, options),
+    queryByPath: (viewer, from, types) => queryByPath(graph, viewer, from, types),
+    findPath: (viewer, from, to, options = {}) => findPath(graph, viewer, from, to, options),
+    search: (viewer, query, options = {}) => search(graph, viewer, query, options),
+    forget: (viewer, id) => alone(forget(graph, viewer, id))
   }
 })
 
@@ -168,39 +166,32 @@ interface Graph {
   readonly entities: TypedMemory.TypedMemory<Entity>
 }
 
-const Ends = Schema.Struct({
-  ...RelationshipSchema.fields,
-  weight: Schema.optional(RelationshipSchema.fields.weight)
-})
+const Ends = RelationshipSchema.pipe(Schema.omit("weight"))
 const Types = Schema.Struct({ types: Schema.Array(Schema.String) })
 
 const isEntity = ({ entities }: Graph, viewer: Viewer.Any, id: MemoryId) =>
   Effect.map(entities.get(viewer, id), Option.isSome)
 
 const requireEntity = ({ entities }: Graph, op: string, viewer: Viewer.Any, id: MemoryId) =>
-  Effect.flatMap(
-    entities.get(viewer, id),
-    Option.match({
-      onNone: () => MemoryError.make("not_found", { op, id, message: "there is no such entity" }),
-      onSome: Effect.succeed
-    })
+  Effect.catchTag(
+    Effect.flatten(entities.get(viewer, id)),
+    "NoSuchElementException",
+    () => MemoryError.make("not_found", { op, id, message: "there is no such entity" })
   )
 
-const relate = (graph: Graph, viewer: Viewer.Any, relationship: Relationship) =>
-  Effect.gen(function*() {
-    yield* check("relate", RelationshipSchema, relationship)
-    const { from, to, weight } = relationship
-    if (from === to) return yield* invalid("relate", "to: nothing is related to itself")
-    yield* requireEntity(graph, "relate", viewer, to)
-    yield* relink(graph, "relate", viewer, relationship, weight)
-  })
+const relate = Effect.fn("GraphMemory.relate")(function*(graph: Graph, viewer: Viewer.Any, relationship: Relationship) {
+  yield* check("relate", RelationshipSchema, relationship)
+  const { from, to, weight } = relationship
+  if (from === to) return yield* invalid("relate", "to: nothing is related to itself")
+  yield* requireEntity(graph, "relate", viewer, to)
+  yield* relink(graph, "relate", viewer, relationship, weight)
+})
 
-const unrelate = (graph: Graph, viewer: Viewer.Any, ends: Omit<Relationship, "weight">) =>
-  Effect.gen(function*() {
-    yield* check("unrelate", Ends, ends)
-    if (!(yield* isEntity(graph, viewer, ends.from)) || !(yield* isEntity(graph, viewer, ends.to))) return false
-    return yield* relink(graph, "unrelate", viewer, ends)
-  })
+const unrelate = Effect.fn("GraphMemory.unrelate")(function*(graph: Graph, viewer: Viewer.Any, ends: typeof Ends.Type) {
+  yield* check("unrelate", Ends, ends)
+  if (!(yield* isEntity(graph, viewer, ends.from)) || !(yield* isEntity(graph, viewer, ends.to))) return false
+  return yield* relink(graph, "unrelate", viewer, ends)
+})
 
 /** Sets the weight of the link with these ends and type, or removes the link if no weight is given. Returns whether it changed. */
 const relink = (graph: Graph, op: string, viewer: Viewer.Any, { from, to, type }: typeof Ends.Type, weight?: number) =>
@@ -214,8 +205,8 @@ const relink = (graph: Graph, op: string, viewer: Viewer.Any, { from, to, type }
     return true
   }).pipe(MemoryError.retryOnConflict)
 
-const relationships = (graph: Graph, viewer: Viewer.Any, id: MemoryId, options: Omit<Traversal, "maxDepth">) =>
-  Effect.gen(function*() {
+const relationships = Effect.fn("GraphMemory.relationships")(
+  function*(graph: Graph, viewer: Viewer.Any, id: MemoryId, options: Omit<Traversal, "maxDepth">) {
     const { limit = 100, ...along } = yield* check("relationships", Traversal, options)
     const found: Array<Relationship> = []
     if (!(yield* isEntity(graph, viewer, id))) return found
@@ -223,17 +214,19 @@ const relationships = (graph: Graph, viewer: Viewer.Any, id: MemoryId, options: 
       if (found.length < limit && (yield* isEntity(graph, viewer, end))) found.push(relationship)
     }
     return found
-  })
+  }
+)
 
-const traverse = (graph: Graph, viewer: Viewer.Any, from: MemoryId, options: Traversal) =>
-  Effect.gen(function*() {
-    const { limit = 100, ...along } = yield* check("traverse", Traversal, options)
-    const all = yield* walk(graph, viewer, from, along, ({ length }) => length === limit)
-    return all.map(({ found, path }): Visited => ({ ...found, path }))
-  })
+const traverse = Effect.fn("GraphMemory.traverse")(
+  function*(graph: Graph, viewer: Viewer.Any, from: MemoryId, options: Traversal) {
+    const { limit = 100, maxDepth = 2, ...along } = yield* check("traverse", Traversal, options)
+    const all = yield* walk(graph, viewer, from, { ...along, maxDepth }, ({ length }) => length === limit)
+    return all.map((one): Visited => ({ ...one.found, path: pathTo(one) }))
+  }
+)
 
-const queryByPath = (graph: Graph, viewer: Viewer.Any, from: MemoryId, types: ReadonlyArray<string>) =>
-  Effect.gen(function*() {
+const queryByPath = Effect.fn("GraphMemory.queryByPath")(
+  function*(graph: Graph, viewer: Viewer.Any, from: MemoryId, types: ReadonlyArray<string>) {
     yield* check("queryByPath", Types, { types })
     let ends = Option.toArray(yield* graph.entities.get(viewer, from))
     for (const type of types) {
@@ -245,26 +238,26 @@ const queryByPath = (graph: Graph, viewer: Viewer.Any, from: MemoryId, types: Re
       ends = (yield* Effect.forEach(next, (id) => graph.entities.get(viewer, id))).flatMap(Option.toArray)
     }
     return ends
-  })
+  }
+)
 
-const findPath = (
-  graph: Graph,
-  viewer: Viewer.Any,
-  from: MemoryId,
-  to: MemoryId,
-  options: Omit<Traversal, "limit">
-): Io<Option.Option<ReadonlyArray<Relationship>>> =>
-  Effect.gen(function*() {
-    const along = yield* check("findPath", Traversal, options)
+const findPath = Effect.fn("GraphMemory.findPath")(
+  function*(graph: Graph, viewer: Viewer.Any, from: MemoryId, to: MemoryId, options: PathSearch) {
+    const { maxDepth = Infinity, maxVisits = 10_000, ...along } = yield* check("findPath", PathSearch, options)
     if (!(yield* isEntity(graph, viewer, to))) return Option.none()
     if (from === to) return Option.some([])
-    const all = yield* walk(graph, viewer, from, along, (found) => found.at(-1)?.id === to)
+    const isEnough = (all: ReadonlyArray<Walked>) => all.at(-1)?.id === to || all.length > maxVisits
+    const all = yield* walk(graph, viewer, from, { ...along, maxDepth }, isEnough)
     const last = all.at(-1)
-    return last?.id === to ? Option.some(last.path) : Option.none()
-  })
+    if (last?.id === to) return Option.some(pathTo(last))
+    if (all.length <= maxVisits) return Option.none()
+    const message = `no path through the nearest ${maxVisits} entities: follow fewer relationships, or raise maxVisits`
+    return yield* MemoryError.make("unsupported", { op: "findPath", id: from, message })
+  }
+)
 
-const search = (graph: Graph, viewer: Viewer.Any, query: Parameters<Service["search"]>[1], options: Traversal) =>
-  Effect.gen(function*() {
+const search = Effect.fn("GraphMemory.search")(
+  function*(graph: Graph, viewer: Viewer.Any, query: Parameters<Service["search"]>[1], options: Traversal) {
     const { limit = 100, maxDepth = 2, ...along } = yield* check("search", Traversal, options)
     const { hits } = yield* graph.store.search(viewer, query)
     const { graph: lends = 1 } = query.weights ?? {}
@@ -279,22 +272,22 @@ const search = (graph: Graph, viewer: Viewer.Any, query: Parameters<Service["sea
     return reached
       .filter(({ path, record, score }) => path.length === 0 || (score >= (query.minScore ?? 0) && isMeant(record)))
       .slice(0, query.limit ?? 20)
-  })
+  }
+)
 
-const forget = (graph: Graph, viewer: Viewer.Any, id: MemoryId) =>
-  Effect.gen(function*() {
-    if (!(yield* isEntity(graph, viewer, id))) return false
-    const { from } = yield* graph.store.links(viewer, id)
-    const linkers = yield* graph.store.get(viewer, Array.from(new Set(from.map(({ id }) => id))))
-    const mutations = linkers.flatMap(Option.toArray).flatMap((record): ReadonlyArray<MemoryMutation> => {
-      const links = record.links.filter(({ to }) => to !== id)
-      return record.kind === MemoryKind.entity.name && links.length < record.links.length
-        ? [{ _tag: "Update", id: record.id, patch: { links }, ifRevision: record.revision }]
-        : []
-    })
-    const applied = yield* graph.store.apply(viewer, [...mutations, { _tag: "Forget", id }])
-    return applied.at(-1)?.outcome === "forgotten"
+const forget = Effect.fn("GraphMemory.forget")(function*(graph: Graph, viewer: Viewer.Any, id: MemoryId) {
+  if (!(yield* isEntity(graph, viewer, id))) return false
+  const { from } = yield* graph.store.links(viewer, id)
+  const linkers = yield* graph.store.get(viewer, Array.from(new Set(from.map(({ id }) => id))))
+  const mutations = linkers.flatMap(Option.toArray).flatMap((record): ReadonlyArray<MemoryMutation> => {
+    const links = record.links.filter(({ to }) => to !== id)
+    return record.kind === MemoryKind.entity.name && links.length < record.links.length
+      ? [{ _tag: "Update", id: record.id, patch: { links }, ifRevision: record.revision }]
+      : []
   })
+  const applied = yield* graph.store.apply(viewer, [...mutations, { _tag: "Forget", id }])
+  return applied.at(-1)?.outcome === "forgotten"
+}, MemoryError.retryOnConflict)
 
 /** A relationship, and the end of it that a walk comes to. */
 interface Step {
@@ -326,11 +319,21 @@ const stepsFrom = (
       .sort((a, b) => b.relationship.weight - a.relationship.weight)
   })
 
-/** An entity on a walk. */
+/** An entity on a walk, and how the walk came to it. */
 interface Walked {
   readonly id: MemoryId
   readonly found: TypedMemory.Typed<Entity>
-  readonly path: ReadonlyArray<Relationship>
+  /** Absent where the walk came from its start. */
+  readonly before: Walked | undefined
+  readonly by: Relationship
+  /** Number of relationships from the start, 1.. */
+  readonly depth: number
+}
+
+const pathTo = (end: Walked): Path => {
+  const path: Array<Relationship> = []
+  for (let one: Walked | undefined = end; one !== undefined; one = one.before) path.push(one.by)
+  return path.reverse()
 }
 
 /**
@@ -341,27 +344,25 @@ const walk = (
   graph: Graph,
   viewer: Viewer.Any,
   from: MemoryId,
-  { maxDepth = 2, ...along }: Traversal,
+  { maxDepth, ...along }: Along & { readonly maxDepth: number },
   isEnough: (found: ReadonlyArray<Walked>) => boolean
 ): Io<ReadonlyArray<Walked>> =>
   Effect.gen(function*() {
-    if (!(yield* isEntity(graph, viewer, from))) return []
-    const seen = new Set([from])
     const all: Array<Walked> = []
-    let edge: ReadonlyArray<Pick<Walked, "id" | "path">> = [{ id: from, path: [] }]
-    for (let depth = 0; depth < maxDepth && edge.length > 0; depth++) {
-      const start = all.length
-      for (const { id, path } of edge) {
-        for (const { end, relationship } of yield* stepsFrom(graph, viewer, id, along)) {
-          if (seen.has(end)) continue
-          seen.add(end)
-          const found = yield* graph.entities.get(viewer, end)
-          if (Option.isNone(found)) continue
-          all.push({ id: end, found: found.value, path: [...path, relationship] })
-          if (isEnough(all)) return all
-        }
+    if (!(yield* isEntity(graph, viewer, from))) return all
+    const seen = new Set([from])
+    for (let at = -1; at < all.length; at++) {
+      const before = all[at] // none is the start
+      const { depth, id } = before ?? { depth: 0, id: from }
+      if (depth === maxDepth) break
+      for (const { end, relationship } of yield* stepsFrom(graph, viewer, id, along)) {
+        if (seen.has(end)) continue
+        seen.add(end)
+        const found = yield* graph.entities.get(viewer, end)
+        if (Option.isNone(found)) continue
+        all.push({ id: end, found: found.value, before, by: relationship, depth: depth + 1 })
+        if (isEnough(all)) return all
       }
-      edge = all.slice(start)
     }
     return all
   })

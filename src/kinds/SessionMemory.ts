@@ -1,10 +1,11 @@
 /**
- * What one sitting taught. A session is a resource: closing its scope ends it.
+ * What one sitting taught. A session is a resource: closing its scope ends it, and `end` does so with a summary.
  *
  * A learning lies in its viewer's scope with the session's id added, and is stored when it is recorded: nothing waits for
  * the end. A viewer is shown all sessions of its own ids, running ones included, and no narrower or other scope's; one
  * that names a session is shown that one only, and one without ids is shown nothing of anybody's sessions.
  */
+import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -42,10 +43,23 @@ export interface Session {
   /** The last 200 are kept. */
   readonly recordTask: (
     approach: string,
-    options?: { readonly context?: string | undefined }
+    options?: {
+      readonly context?: string | undefined
+      /** A number or name that others know the task by. */
+      readonly issue?: string | undefined
+      readonly challenges?: ReadonlyArray<string> | undefined
+      /** Milliseconds, whole. */
+      readonly durationMs?: number | undefined
+    }
   ) => Io<Typed<Learning>>
-  /** The last 200 are kept. */
-  readonly recordError: (error: string, solution: string) => Io<Typed<Learning>>
+  /** The last 200 are kept. `filePattern` names the files that the error is about. */
+  readonly recordError: (
+    error: string,
+    solution: string,
+    options?: { readonly filePattern?: string | undefined }
+  ) => Io<Typed<Learning>>
+  /** Records a summary, with the time since this start of the session, and ends it. The last 50 of a session are kept. */
+  readonly end: (summary: string) => Io<Typed<Learning>>
 }
 
 export interface Service {
@@ -55,12 +69,14 @@ export interface Service {
   readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<Learning>>>
   /** Newest first. Default 10. */
   readonly getRecentErrorSolutions: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Learning>>>
+  /** Summaries of sessions that were ended with one, newest first. Default 10. */
+  readonly getRecentSummaries: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Learning>>>
 }
 
 export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
 
 /** Of one session, by type; then the oldest goes. */
-export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200 }
+export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
 const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))
 const Texts = Schema.Struct({ text: Text, context: Schema.optional(Schema.String), solution: Schema.optional(Text) })
@@ -92,6 +108,11 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
     )
   }
 
+  const recent = (viewer: Viewer.Any, type: Learning["type"], limit: number) => {
+    const { filter, reader } = reading(viewer)
+    return learnings.list(reader, { where: { ...filter.where, "data.type": { eq: type } }, limit })
+  }
+
   const start = (viewer: Viewer.Viewer, sessionId: string) =>
     Effect.gen(function*() {
       const { scope } = yield* check("start", Scoped, { scope: { ...Viewer.idsOf(viewer), sessionId } })
@@ -99,6 +120,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         const message = "a viewer starts only the session that it names"
         return yield* MemoryError.make("invalid_scope", { op: "start", message })
       }
+      const startedAt = yield* Clock.currentTimeMillis
       const own = Viewer.narrowed(viewer, { sessionId })
       const { reader } = reading(viewer)
       const known = yield* learnt(viewer)
@@ -119,9 +141,9 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           if (yield* Ref.get(isOver)) {
             return yield* MemoryError.make("unsupported", { op, message: "the session has ended" })
           }
-          const { context, solution } = data
+          const { challenges = [], context, filePattern, issue, solution } = data
           yield* check(op, Texts, { text, context, solution })
-          const rest = [context, solution].filter((part) => part !== undefined)
+          const rest = [issue, context, ...challenges, solution, filePattern].filter((part) => part !== undefined)
           const made = yield* learnings.put(own, {
             scope,
             body: [text, ...rest].join("\n\n"),
@@ -140,8 +162,16 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         loaded: loaded.flatMap(Option.toArray),
         recordLearning: (pattern, { confidence = 0.5, context } = {}) =>
           record(pattern, { type: "learning", context }, confidence),
-        recordTask: (approach, { context } = {}) => record(approach, { type: "task", context }),
-        recordError: (error, solution) => record(error, { type: "error", solution })
+        recordTask: (approach, { challenges, context, durationMs, issue } = {}) =>
+          record(approach, { type: "task", context, issue, challenges, durationMs }),
+        recordError: (error, solution, { filePattern } = {}) => record(error, { type: "error", solution, filePattern }),
+        end: (summary) =>
+          Effect.gen(function*() {
+            const durationMs = (yield* Clock.currentTimeMillis) - startedAt
+            const made = yield* record(summary, { type: "summary", durationMs })
+            yield* Ref.set(isOver, true)
+            return made
+          }).pipe(Effect.uninterruptible, Effect.withSpan("SessionMemory.end"))
       } satisfies Session
     }).pipe(Effect.withSpan("SessionMemory.start"))
 
@@ -151,11 +181,10 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       const { filter, reader } = reading(viewer)
       return Effect.withSpan(learnings.search(reader, { ...filter, text, limit }), "SessionMemory.search")
     },
-    getRecentErrorSolutions: (viewer, limit = 10) => {
-      const { filter, reader } = reading(viewer)
-      const where = { ...filter.where, "data.type": { eq: "error" } }
-      return Effect.withSpan(learnings.list(reader, { where, limit }), "SessionMemory.getRecentErrorSolutions")
-    }
+    getRecentErrorSolutions: (viewer, limit = 10) =>
+      Effect.withSpan(recent(viewer, "error", limit), "SessionMemory.getRecentErrorSolutions"),
+    getRecentSummaries: (viewer, limit = 10) =>
+      Effect.withSpan(recent(viewer, "summary", limit), "SessionMemory.getRecentSummaries")
   }
 })
 

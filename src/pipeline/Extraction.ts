@@ -5,18 +5,31 @@
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
+import { check } from "../domain/Check.ts"
 import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
-import { Body, importanceOf, Unit } from "../domain/MemoryRecord.ts"
+import { Body, importanceOf, Link, Millis, Tags, Unit } from "../domain/MemoryRecord.ts"
 import { Message } from "../domain/Message.ts"
+import { definedFields, JsonObject } from "../domain/Payload.ts"
 import * as PromptText from "../domain/PromptText.ts"
 import * as Completion from "../host/Completion.ts"
 import type { Prompt } from "../host/Completion.ts"
 import type * as EventLoop from "../host/EventLoop.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 
+/** What an extractor may say of a fact beside its words. A model is not asked for it, and nothing of it is read from an answer. */
+const Attributes = Schema.Struct({
+  tags: Schema.optional(Tags),
+  links: Schema.optional(Schema.Array(Link)),
+  metadata: Schema.optional(JsonObject),
+  /** When it began to be true, epoch ms. Default: when it is written. */
+  validAt: Schema.optional(Millis)
+})
+
+/** A statement that is worth knowing in later conversations. */
 export const Fact = Schema.Struct({
+  ...Attributes.fields,
   text: Schema.NonEmptyString,
   kind: Schema.optional(Schema.String),
   /** 0..1. */
@@ -68,13 +81,31 @@ export const parseFacts = (answer: string): ReadonlyArray<Fact> => {
 }
 
 /** Those that are facts, each text once: trimmed, well-formed, at most a body long. */
-export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> => {
-  const facts = new Map<string, Fact>()
-  for (const item of items) {
-    const fact = toFact(item)
-    if (fact && !facts.has(fact.text)) facts.set(fact.text, fact)
-  }
-  return Array.from(facts.values())
+export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
+  eachOnce(items.flatMap((item) => toFact(item) ?? []))
+
+/**
+ * Returns the facts of a program's own extractor, cleaned as a model's are, with their tags, links, metadata and time. Fails with
+ * `invalid_draft`, and every violation, if one of those breaks its Schema.
+ *
+ * @internal
+ */
+export const extracted = (facts: ReadonlyArray<Fact>): Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
+  Effect.map(
+    Effect.forEach(facts, (fact) =>
+      Effect.map(
+        check("extract", Attributes, fact),
+        ({ links, metadata, tags, validAt }) =>
+          clean([fact]).map((said) => ({ ...said, ...definedFields({ links, metadata, tags, validAt }) }))
+      )),
+    (all) => eachOnce(all.flat())
+  )
+
+/** Of facts with the same text the first. */
+const eachOnce = (facts: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
+  const found = new Map<string, Fact>()
+  for (const fact of facts) if (!found.has(fact.text)) found.set(fact.text, fact)
+  return Array.from(found.values())
 }
 
 /** What a turn says for itself; `""` where nothing is left. */
@@ -265,6 +296,32 @@ export const firstFacts = (
     kept.push(fact)
   }
   return { facts: kept, leftOut: all.length - kept.length }
+}
+
+/** Most records that one reading changes or deletes. */
+const maxChanges = 128
+
+/**
+ * Keeps the first decisions that add at most `additions` records (each ADD, and each UPDATE of a record beyond its first) and
+ * change at most 128 (those named by an UPDATE or DELETE); NOOPs count towards neither. `leftOut` counts the others.
+ *
+ * @internal
+ */
+export const firstDecisions = <D extends { readonly event: string; readonly id?: string | undefined }>(
+  all: ReadonlyArray<D>,
+  additions: number
+): { readonly kept: ReadonlyArray<D>; readonly leftOut: number } => {
+  let added = 0
+  const changed = new Set<string | undefined>()
+  const kept = all.filter(({ event, id }) => {
+    if (event === "NOOP") return true
+    if (event === "ADD" || (event === "UPDATE" && changed.has(id))) return ++added <= additions
+    if (changed.has(id)) return true
+    if (changed.size >= maxChanges) return false
+    changed.add(id)
+    return true
+  })
+  return { kept, leftOut: all.length - kept.length }
 }
 
 /** Most turns that a model is shown at once: the last ones. */

@@ -53,7 +53,10 @@ export interface Options extends MemoryStore.Provenance {
   /** Most facts that one reading takes and records that it adds, 1..256; default 64. The receipt counts those left out. */
   readonly maxFacts?: number | undefined
   readonly customInstructions?: string | undefined
-  /** Extracts facts instead of the model. It is given the turns of tools too, which the model is not. */
+  /**
+   * Extracts facts instead of the model, with tags, links, metadata and a time where it has them. It is given the turns of tools
+   * too, which the model is not. The model, if there is one, still decides what becomes of the facts; without one, each is added.
+   */
   readonly customExtract?:
     | ((messages: ReadonlyArray<Message>) => Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError>)
     | undefined

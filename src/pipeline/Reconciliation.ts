@@ -24,25 +24,26 @@ import {
   deriveSummary,
   type Draft,
   embeddingText,
+  maxTags,
   type MemoryRecord,
   type Patch
 } from "../domain/MemoryRecord.ts"
 import { key, type MemoryScope } from "../domain/MemoryScope.ts"
+import { definedFields } from "../domain/Payload.ts"
 import { visible } from "../domain/PromptText.ts"
 import type { Prompt } from "../host/Completion.ts"
-import { clean, type Fact, isObject, makeWordsOf, readList, type WordsOf } from "./Extraction.ts"
+import { clean, Fact, isObject, makeWordsOf, readList, type WordsOf } from "./Extraction.ts"
 
 /** The change that a decision asks for; `NOOP` asks for none. */
 export const Event = Schema.Literal("ADD", "UPDATE", "DELETE", "NOOP")
 
 /** The model's decision about one fact. `id` is the temporary id of a neighbour: "0", "1", … */
 export const Decision = Schema.Struct({
+  /** Importance, tags, links, metadata and time are the fact's own: the model is not asked for them. */
+  ...Fact.fields,
   event: Event,
   id: Schema.optional(Schema.String),
-  text: Schema.optional(Schema.String),
-  kind: Schema.optional(Schema.String),
-  /** Importance of the fact, 0..1. Taken from the extraction; the model is not asked for it. */
-  importance: Schema.optional(Schema.Number)
+  text: Schema.optional(Schema.String)
 })
 export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
@@ -115,8 +116,11 @@ const toDecision = (item: unknown, existing: number): ReadonlyArray<Decision> =>
 
 const isEvent = Schema.is(Event)
 
+/** Decides that a fact is new. @internal */
+export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
+
 /**
- * Gives each decision the kind and the importance of the fact it speaks of: the one with its text, else with most of
+ * Gives each decision the kind, importance and attributes of the fact it speaks of: the one with its text, else with most of
  * its words. A record that a fact repeats is not deleted for it; a fact that nothing speaks of is added where something
  * is deleted, since that is what it was deleted for.
  *
@@ -158,7 +162,7 @@ export const attribute = (
     const fact = record && among(embeddingText(record), 0, silent)
     if (fact === undefined) return []
     silent.delete(fact)
-    return [{ ...fact, event: "ADD" }]
+    return [added(fact)]
   })
   return [...attributed, ...rescued]
 }
@@ -271,7 +275,7 @@ export const applyEvents = (
   const { kind, kinds, now, said = [], scope, source, supersede } = target
   const expiresAt = target.ttl ? now + Math.ceil(target.ttl) : undefined
   const decided = new Set<MemoryRecord>()
-  const reworded = new Map<MemoryRecord, string>()
+  const reworded = new Map<MemoryRecord, Decision & { readonly text: string }>()
   const deleted = new Set<MemoryRecord>()
   const additions = new Map<string, Decision & { readonly text: string }>()
 
@@ -285,7 +289,7 @@ export const applyEvents = (
     } else if (record && !decided.has(record)) {
       if (decision.event === "DELETE") deleted.add(record)
       else if (decision.event !== "UPDATE" || text === undefined) continue
-      else if (Object.keys(record.data).length === 0) reworded.set(record, text)
+      else if (Object.keys(record.data).length === 0) reworded.set(record, { ...decision, text })
       else {
         deleted.add(record)
         additions.set(collapseSpace(text), { ...decision, text })
@@ -299,7 +303,7 @@ export const applyEvents = (
     )
   )
   const heirs = new Map<MemoryRecord, MemoryId>()
-  for (const [record, text] of reworded) {
+  for (const [record, { text }] of reworded) {
     const other = saying.get(collapseSpace(text))
     if (other === undefined || deleted.has(other)) saying.set(collapseSpace(text), record)
     else {
@@ -317,9 +321,9 @@ export const applyEvents = (
     repeated.push({ text, id: record.id })
   }
 
-  const added = Array.from(additions.values())
-  const successors = new Map<MemoryRecord, typeof added[number]>()
-  const nearest = makeNearest([...added, ...repeated], target.wordsOf)
+  const news = Array.from(additions.values())
+  const successors = new Map<MemoryRecord, typeof news[number]>()
+  const nearest = makeNearest([...news, ...repeated], target.wordsOf)
   for (const record of supersede === "soft" ? deleted : []) {
     const successor = heirs.has(record) ? undefined : nearest(embeddingText(record))
     if (successor && "event" in successor) successors.set(record, successor)
@@ -328,12 +332,13 @@ export const applyEvents = (
   const ids = new Map(Array.from(successors, ([record, addition]) => [addition, successorOf(record, addition.text)]))
 
   return [
-    ...Array.from(reworded).flatMap(([record, text]): ReadonlyArray<MemoryMutation> =>
-      visible(text) === visible(embeddingText(record)) ? [] : [{
+    ...Array.from(reworded).flatMap(([record, decision]): ReadonlyArray<MemoryMutation> =>
+      visible(decision.text) === visible(embeddingText(record)) ? [] : [{
         _tag: "Update",
         id: record.id,
         patch: {
-          ...reword(record, text),
+          ...reword(record, decision.text),
+          ...enriched(record, decision),
           ...(record.expiresAt === undefined && expiresAt !== undefined && { expiresAt })
         },
         ifRevision: record.revision
@@ -350,8 +355,9 @@ export const applyEvents = (
         ifRevision: record.revision
       }
     }),
-    ...added.map((addition): MemoryMutation => {
+    ...news.map((addition): MemoryMutation => {
       const id = ids.get(addition)
+      const { importance, links, metadata, tags, validAt = now } = addition
       return {
         _tag: "Put",
         draft: {
@@ -359,8 +365,8 @@ export const applyEvents = (
           scope,
           kind: addition.kind !== undefined && (kinds?.has(addition.kind) ?? true) ? addition.kind : kind,
           body: addition.text,
-          ...(addition.importance !== undefined && { importance: addition.importance }),
-          validAt: now,
+          ...definedFields({ importance, links, metadata, tags }),
+          validAt,
           ...(expiresAt !== undefined && { expiresAt }),
           ...(source && { source })
         },
@@ -369,6 +375,16 @@ export const applyEvents = (
     })
   ]
 }
+
+/** Makes a patch that adds what a fact brings beside its words to what the record has; of the tags as many as there is room for. */
+const enriched = (record: MemoryRecord, { links, metadata, tags }: Decision): Patch => ({
+  ...(tags && { tags: Array.from(new Set([...record.tags, ...tags])).slice(0, maxTags) }),
+  ...(links && { links: [...record.links.filter((old) => !links.some((link) => sameEnd(old, link))), ...links] }),
+  ...(metadata && { metadata: { ...record.metadata, ...metadata } })
+})
+
+type Link = MemoryRecord["links"][number]
+const sameEnd = (a: Link, b: Link): boolean => a.to === b.to && a.type === b.type
 
 /** Makes a patch after which the record says `text` and nothing else. A summary that was cut from the body is cut again. */
 export const reword = (record: MemoryRecord, text: string): Patch =>

@@ -68,7 +68,15 @@ const deuz = [
 
 /** What molroo's SDK exports of its memory. */
 const molroo = [
-  ["MemoryAdapter", "InMemoryAdapter", "RecallQuery", "SemanticRecallOptions", "RecallLimits", "RecallResult"],
+  [
+    "MemoryAdapter",
+    "InMemoryAdapter",
+    "RecallQuery",
+    "SemanticRecallOptions",
+    "RecallLimits",
+    "RecallConfig",
+    "RecallResult"
+  ],
   ["Episode", "Reflection", "VAD", "AppraisalVector", "NEUTRAL_APPRAISAL"],
   ["recallMemories", "buildMemoryBlock", "stripMetaTags"]
 ].flat()
@@ -82,14 +90,17 @@ const strands = [
   ["ExtractionTrigger", "InvocationTrigger", "IntervalTrigger"]
 ].flat()
 
-/** What nexus-agents' guide to memory names, and of its typed memories what the guide only lists. */
+/** What nexus-agents' guide to memory names, of its typed memories what the guide only lists, and of its source what has no such name. */
 const nexus = [
   ["IMemoryBackend", "CustomMemoryBackend", "MemoryMetadata", "MemoryImportance", "WriteOperation", "batchWrite"],
   ["ICoreMemory", "IEpisodicMemory", "ISemanticMemory", "IProceduralMemory", "IResourceMemory", "IKnowledgeVault"],
   ["Episode", "EpisodeQuery", "BeliefConfidence", "retain"],
+  ["BeliefQuery", "BeliefMemoryStats", "HindsightRecord", "Counterfactual", "pruneSuperseded"],
   ["IGraphMemory", "Entity", "Relationship", "addEntity", "addRelationship", "getRelatedEntities", "queryByPath"],
+  ["findPath"],
   ["IAdaptiveMemory", "RetrievalOptions", "retrieve"],
-  ["storeWithAttributes", "linkRelatedMemories", "findBySharedAttributes", "startSession", "searchLearnings"]
+  ["storeWithAttributes", "linkRelatedMemories", "findBySharedAttributes", "startSession", "searchLearnings"],
+  ["recordTask", "endSession"]
 ].flat()
 
 /** The table under the heading that begins so: each name of the seed, and ours. */

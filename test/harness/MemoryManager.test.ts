@@ -49,6 +49,30 @@ describe("a configuration", () => {
 })
 
 describe("a manager", () => {
+  it.effect("reads conversations by the program's own extractor where there is no model: nothing is parked", () =>
+    Effect.gen(function*() {
+      const { outboxes } = yield* manager
+      const memory = yield* service
+      yield* memory.turnEnd([Message.user("I moved to Porto.")]).pipe(MemoryService.as(ada))
+      yield* memory.flush
+      const { items } = yield* memory.list({}).pipe(MemoryService.as(ada))
+      assert.deepStrictEqual(items.map(({ body, metadata }) => ({ body, metadata })), [
+        { body: "Ada lives in Porto", metadata: { city: "Porto" } }
+      ])
+      assert.deepStrictEqual(yield* outboxes.get("notes")!.parked, [])
+    }).pipe(Effect.provide(world({
+      completion: Completion.layerNone,
+      config: {
+        extraction: {
+          notes: {
+            options: {
+              customExtract: () => Effect.succeed([{ text: "Ada lives in Porto", metadata: { city: "Porto" } }])
+            }
+          }
+        }
+      }
+    }))))
+
   it.effect("takes nothing more once its scope has ended, and says so", () =>
     Effect.gen(function*() {
       const scope = yield* Scope.make()

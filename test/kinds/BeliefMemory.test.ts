@@ -5,6 +5,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
+import type { MemoryId } from "../../src/domain/MemoryId.ts"
 import * as BeliefMemory from "../../src/kinds/BeliefMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, bob, get, id } from "../../src/testing/Sample.ts"
@@ -49,6 +50,168 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
         }
         for (let n = 0; n < 30; n++) yield* retain(memory, `${n}`, { domain: "many" })
         assert.lengthOf(yield* query(memory, { domain: "many" }), 30)
+      })
+  )
+
+  law(
+    "a query orders by confidence or time, either way, and gives as many as it asks for",
+    (memory) =>
+      Effect.gen(function*() {
+        const ids = []
+        for (const [object, confidence] of [["Bern", 0.9], ["Oslo", 0.3], ["Rome", 0.6]] as const) {
+          ids.push(yield* retain(memory, object, { confidence }))
+          yield* TestClock.adjust(1)
+        }
+        yield* memory.revise(ada, ids[0]!, { domain: "home" }, because)
+        assert.deepStrictEqual(yield* query(memory, { order: "asc" }), ["Oslo", "Rome", "Bern"])
+        assert.deepStrictEqual(yield* query(memory, { orderBy: "createdAt" }), ["Rome", "Oslo", "Bern"])
+        assert.deepStrictEqual(yield* query(memory, { orderBy: "createdAt", order: "asc", limit: 1 }), ["Bern"])
+        assert.deepStrictEqual(yield* query(memory, { orderBy: "updatedAt" }), ["Bern", "Rome", "Oslo"])
+        assert.deepStrictEqual(yield* query(memory, { limit: 2 }), ["Bern", "Rome"])
+        for (const limit of [0, -1, 1.5, 1_001]) {
+          assert.strictEqual(yield* reason(memory.query(ada, { limit })), "invalid_draft")
+        }
+      })
+  )
+
+  const hindsight = (corrected: ReadonlyArray<MemoryId>, taskId = "42") => ({
+    scope: { userId: "ada" },
+    body: "",
+    data: {
+      taskId,
+      expected: "she is at home",
+      actual: "nobody opened",
+      matched: false,
+      beliefs: corrected,
+      corrected,
+      lessons: ["Call before you visit."]
+    }
+  })
+
+  law(
+    "hindsight weakens what it corrects, says so in its audit, and is kept with its lessons",
+    (memory, store) =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(1_000)
+        const [bern, oslo] = [yield* retain(memory, "Bern", { confidence: 0.8 }), yield* retain(memory, "Oslo")]
+        const { corrected, hindsight: kept } = yield* memory.applyHindsight(ada, hindsight([bern, bern]))
+        assert.deepStrictEqual(corrected.map(({ record }) => [record.id, record.confidence]), [[bern, 0.4]])
+        assert.strictEqual(corrected[0]!.data.sourceType, "hindsight")
+        assert.deepStrictEqual(yield* memory.audit(ada, bern), [{
+          action: "correct",
+          at: 1_000,
+          revision: 2,
+          confidence: 0.4,
+          reason: "expected: she is at home; came: nobody opened",
+          evidence: [kept.record.id]
+        }])
+        assert.strictEqual((yield* recall(memory, oslo)).record.revision, 1)
+        yield* TestClock.adjust(1)
+        yield* memory.applyHindsight(ada, hindsight([], "43"), 1)
+        const tasks = (taskId?: string) =>
+          Effect.map(memory.hindsights(ada, taskId), (all) => all.map(({ data }) => data.taskId))
+        assert.deepStrictEqual(yield* tasks(), ["43", "42"])
+        assert.deepStrictEqual(yield* tasks("42"), ["42"])
+        assert.deepStrictEqual(yield* memory.hindsights(bob), [])
+        const { hits } = yield* store.search(ada, { text: "visit", kinds: ["reflection"] })
+        assert.include(hits.map(({ record }) => record.id), kept.record.id)
+      })
+  )
+
+  law(
+    "hindsight on a belief that is not held, or by no share, changes nothing and is not kept",
+    (memory) =>
+      Effect.gen(function*() {
+        const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
+        yield* memory.supersede(ada, oslo, belief("Rome"), because)
+        for (const [ids, expected] of [[[bern, id("none")], "not_found"], [[bern, oslo], "read_only"]] as const) {
+          assert.strictEqual(yield* reason(memory.applyHindsight(ada, hindsight(ids))), expected)
+        }
+        assert.strictEqual(yield* reason(memory.applyHindsight(ada, hindsight([bern]), 2)), "invalid_draft")
+        assert.strictEqual((yield* recall(memory, bern)).record.revision, 1)
+        assert.deepStrictEqual(yield* memory.hindsights(ada), [])
+      })
+  )
+
+  law(
+    "a counterfactual names the beliefs that it would change, and says later what came of it",
+    (memory) =>
+      Effect.gen(function*() {
+        const bern = yield* retain(memory, "Bern")
+        const draft = { scope: { userId: "ada" }, body: "What if Ada moved away from Bern?" }
+        const made = yield* memory.createCounterfactual(ada, {
+          ...draft,
+          data: { taskId: "42", predicted: ["a longer way"] }
+        })
+        assert.deepStrictEqual(made.data, {
+          trigger: "counterfactual",
+          taskId: "42",
+          beliefs: [bern],
+          predicted: ["a longer way"]
+        })
+        yield* TestClock.adjust(1)
+        const other = yield* memory.createCounterfactual(ada, { ...draft, data: { beliefs: [] } })
+        assert.deepStrictEqual(other.data.beliefs, [])
+        const { data } = yield* memory.validateCounterfactual(ada, made.record.id, ["a shorter one"])
+        assert.deepStrictEqual(data, { ...made.data, actual: ["a shorter one"] })
+        const found = (taskId?: string) =>
+          Effect.map(memory.counterfactuals(ada, taskId), (all) => all.map(({ record }) => record.id).sort())
+        assert.deepStrictEqual(yield* found(), [made.record.id, other.record.id].sort())
+        assert.deepStrictEqual(yield* found("42"), [made.record.id])
+        assert.strictEqual(
+          yield* reason(memory.createCounterfactual(ada, { ...draft, body: " ", data: {} })),
+          "invalid_draft"
+        )
+        const { hindsight: kept } = yield* memory.applyHindsight(ada, hindsight([]))
+        for (const not of [bern, kept.record.id, id("none")]) {
+          assert.strictEqual(yield* reason(memory.validateCounterfactual(ada, not, [])), "not_found")
+        }
+      })
+  )
+
+  law(
+    "statistics count what a viewer sees: by level, by source, what was superseded, and every change",
+    (memory) =>
+      Effect.gen(function*() {
+        yield* TestClock.setTime(1_000)
+        const bern = yield* retain(memory, "Bern", { confidence: 0.9 })
+        yield* TestClock.setTime(2_000)
+        yield* retain(memory, "Oslo", { confidence: 0.1 })
+        yield* memory.supersede(ada, bern, { ...belief("Rome"), confidence: 0.3 }, because)
+        yield* memory.applyHindsight(ada, hindsight([]))
+        yield* memory.createCounterfactual(ada, { scope: { userId: "ada" }, body: "what if", data: {} })
+        assert.deepStrictEqual(yield* memory.statistics(ada), {
+          total: 3,
+          active: 2,
+          superseded: 1,
+          byConfidence: { high: 1, medium: 0, low: 1, speculative: 1 },
+          bySource: { observation: 3, inference: 0, external: 0, user_input: 0, hindsight: 0, prior: 0 },
+          updates: 1,
+          hindsights: 1,
+          counterfactuals: 1,
+          oldest: 1_000,
+          newest: 2_000
+        })
+        assert.deepInclude(yield* memory.statistics(bob), { total: 0, hindsights: 0, oldest: undefined })
+      })
+  )
+
+  law(
+    "pruning forgets what was superseded before a time, and nothing that is held",
+    (memory) =>
+      Effect.gen(function*() {
+        const chain = [yield* retain(memory, "Bern")]
+        for (const [n, object] of ["Oslo", "Rome", "Nice"].entries()) {
+          yield* TestClock.setTime(1_000 * (n + 1))
+          chain.push((yield* memory.supersede(ada, chain.at(-1)!, belief(object), because)).record.id)
+        }
+        assert.strictEqual(yield* memory.pruneSuperseded(bob, 10_000), 0)
+        assert.strictEqual(yield* memory.pruneSuperseded(ada, 2_000), 1)
+        assert.sameMembers(yield* query(memory, { includeSuperseded: true }), ["Oslo", "Rome", "Nice"])
+        assert.strictEqual(yield* memory.pruneSuperseded(ada, 10_000), 2)
+        assert.strictEqual(yield* memory.pruneSuperseded(ada, 10_000), 0)
+        assert.deepStrictEqual(yield* query(memory, { includeSuperseded: true }), ["Nice"])
+        assert.strictEqual(yield* reason(memory.pruneSuperseded(ada, -1)), "invalid_draft")
       })
   )
 

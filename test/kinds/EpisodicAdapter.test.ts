@@ -95,6 +95,26 @@ describe("EpisodicMemory.layerAdapter", () => {
       getReflections: () => Promise.resolve([])
     }))))
 
+  it.effect("a leg that is off is not asked of an adapter, and the turn fails where every leg that is on does", () => {
+    const asked: Array<string> = []
+    const rejects = (name: string) => () => (asked.push(name), Promise.reject(new Error("down")))
+    return Effect.gen(function*() {
+      const memory = yield* EpisodicMemory.EpisodicMemory
+      const turn = (limits: object) => memory.beforeTurn(ada, Message.user("?"), limits)
+      assert.strictEqual(yield* reason(turn({ reflectionLimit: 0 })), "io")
+      assert.notInclude(asked, "reflections")
+      assert.strictEqual(yield* reason(turn({ episodicLimit: 0, semanticLimit: 0 })), "io")
+      asked.length = 0
+      const off = yield* turn({ episodicLimit: 0, semanticLimit: 0, reflectionLimit: 0 })
+      assert.deepStrictEqual([off.failures, asked], [[], []])
+    }).pipe(Effect.provide(EpisodicMemory.layerAdapter({
+      saveEpisode: () => Promise.resolve(),
+      recall: rejects("recall"),
+      semanticRecall: rejects("semantic"),
+      getReflections: rejects("reflections")
+    })))
+  })
+
   it.effect("an adapter that rejects is io, told by the leg", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory
@@ -132,7 +152,7 @@ describe("EpisodicMemory.toAdapter", () => {
     importance: 0.6
   }
 
-  it.effect("an episode comes back as it was, clamped, and saved again it is one", () =>
+  it.effect("an episode comes back as it was, numbers out of range clamped, and saved again it is one", () =>
     Effect.gen(function*() {
       const adapter = yield* adapted
       yield* Effect.promise(() => adapter.saveEpisode(episode))

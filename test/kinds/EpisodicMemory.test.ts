@@ -12,6 +12,7 @@ import { stableId } from "../../src/domain/MemoryId.ts"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
+import * as BeliefMemory from "../../src/kinds/BeliefMemory.ts"
 import * as EpisodicMemory from "../../src/kinds/EpisodicMemory.ts"
 import type { DraftOf, Typed } from "../../src/kinds/TypedMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
@@ -41,14 +42,15 @@ const reason = <A>(self: Effect.Effect<A, MemoryError.MemoryError>) =>
 const times = <A, E>(n: number, f: (i: number) => Effect.Effect<A, E>) =>
   Effect.forEach(Array.from({ length: n }, (_, i) => i), f, { discard: true })
 
-type Law = (memory: EpisodicMemory.Service) => Effect.Effect<void, unknown>
+type Law = (memory: EpisodicMemory.Service, store: MemoryStore.Service) => Effect.Effect<void, unknown>
 
 const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) =>
   describe(`EpisodicMemory (${name})`, () => {
     const law = (title: string, check: Law) =>
       it.effect(title, () =>
-        Effect.flatMap(EpisodicMemory.EpisodicMemory, check).pipe(
-          Effect.provide(EpisodicMemory.layer.pipe(Layer.provide(layer)))
+        Effect.all([EpisodicMemory.EpisodicMemory, MemoryStore.MemoryStore]).pipe(
+          Effect.flatMap(([memory, store]) => check(memory, store)),
+          Effect.provide(EpisodicMemory.layer.pipe(Layer.provideMerge(layer)))
         ))
 
     law("every field of a query is honoured before the limit", (memory) =>
@@ -89,20 +91,30 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(bodies(yield* memory.recall(mira, { limit: 2 })), ["noise 24", "noise 23"])
       }))
 
-    law("a limit, importance, score or type that cannot be is refused, zero too", (memory) =>
-      Effect.gen(function*() {
-        for (const limit of [0, -1, 1.5, NaN, 1_001]) {
-          assert.strictEqual(yield* reason(memory.recall(ada, { limit })), "invalid_draft")
-          assert.strictEqual(yield* reason(memory.getReflections(ada, limit)), "invalid_draft")
-          assert.strictEqual(yield* reason(memory.semanticRecall(ada, "x", { topK: limit })), "invalid_draft")
-          const turn = memory.beforeTurn(ada, Message.user("x"), { episodicLimit: limit })
-          assert.strictEqual(yield* reason(turn), "invalid_draft")
-        }
-        for (const query of [{ minImportance: 2 }, { valenceRange: [NaN, 1] as const }, { type: [] }]) {
-          assert.strictEqual(yield* reason(memory.recall(ada, query)), "invalid_draft")
-        }
-        assert.strictEqual(yield* reason(memory.saveEpisode(ada, said("x", felt(2)))), "invalid_draft")
-      }))
+    law(
+      "a limit, importance, score or type that cannot be is refused; zero too, but as the limit of a turn's leg",
+      (memory) =>
+        Effect.gen(function*() {
+          for (const limit of [0, -1, 1.5, NaN, 1_001]) {
+            assert.strictEqual(yield* reason(memory.recall(ada, { limit })), "invalid_draft")
+            assert.strictEqual(yield* reason(memory.getReflections(ada, limit)), "invalid_draft")
+            assert.strictEqual(yield* reason(memory.semanticRecall(ada, "x", { topK: limit })), "invalid_draft")
+            if (limit === 0) continue
+            for (const leg of ["episodicLimit", "semanticLimit", "reflectionLimit"]) {
+              assert.strictEqual(
+                yield* reason(memory.beforeTurn(ada, Message.user("x"), { [leg]: limit })),
+                "invalid_draft"
+              )
+            }
+          }
+          const none = [] as unknown as [string] // as somebody who does not check would hand it in
+          assert.strictEqual(yield* reason(memory.beforeTurn(ada, Message.user("x"), { types: none })), "invalid_draft")
+          for (const query of [{ minImportance: 2 }, { valenceRange: [NaN, 1] as const }, { type: [] }]) {
+            assert.strictEqual(yield* reason(memory.recall(ada, query)), "invalid_draft")
+          }
+          assert.strictEqual(yield* reason(memory.saveEpisode(ada, said("x", felt(2)))), "invalid_draft")
+        })
+    )
 
     law(
       "newest is by when it was, and within a millisecond the last that was written",
@@ -138,6 +150,67 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
             memory.saveReflection(bob, thought("not his"))
           )
         )
+      }))
+
+    law(
+      "a turn that asks for types recalls episodes of those types alone, the related ones too",
+      (memory) =>
+        Effect.gen(function*() {
+          yield* memory.saveEpisode(ada, said("a gift from the lake", { type: "gift" }))
+          yield* memory.saveEpisode(ada, said("a fight at the lake", { type: "fight" }))
+          yield* memory.saveEpisode(ada, said("talk of the lake"))
+          yield* memory.saveReflection(ada, thought("I like lakes"))
+          const types = (types: readonly [string, ...Array<string>], episodicLimit = 5) =>
+            Effect.map(
+              memory.beforeTurn(ada, Message.user("lake"), { types, episodicLimit }),
+              ({ episodic, reflections, semantic }) => {
+                assert.lengthOf(reflections, 1)
+                return bodies([...episodic, ...semantic]).sort()
+              }
+            )
+          for (const limit of [5, 0]) {
+            assert.deepStrictEqual(yield* types(["gift"], limit), ["a gift from the lake"])
+            assert.deepStrictEqual(yield* types(["chat_message"], limit), ["talk of the lake"])
+            assert.deepStrictEqual(yield* types(["fight", "chat_message"], limit), [
+              "a fight at the lake",
+              "talk of the lake"
+            ])
+            assert.deepStrictEqual(yield* types(["dance"], limit), [])
+          }
+        })
+    )
+
+    law(
+      "what a belief memory reflects on, hindsights and counterfactuals, is no reflection of a turn",
+      (memory, store) =>
+        Effect.gen(function*() {
+          const beliefs = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, store)
+          yield* memory.saveReflection(ada, thought("I like lakes"))
+          yield* beliefs.createCounterfactual(ada, {
+            scope: { agentId: "mira", actorId: "ada" },
+            body: "What if?",
+            data: {}
+          })
+          assert.deepStrictEqual(bodies(yield* memory.getReflections(ada)), ["I like lakes"])
+        })
+    )
+
+    law("a limit of 0 switches a leg of a turn off, and no other", (memory) =>
+      Effect.gen(function*() {
+        yield* memory.saveEpisode(ada, said("the lake"))
+        yield* memory.saveReflection(ada, thought("I like lakes"))
+        const found = (limits: { readonly [leg: string]: number }) =>
+          Effect.map(
+            memory.beforeTurn(ada, Message.user("lake"), limits),
+            ({ episodic, reflections, semantic }) => [episodic.length, semantic.length, reflections.length]
+          )
+        assert.deepStrictEqual(yield* found({}), [1, 0, 1])
+        assert.deepStrictEqual(yield* found({ episodicLimit: 0 }), [0, 1, 1])
+        assert.deepStrictEqual(yield* found({ episodicLimit: 0, semanticLimit: 0 }), [0, 0, 1])
+        assert.deepStrictEqual(yield* found({ reflectionLimit: 0 }), [1, 0, 0])
+        const off = { episodicLimit: 0, semanticLimit: 0, reflectionLimit: 0 }
+        const { block, failures } = yield* memory.beforeTurn(ada, Message.user("lake"), off)
+        assert.deepStrictEqual([block, failures], ["", []])
       }))
 
     law("talk starves no event, and events no talk", (memory) =>

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Ref from "effect/Ref"
 import * as TestClock from "effect/TestClock"
 import type { MemoryError } from "../../src/domain/MemoryError.ts"
 import type { MemoryId } from "../../src/domain/MemoryId.ts"
@@ -124,11 +125,25 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(far.map(({ path }) => path.map(({ to }) => to)), [[id("b")], [id("b"), id("c")]])
         assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { limit: 2 })), ["b", "d"])
         assert.deepStrictEqual(names(yield* graph.traverse(ada, id("a"), { types: [] })), [])
-        assert.deepStrictEqual(names(yield* graph.traverse(ada, id("nobody"))), [])
       }))
 
     law(
-      "beyond 5 hops, 0 and what is no number are refused, as depth, limit and weight",
+      "a walk from what is no visible entity is empty, as from one that is related to nothing",
+      (graph) =>
+        Effect.gen(function*() {
+          yield* add(graph, "his", { scope: { userId: "bob" }, viewer: bob })
+          yield* add(graph, "alone")
+          for (const from of ["nobody", "his", "alone"].map(id)) {
+            assert.deepStrictEqual(yield* graph.traverse(ada, from), [])
+            assert.deepStrictEqual(yield* graph.relationships(ada, from), [])
+            assert.deepStrictEqual(yield* graph.queryByPath(ada, from, ["knows"]), [])
+            assert.deepStrictEqual(yield* graph.findPath(ada, from, id("nowhere")), Option.none())
+          }
+        })
+    )
+
+    law(
+      "a depth, limit or weight that is out of range is refused: a walk of more than 5 hops, a path of less than one",
       (graph) =>
         Effect.gen(function*() {
           yield* small(graph)
@@ -136,7 +151,10 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
             const options of [0, -1, 6, 1.5, NaN].map((maxDepth) => ({ maxDepth }))
           ) {
             assert.strictEqual(yield* reason(graph.traverse(ada, id("a"), options)), "invalid_draft")
+            if (options.maxDepth === 6) continue
             assert.strictEqual(yield* reason(graph.findPath(ada, id("a"), id("b"), options)), "invalid_draft")
+            const visits = { maxVisits: options.maxDepth }
+            assert.strictEqual(yield* reason(graph.findPath(ada, id("a"), id("b"), visits)), "invalid_draft")
           }
           for (const limit of [0, -1, 1.5, NaN, 1_001]) {
             assert.strictEqual(yield* reason(graph.traverse(ada, id("a"), { limit })), "invalid_draft")
@@ -158,17 +176,53 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         assert.deepStrictEqual(yield* walk("nobody"), [])
       }))
 
+    law("a path is found however long it is", (graph) =>
+      Effect.gen(function*() {
+        const chain = Array.from({ length: 31 }, (_, n) => `n${n}`)
+        for (const name of chain) yield* add(graph, name)
+        for (const [n, name] of chain.slice(1).entries()) yield* relate(graph, chain[n]!, "next", name)
+        for (const length of [3, 7, 30]) {
+          const path = Option.getOrThrow(yield* graph.findPath(ada, id("n0"), id(`n${length}`)))
+          assert.deepStrictEqual(path.map(({ to }) => to), chain.slice(1, length + 1).map(id))
+        }
+        assert.deepStrictEqual(yield* graph.findPath(ada, id("n0"), id("n30"), { maxDepth: 29 }), Option.none())
+        assert.deepStrictEqual(yield* graph.findPath(ada, id("n0"), id("n9"), { direction: "in" }), Option.none())
+      }))
+
+    law(
+      "a search for a path visits no more entities than it is told, and fails where there may be one beyond",
+      (graph, store) =>
+        Effect.gen(function*() {
+          for (const name of ["hub", "far", "a", "b", "c", "d"]) yield* add(graph, name)
+          for (const name of ["a", "b", "c", "d"]) yield* relate(graph, "hub", "near", name)
+          yield* relate(graph, "d", "near", "far", 0.1)
+          const links = yield* Ref.make(0)
+          const counting = MemoryStore.MemoryStore.of({
+            ...store,
+            links: (viewer, id) => Effect.zipRight(Ref.update(links, (n) => n + 1), store.links(viewer, id))
+          })
+          const { findPath } = yield* GraphMemory.make.pipe(Effect.provideService(MemoryStore.MemoryStore, counting))
+          const failure = yield* Effect.flip(findPath(ada, id("hub"), id("far"), { maxVisits: 3 }))
+          assert.strictEqual(failure.reason, "unsupported")
+          assert.include(failure.message, "maxVisits")
+          assert.isAtMost(yield* Ref.get(links), 1 + 3)
+          assert.lengthOf(Option.getOrThrow(yield* findPath(ada, id("hub"), id("far"), { maxVisits: 5 })), 2)
+          yield* add(graph, "apart")
+          assert.deepStrictEqual(yield* findPath(ada, id("hub"), id("apart"), { maxVisits: 5 }), Option.none())
+        })
+    )
+
     law("a shortest path is found within maxDepth, in either direction unless said", (graph) =>
       Effect.gen(function*() {
         yield* small(graph)
-        const path = (from: string, to: string, options: GraphMemory.Traversal = {}) =>
+        const path = (from: string, to: string, options: GraphMemory.PathSearch = {}) =>
           Effect.map(
             graph.findPath(ada, id(from), id(to), options),
             (found) => Option.getOrUndefined(Option.map(found, (path) => path.map(({ type }) => type)))
           )
         assert.deepStrictEqual(yield* path("a", "d"), ["made"])
         assert.deepStrictEqual(yield* path("a", "d", { minWeight: 0.5, maxDepth: 3 }), ["knows", "knows", "made"])
-        assert.strictEqual(yield* path("a", "d", { minWeight: 0.5 }), undefined)
+        assert.strictEqual(yield* path("a", "d", { minWeight: 0.5, maxDepth: 2 }), undefined)
         assert.deepStrictEqual(yield* path("c", "a", { types: ["knows"] }), ["knows", "knows"])
         assert.strictEqual(yield* path("c", "a", { direction: "out", maxDepth: 5 }), undefined)
         assert.deepStrictEqual(yield* path("a", "a"), [])

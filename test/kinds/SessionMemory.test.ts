@@ -117,6 +117,67 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
+    law(
+      "a task keeps its issue, its challenges and its duration, an error the files that it is about, and is found by them",
+      (sessions) =>
+        Effect.gen(function*() {
+          const session = yield* sessions.start(ada, "now")
+          const task = yield* session.recordTask("Split the migration", {
+            issue: "#4711",
+            challenges: ["the lock was held", "no downtime"],
+            durationMs: 90_000
+          })
+          assert.deepStrictEqual(task.data, {
+            type: "task",
+            issue: "#4711",
+            challenges: ["the lock was held", "no downtime"],
+            durationMs: 90_000
+          })
+          const error = yield* session.recordError("ECONNRESET", "raise the timeout", {
+            filePattern: "src/upload/*.ts"
+          })
+          assert.deepStrictEqual(error.data, {
+            type: "error",
+            solution: "raise the timeout",
+            filePattern: "src/upload/*.ts"
+          })
+          const found = (text: string) =>
+            Effect.map(sessions.search(ada, text), (all) => all.map(({ record }) => record.id))
+          for (const text of ["4711", "downtime"]) assert.deepStrictEqual(yield* found(text), [task.record.id])
+          assert.deepStrictEqual(yield* found("src/upload"), [error.record.id])
+          for (const durationMs of [-1, 0.5, NaN]) {
+            assert.strictEqual(yield* reason(session.recordTask("x", { durationMs })), "invalid_draft")
+          }
+        })
+    )
+
+    law(
+      "a session that is ended with a summary says how long it took, and records nothing more",
+      (sessions) =>
+        Effect.gen(function*() {
+          const session = yield* sessions.start(ada, "s1")
+          yield* session.recordLearning("before the end", { confidence: 1 })
+          yield* TestClock.adjust("90 seconds")
+          assert.strictEqual(yield* reason(session.end(" ")), "invalid_draft")
+          const { data, record } = yield* session.end("Moved the uploads.")
+          assert.deepStrictEqual(data, { type: "summary", durationMs: 90_000 })
+          assert.strictEqual(yield* reason(session.recordLearning("after")), "unsupported")
+          assert.strictEqual(yield* reason(session.end("again")), "unsupported")
+          yield* TestClock.adjust("1 second")
+          const second = yield* sessions.start(ada, "s2")
+          assert.deepStrictEqual(bodies(second.loaded), ["before the end"], "a summary is no learning")
+          yield* second.end("Tested them.")
+          assert.deepStrictEqual(bodies(yield* sessions.getRecentSummaries(ada)), [
+            "Tested them.",
+            "Moved the uploads."
+          ])
+          assert.lengthOf(yield* sessions.getRecentSummaries(ada, 1), 1)
+          assert.deepStrictEqual(yield* sessions.getRecentSummaries(bob), [])
+          assert.strictEqual(yield* reason(sessions.getRecentSummaries(ada, 0)), "invalid_draft")
+          assert.strictEqual((yield* sessions.search(ada, "uploads"))[0]!.record.id, record.id)
+        })
+    )
+
     law("solutions come newest first, of errors only", (sessions) =>
       Effect.gen(function*() {
         const session = yield* sessions.start(ada, "s1")

@@ -423,6 +423,114 @@ describe("remember", () => {
       }
     })))
 
+  it.effect("a fact of the caller's own extraction keeps its tags, links, metadata and time", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* TestClock.setTime(5_000)
+      const { id } = yield* put("Porto")
+      const links = [{ to: id, type: "related_to", weight: 0.5 }]
+      const fact = {
+        text: "Ada lives in Porto",
+        tags: ["home"],
+        links,
+        metadata: { turn: 3, nested: { sure: true } },
+        validAt: 7
+      }
+      yield* pipeline.remember(ada, turns, { scope, customExtract: () => Effect.succeed([fact]) })
+      const { text, ...said } = fact
+      assert.deepInclude((yield* everything).find(({ body }) => body === text), said)
+    }).pipe(within({ script: [memory({ event: "ADD", text: "Ada lives in Porto" })] })))
+
+  it.effect("what a fact brings beside its words is added to a memory that is updated by it", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const [first, second] = [yield* put("Lisbon"), yield* put("Porto")]
+      const link = (to: MemoryId, weight = 1) => ({ to, type: "related_to", weight })
+      const { id } = yield* put("Ada lives in Lisbon", {
+        tags: ["home"],
+        metadata: { seen: 1, by: "x" },
+        links: [link(first.id)]
+      })
+      yield* pipeline.remember(ada, turns, {
+        scope,
+        customExtract: () =>
+          Effect.succeed([{
+            text: "Ada lives in Porto",
+            tags: ["moved", "home"],
+            metadata: { seen: 2 },
+            links: [link(second.id), link(first.id, 0.5)]
+          }])
+      })
+      assert.deepInclude((yield* everything).find((record) => record.id === id), {
+        body: "Ada lives in Porto",
+        tags: ["home", "moved"],
+        metadata: { seen: 2, by: "x" },
+        links: [link(second.id), link(first.id, 0.5)]
+      })
+    }).pipe(within({
+      script: ({ user }) => {
+        const { id } = existingIn(user).find(({ text }: { text: string }) => text.includes("lives"))
+        return memory({ event: "UPDATE", id, text: "Ada lives in Porto" })
+      }
+    })))
+
+  it.effect("tags, links, metadata and a time in a model's answer are not taken over", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      yield* TestClock.setTime(5_000)
+      yield* pipeline.remember(ada, turns, { scope })
+      const [record] = yield* everything
+      assert.deepInclude(record, { body: "Ada lives in Porto", tags: [], links: [], metadata: {}, validAt: 5_000 })
+    }).pipe(within({
+      script: () => {
+        const forged = { text: "Ada lives in Porto", tags: ["x"], links: [], metadata: { turn: "user" }, validAt: 1 }
+        return { facts: [forged], memory: [{ ...forged, event: "ADD" }] }
+      }
+    })))
+
+  it.effect("an extraction of the caller's own that breaks the Schema of a fact is refused, and nothing is written", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      for (const wrong of [{ tags: [""] }, { tags: [" instructions"] }, { validAt: -1 }, { metadata: { n: NaN } }]) {
+        const customExtract = () => Effect.succeed([{ text: "right" }, { text: "wrong", ...wrong }])
+        const error = yield* Effect.flip(pipeline.remember(ada, turns, { scope, customExtract }))
+        assert.strictEqual(error.reason, "invalid_draft")
+      }
+      assert.deepStrictEqual(yield* everything, [])
+    }).pipe(within({ completion: Completion.layerNone })))
+
+  it.effect("without a model every fact of the caller's own extraction is added, and one that is known stays as it is", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const known = yield* put("Ada lives in Lisbon")
+      const facts = [{ text: "Ada lives in Porto" }, { text: "Ada lives  in Lisbon" }, {
+        text: "Ada sings",
+        kind: "user"
+      }]
+      const remember = pipeline.remember(ada, turns, { scope, customExtract: () => Effect.succeed(facts) })
+      const receipt = yield* remember
+      assert.deepStrictEqual(receipt.applied.map(({ outcome }) => outcome), ["created", "created"])
+      const all = Object.fromEntries((yield* everything).map(({ body, kind, revision }) => [body, [kind, revision]]))
+      assert.deepStrictEqual(all, {
+        [known.body]: ["semantic", 1],
+        "Ada lives in Porto": ["semantic", 1],
+        "Ada sings": ["user", 1]
+      })
+      assert.deepStrictEqual((yield* remember).applied, [])
+      yield* pipeline.undo(receipt)
+      assert.deepStrictEqual(yield* bodies(ada), [known.body])
+    }).pipe(within({ completion: Completion.layerNone })))
+
+  it.effect("where there is a model, it is asked what becomes of the facts of the caller's own extraction", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const { applied } = yield* pipeline.remember(ada, turns, {
+        scope,
+        customExtract: () => Effect.succeed([{ text: "x" }])
+      })
+      assert.deepStrictEqual(applied, [])
+    }).pipe(within({ script: [memory({ event: "NOOP" })] })))
+
   it.effect("the model is not shown tools, the system's words, or the memories that we put there", () => {
     const asked: Array<string> = []
     return Effect.gen(function*() {

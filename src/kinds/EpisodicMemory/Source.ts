@@ -38,6 +38,7 @@ export interface SemanticRecallOptions {
   readonly minScore?: number | undefined
   readonly minImportance?: number | undefined
   readonly sourceEntity?: string | undefined
+  readonly type?: string | ReadonlyArray<string> | undefined
 }
 
 /** A query with `events: true` selects episodes of every type but `talk`. */
@@ -125,13 +126,16 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
     saveReflection: reflections.put,
     reflections: (viewer, limit) =>
       check("getReflections", Asked, { limit }).pipe(
-        Effect.zipRight(reflections.list(viewer, { limit: window })),
+        Effect.zipRight(reflections.list(viewer, { limit: window, where: ofTurns })),
         Effect.map((all) => newest(all, limit))
       )
   }
 })
 
 const Asked = Schema.Struct({ limit: Limit })
+
+/** Reflections but those on beliefs: hindsights and counterfactuals. */
+const ofTurns = { "data.beliefs": { exists: false } }
 
 const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
 

@@ -23,15 +23,15 @@ import { collapseSpace, embeddingText, type Trust } from "../../domain/MemoryRec
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import type { Message } from "../../domain/Message.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import type * as Completion from "../../host/Completion.ts"
+import * as Completion from "../../host/Completion.ts"
 import type * as Embedder from "../../host/Embedder.ts"
 import * as EventLoop from "../../host/EventLoop.ts"
 import * as Embedding from "../../storage/Embedding.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
-import { buildExtractionPrompt, clean, cut, type Fact, readFacts, textOf } from "../Extraction.ts"
+import { buildExtractionPrompt, cut, type Fact, readFacts, textOf } from "../Extraction.ts"
 import * as Extraction from "../Extraction.ts"
 import type { Failure, LeftOut, Options } from "../MemoryPipeline.ts"
-import { attribute, type Decision } from "../Reconciliation.ts"
+import { attribute } from "../Reconciliation.ts"
 import * as Reconciliation from "../Reconciliation.ts"
 import * as RelatedMemories from "./RelatedMemories.ts"
 
@@ -149,13 +149,16 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
       ? { leftOut: 0, turns }
       : Extraction.fitConversation(turns)
     const said = customExtract
-      ? clean(yield* customExtract(turns))
+      ? yield* Extraction.extracted(yield* customExtract(turns))
       : yield* asked(services, buildExtractionPrompt(shown, customInstructions), readFacts, paced)
     const { facts, leftOut } = Extraction.firstFacts(said, maxFacts)
     return { facts, leftOut: { facts: leftOut, characters } }
   })
 
-/** Finds related memories, asks the model what becomes of them and of the facts, and applies its decisions. */
+/**
+ * Finds related memories, asks the model what becomes of them and of the facts, and applies its decisions. Where there is no
+ * model, every fact is added; one that a memory says already stays the one that it is.
+ */
 const reconcile = (
   services: Services,
   { apply, maxFacts, options, scope, trust, viewer, write }: Request,
@@ -179,13 +182,13 @@ const reconcile = (
     })
     const found = yield* RelatedMemories.find(store, viewer, { scope, queries, topK, trust, typed, paced, now })
     const existing = found.records
-    const said = yield* asked(
+    const said = Completion.isNone(services.completion) ? facts.map(Reconciliation.added) : yield* asked(
       services,
       Reconciliation.buildDecisionPrompt(facts, existing),
       (answer) => Reconciliation.readDecision(answer, existing.length),
       paced
     )
-    const { kept: decisions, leftOut } = firstDecisions(said, { additions: maxFacts, changes: maxChanges })
+    const { kept: decisions, leftOut } = Extraction.firstDecisions(said, maxFacts)
     const wordsOf = yield* cut([
       ...facts.map(({ text }) => text),
       ...existing.map(embeddingText),
@@ -367,33 +370,4 @@ const renamed = (mutation: MemoryMutation, others: ReadonlyMap<MemoryId, MemoryI
   return mutation._tag === "Update" && heir
     ? { ...mutation, patch: { ...mutation.patch, supersededBy: heir } }
     : mutation
-}
-
-/** Most records that one reading changes or deletes. */
-const maxChanges = 128
-
-/** Most records that one reading may write. */
-interface Limits {
-  /** Records that are added: each ADD, and each UPDATE of a record beyond its first. */
-  readonly additions: number
-  /** Records that are changed: those named by at least one UPDATE or DELETE. */
-  readonly changes: number
-}
-
-/** Keeps the first decisions up to the limits, in their order; NOOPs count towards none. `leftOut` counts the others. */
-const firstDecisions = (
-  all: ReadonlyArray<Decision>,
-  { additions, changes }: Limits
-): { readonly kept: ReadonlyArray<Decision>; readonly leftOut: number } => {
-  let added = 0
-  const changed = new Set<string | undefined>()
-  const kept = all.filter(({ event, id }) => {
-    if (event === "NOOP") return true
-    if (event === "ADD" || (event === "UPDATE" && changed.has(id))) return ++added <= additions
-    if (changed.has(id)) return true
-    if (changed.size >= changes) return false
-    changed.add(id)
-    return true
-  })
-  return { kept, leftOut: all.length - kept.length }
 }

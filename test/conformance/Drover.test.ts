@@ -1,0 +1,253 @@
+/** What drover's memory does, asked of ours by its own signatures. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as TestClock from "effect/TestClock"
+import { readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+import type { MemoryError } from "../../src/domain/MemoryError.ts"
+import { stableId, ULID_RE } from "../../src/domain/MemoryId.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { bm25, buildDoc } from "../../src/ranking/Bm25.ts"
+import { tokenise } from "../../src/ranking/Tokenizer.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { stores } from "../stores.ts"
+import { opened, place } from "../vault/Place.ts"
+import * as Drover from "./Drover.ts"
+
+const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
+const draft = (fields: Partial<Drover.MemoryDraft> = {}): Drover.MemoryDraft => ({
+  scope: "agent",
+  agentId: "pilot",
+  kind: "reference",
+  summary: "Deploys",
+  body: "Deploy on Tuesdays.",
+  ...fields
+})
+const summaries = (all: ReadonlyArray<Drover.MemoryEntry>) => all.map(({ summary }) => summary)
+
+describe.each(Object.entries(stores).filter(([name]) => ["memory", "markdown", "sqlite"].includes(name)))(
+  "drover's adapter (%s)",
+  (_, layer) => {
+    const law = (
+      title: string,
+      check: (adapter: Drover.MemoryAdapter, store: MemoryStore.Service) => Effect.Effect<void, unknown>
+    ) =>
+      it.effect(
+        title,
+        () =>
+          Effect.flatMap(MemoryStore.MemoryStore, (store) => check(Drover.toAdapter(store), store)).pipe(
+            Effect.provide(Layer.orDie(layer))
+          )
+      )
+
+    law("an entry that is put comes back by its id, a ULID, and was not updated", (adapter) =>
+      Effect.gen(function*() {
+        const entry = yield* adapter.put(draft({ tags: ["ops"] }))
+        assert.match(entry.id, ULID_RE)
+        assert.notProperty(entry, "updatedAt")
+        assert.deepStrictEqual(yield* adapter.get(entry.id), entry)
+        assert.isNull(yield* adapter.get(stableId("nobody")))
+      }))
+
+    law(
+      "an update by id keeps when the entry was made, says when it changed, and keeps nothing that it leaves out",
+      (adapter) =>
+        Effect.gen(function*() {
+          const { createdAt, id } = yield* adapter.put(draft({ tags: ["ops"] }))
+          yield* TestClock.adjust(5_000)
+          const updated = yield* adapter.put(draft({ id, body: "Deploy on Mondays." }))
+          assert.deepInclude(updated, { id, createdAt, updatedAt: createdAt + 5_000, body: "Deploy on Mondays." })
+          assert.notProperty(updated, "tags")
+        })
+    )
+
+    law(
+      "a scope without its ids is refused, and so are an id that is none and an agent that leads out of the root",
+      (adapter) =>
+        Effect.gen(function*() {
+          const { agentId: _, ...nobodys } = draft()
+          assert.strictEqual(yield* reason(adapter.put(nobodys)), "invalid_scope")
+          assert.strictEqual(yield* reason(adapter.put(draft({ scope: "run" }))), "invalid_scope")
+          assert.strictEqual(yield* reason(adapter.put(draft({ id: "nope" }))), "invalid_id")
+          assert.strictEqual(yield* reason(adapter.put(draft({ agentId: ".." }))), "path_escape")
+        })
+    )
+
+    law(
+      "a summary or body that is too long is an invalid draft, and no failure of the disk",
+      (adapter) =>
+        Effect.gen(function*() {
+          assert.strictEqual(yield* reason(adapter.put(draft({ summary: "x".repeat(201) }))), "invalid_draft")
+          assert.strictEqual(yield* reason(adapter.put(draft({ body: "x".repeat(65_537) }))), "invalid_draft")
+          yield* adapter.put(draft({ body: "x".repeat(65_536) }))
+          yield* adapter.put(draft({ body: "" }))
+        })
+    )
+
+    law(
+      "an agent is shown its own entries and the global ones, a run its own too, and nobody another's",
+      (adapter) =>
+        Effect.gen(function*() {
+          yield* adapter.put(draft({ scope: "global", summary: "for all" }))
+          yield* adapter.put(draft({ summary: "pilot's" }))
+          yield* adapter.put(draft({ agentId: "other", summary: "other's" }))
+          yield* adapter.put(draft({ scope: "run", runId: "r1", summary: "run's" }))
+          yield* adapter.put(draft({ scope: "run", runId: "r2", summary: "another run's" }))
+          const seen = (opts: Drover.SearchOpts) =>
+            Effect.zipWith(adapter.list(opts), adapter.search({ ...opts, query: "deploy" }), (list, hits) => {
+              assert.sameMembers(summaries(hits), summaries(list))
+              return summaries(list).sort()
+            })
+          assert.deepStrictEqual(yield* seen({ agentId: "pilot" }), ["for all", "pilot's"])
+          assert.deepStrictEqual(yield* seen({ agentId: "pilot", runId: "r1" }), ["for all", "pilot's", "run's"])
+          assert.deepStrictEqual(yield* seen({ agentId: "pilot", scopes: ["agent"] }), ["pilot's"])
+          assert.deepStrictEqual(yield* seen({ agentId: "pilot", runId: "r1", scopes: ["run"] }), ["run's"])
+          assert.deepStrictEqual(yield* seen({}), ["for all"], "without an agent no agent's entry is shown")
+        })
+    )
+
+    law(
+      "the entry that says most of a query is the first, scores fall, and a query without a word finds nothing",
+      (adapter) =>
+        Effect.gen(function*() {
+          yield* adapter.put(draft({ summary: "Release", body: "The release train leaves on Tuesday." }))
+          yield* adapter.put(draft({ summary: "Train", body: "A release train waits for no release of a late train." }))
+          yield* adapter.put(draft({ summary: "Lunch", body: "Soup." }))
+          const hits = yield* adapter.search({ agentId: "pilot", query: "release on Tuesday" })
+          assert.deepStrictEqual(summaries(hits), ["Release", "Train"])
+          assert.deepStrictEqual(
+            hits.map(({ score }) => score),
+            hits.map(({ score }) => score).toSorted((a, b) => b - a)
+          )
+          assert.deepStrictEqual(yield* adapter.search({ agentId: "pilot", query: "?!" }), [])
+        })
+    )
+
+    law(
+      "without a query entries come newest first, twenty unless asked otherwise",
+      (adapter) =>
+        Effect.gen(function*() {
+          for (let n = 0; n < 22; n++) {
+            yield* adapter.put(draft({ summary: `n${n}`, body: `body ${n}` }))
+            yield* TestClock.adjust(1)
+          }
+          const list = yield* adapter.list({ agentId: "pilot" })
+          assert.lengthOf(list, 20)
+          assert.deepStrictEqual(summaries(list).slice(0, 2), ["n21", "n20"])
+          assert.deepStrictEqual(summaries(yield* adapter.search({ agentId: "pilot", limit: 2 })), ["n21", "n20"])
+        })
+    )
+
+    law(
+      "any of the tags is enough, in any case of letters, and kinds are a choice",
+      (adapter) =>
+        Effect.gen(function*() {
+          yield* adapter.put(draft({ summary: "a", tags: ["Ops", "ci"] }))
+          yield* adapter.put(draft({ summary: "b", kind: "feedback", tags: ["docs"] }))
+          const list = (opts: Drover.SearchOpts) => Effect.map(adapter.list({ agentId: "pilot", ...opts }), summaries)
+          assert.deepStrictEqual(yield* list({ tags: ["ops", "nothing"] }), ["a"])
+          assert.deepStrictEqual(yield* list({ kinds: ["feedback"] }), ["b"])
+          const hits = yield* adapter.search({ agentId: "pilot", query: "docs" })
+          assert.deepStrictEqual(summaries(hits), ["b"], "a tag alone is found")
+        })
+    )
+
+    law("what is forgotten is gone, and forgetting it again says false", (adapter) =>
+      Effect.gen(function*() {
+        const { id } = yield* adapter.put(draft())
+        assert.isTrue(yield* adapter.forget(id))
+        assert.isFalse(yield* adapter.forget(id))
+        assert.isNull(yield* adapter.get(id))
+        yield* adapter.close()
+      }))
+
+    law("what is forgotten can be restored", (adapter, store) =>
+      Effect.gen(function*() {
+        const entry = yield* adapter.put(draft())
+        yield* adapter.forget(entry.id)
+        const [gone] = (yield* store.list(Viewer.everyone(), { forgotten: true })).items
+        yield* store.apply(Viewer.everyone(), [{ _tag: "Restore", id: gone!.id, revision: gone!.revision }])
+        assert.deepInclude(yield* adapter.get(entry.id), { id: entry.id, body: entry.body })
+      }))
+
+    law(
+      "the same entry twice is one, of the kinds that are told apart by what they say",
+      (adapter) =>
+        Effect.gen(function*() {
+          const [one, two] = [yield* adapter.put(draft({ kind: "user" })), yield* adapter.put(draft({ kind: "user" }))]
+          assert.strictEqual(one.id, two.id)
+          const [three, four] = [yield* adapter.put(draft()), yield* adapter.put(draft())]
+          assert.notStrictEqual(three.id, four.id)
+        })
+    )
+  }
+)
+
+describe("drover's folder", () => {
+  const files = (root: string) =>
+    readdirSync(root, { recursive: true, encoding: "utf8" }).filter((file) => /[0-9A-Z]{26}\.md$/.test(file))
+
+  it.scopedLive("an entry is one readable file in the folder of its scope, moves with its scope, and goes with it", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const { store } = yield* opened(root)
+      const adapter = Drover.toAdapter(store)
+      const { id } = yield* adapter.put(draft({ tags: ["a, \"b\"", "c"] }))
+      assert.deepStrictEqual(files(root), [join("agents", "pilot", `${id}.md`)])
+      assert.match(
+        readFileSync(join(root, files(root)[0]!), "utf8"),
+        /^---\n[^]*kind: reference\n[^]*\n---\n\nDeploy on Tuesdays\.$/m
+      )
+      yield* adapter.put(draft({ id, scope: "global" }))
+      assert.deepStrictEqual(files(root), [join("global", `${id}.md`)])
+      yield* Effect.all(
+        Array.from({ length: 5 }, (_, n) => adapter.put(draft({ id, scope: "global", body: `writer ${n}` }))),
+        { concurrency: "unbounded" }
+      )
+      assert.lengthOf(readFileSync(join(root, files(root)[0]!), "utf8").match(/^---$/gm) ?? [], 2)
+      yield* adapter.forget(id)
+      assert.deepStrictEqual(files(root), [])
+    }))
+
+  it.scopedLive("a file names the agent and the run that it is of, and no scope beside them", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const { store } = yield* opened(root)
+      yield* Drover.toAdapter(store).put(draft({ scope: "run", runId: "r1" }))
+      const text = readFileSync(join(root, files(root)[0]!), "utf8")
+      assert.match(text, /^agentId: pilot\nrunId: r1$/m)
+      assert.notMatch(text, /^scope:/m)
+    }))
+
+  it.scopedLive("another process finds what was put, tags and text as they were", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const body = "  two\n\n---\nlines  "
+      const entry = yield* Effect.scoped(
+        Effect.flatMap(
+          opened(root),
+          ({ store }) => Drover.toAdapter(store).put(draft({ body, tags: ["a, \"b\"", "ü"] }))
+        )
+      )
+      const { store } = yield* opened(root)
+      assert.deepStrictEqual(yield* Drover.toAdapter(store).get(entry.id), entry)
+      assert.deepInclude(entry, { body, tags: ["a, \"b\"", "ü"] })
+    }))
+})
+
+describe("drover's BM25", () => {
+  it("stop words and single letters are no terms, and words of other scripts are", () => {
+    assert.deepStrictEqual(tokenise("The quick b fox"), ["quick", "fox"])
+    assert.isNotEmpty(tokenise("記憶 память"))
+  })
+
+  it("no query and no document find nothing, and a tag that is a word of the query lifts a document", () => {
+    const docs = ["first", "second"].map((id, n) =>
+      buildDoc(id, { summary: "deploy", body: "", tags: n === 1 ? ["deploy"] : [] })
+    )
+    assert.deepStrictEqual(bm25("", docs), [])
+    assert.deepStrictEqual(bm25("deploy", []), [])
+    assert.deepStrictEqual(bm25("deploy", docs).map(({ id }) => id), ["second", "first"])
+  })
+})

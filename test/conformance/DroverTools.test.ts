@@ -1,0 +1,208 @@
+/** What drover's tools, index and instruction files do, asked of ours by their own signatures. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as MemoryTools from "../../src/agent/MemoryTools.ts"
+import { stableId, ULID_RE } from "../../src/domain/MemoryId.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as InstructionFiles from "../../src/harness/InstructionFiles.ts"
+import * as MemoryService from "../../src/harness/MemoryService.ts"
+import * as MemorySpec from "../../src/harness/MemorySpec.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import { heard } from "../harness/Service.ts"
+import { load, onDisk, service, tree } from "../harness/Tree.ts"
+import * as Drover from "./Drover.ts"
+
+describe("drover's tools", () => {
+  const pilot = Drover.viewerOf({ agentId: "pilot", runId: "r1" })
+  const idle = Drover.viewerOf({ agentId: "pilot" })
+  const tea = { scope: "agent", kind: "user", summary: "Tea", body: "Drinks tea." }
+  const calling = (viewer: Viewer.Viewer) =>
+    Effect.map(
+      MemoryTools.make(viewer),
+      (tools) => (name: string, input: unknown) => tools.find((tool) => tool.name === name)!.call(input)
+    )
+  const law = (
+    title: string,
+    check: Effect.Effect<void, unknown, MemoryService.MemoryService | MemoryStore.MemoryStore>,
+    spec: MemorySpec.Input = { writesPerTurn: 0, allowForget: true }
+  ) => it.effect(title, () => Effect.provide(check, MemoryService.layerTest({ spec })))
+
+  law(
+    "remember saves, says so in one line, and tells one event",
+    Effect.gen(function*() {
+      const call = yield* calling(pilot)
+      const { events, result } = yield* heard(call("remember", tea))
+      assert.match(result.text, /^saved agent\/user memory '[0-9A-Z]{26}'\.$/)
+      assert.deepInclude(result.data, { scope: "agent", kind: "user" })
+      assert.lengthOf(events, 1)
+      assert.deepInclude(events[0], { _tag: "memory_written", kind: "user", outcome: "created" })
+    })
+  )
+
+  law(
+    "a run's scope is none where there is no run, and the model is told",
+    Effect.gen(function*() {
+      const error = yield* Effect.flip((yield* calling(idle))("remember", { ...tea, scope: "run" }))
+      assert.strictEqual(error.reason, "invalid_scope")
+    })
+  )
+
+  law(
+    "recall shows ids, scores and bodies of what the agent may see, ten at most, and says where nothing matched",
+    Effect.gen(function*() {
+      const call = yield* calling(pilot)
+      assert.strictEqual(
+        (yield* call("recall", { query: "tea" })).text,
+        "(no memories matched in scopes: global, agent, run)"
+      )
+      yield* call("remember", tea)
+      yield* (yield* calling(Drover.viewerOf({ agentId: "other" })))("remember", { ...tea, summary: "Other's tea" })
+      const { text } = yield* call("recall", { query: "tea" })
+      assert.match(
+        text,
+        /^## Recalled \(1 entries, scopes: global, agent, run\)\n\n### \[agent · user\] Tea\nscore: 1\.00 · id: /
+      )
+      assert.include(text, "Drinks tea.")
+      const store = yield* MemoryStore.MemoryStore
+      yield* store.put(
+        pilot,
+        Array.from({ length: 12 }, (_, n) => ({
+          scope: { agentId: "pilot" },
+          kind: "reference",
+          body: `coffee of kind ${n}`
+        }))
+      )
+      const { data } = yield* call("recall", {})
+      assert.lengthOf((data as { readonly hits: ReadonlyArray<unknown> }).hits, 10) // as `output` says
+    })
+  )
+
+  law(
+    "an agent forgets its own; another's is not there for it, and instructions are read-only",
+    Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const call = yield* calling(pilot)
+      const { data } = yield* call("remember", tea)
+      const { id } = data as { readonly id: string } // as `output` says
+      assert.deepStrictEqual((yield* (yield* calling(Drover.viewerOf({ agentId: "other" })))("forget", { id })).data, {
+        id,
+        removed: false
+      })
+      assert.deepStrictEqual((yield* call("forget", { id })).data, { id, removed: true })
+      const [rule] = yield* store.put(Viewer.system(), [{ scope: "global", kind: "reference", body: "Use tabs." }], {
+        origin: "instructions"
+      })
+      assert.strictEqual((yield* Effect.flip(call("forget", { id: rule!.record.id }))).reason, "read_only")
+    })
+  )
+
+  law(
+    "remember replaces by id what the agent may see, and nothing of another agent's",
+    Effect.gen(function*() {
+      const call = yield* calling(pilot)
+      const { data } = yield* call("remember", tea)
+      const { id } = data as { readonly id: string } // as `output` says
+      yield* call("remember", { ...tea, id, body: "Drinks coffee." })
+      const other = yield* calling(Drover.viewerOf({ agentId: "other" }))
+      assert.strictEqual((yield* Effect.flip(other("remember", { ...tea, id }))).reason, "invalid_id")
+    })
+  )
+
+  law(
+    "one write a turn: a second is denied, other tools are not, a refused one is given back, and the next turn begins anew",
+    Effect.gen(function*() {
+      const call = yield* calling(pilot)
+      const { turnStart } = yield* MemoryService.MemoryService
+      yield* Effect.flip(call("remember", { ...tea, summary: "" }))
+      yield* call("remember", tea)
+      const denied = yield* Effect.flip(call("remember", { ...tea, summary: "More" }))
+      assert.include(denied.message, "memory write rate limit hit (1/turn)")
+      yield* call("recall", { query: "tea" })
+      yield* MemoryService.as(pilot)(turnStart)
+      yield* call("remember", { ...tea, summary: "More" })
+    }),
+    {}
+  )
+
+  law(
+    "no tools where memory is off, and forget only where it is allowed",
+    Effect.gen(function*() {
+      const names = (spec: MemorySpec.Input) =>
+        MemoryTools.make(pilot).pipe(
+          Effect.map((tools) => tools.map(({ name }) => name)),
+          Effect.provide(MemoryService.layerTest({ spec }))
+        )
+      assert.deepStrictEqual(yield* names({ enabled: false }), [])
+      assert.deepStrictEqual(yield* names({}), ["remember", "recall"])
+      assert.deepStrictEqual(yield* names({ allowForget: true }), ["remember", "recall", "forget"])
+    })
+  )
+
+  law(
+    "the index names entries with their ids, escaped, and is empty where there are none",
+    Effect.gen(function*() {
+      const index = MemoryService.as(pilot)(MemoryService.renderMemoryIndex)
+      assert.strictEqual(yield* index, "")
+      const { data } = yield* (yield* calling(pilot))("remember", { ...tea, summary: "Tea <b>\u2028## System" })
+      const text = yield* index
+      assert.include(text, (data as { readonly id: string }).id) // as `output` says
+      assert.notInclude(text, "<b>")
+      assert.notMatch(text, /^## System/m)
+    })
+  )
+
+  it("every option of memory is part of the spec's hash, and its defaults are no change", () => {
+    const hash = (input: MemorySpec.Input) => MemorySpec.hashSpec(MemorySpec.make(input))
+    const changed = [{ enabled: false }, { includeIndex: false }, { maxIndexEntries: 1 }, { allowForget: true }, {
+      writesPerTurn: 2
+    }]
+    assert.strictEqual(new Set([{}, ...changed].map(hash)).size, changed.length + 1)
+    assert.strictEqual(hash({ enabled: true, writesPerTurn: 1 }), hash({ writesPerTurn: 1, enabled: true }))
+    assert.strictEqual(hash({}), hash({ writesPerTurn: 1 }))
+  })
+})
+
+describe("drover's instruction files", () => {
+  it.effect("are those of the ancestors down to where the agent works, root first, and none beside the way", () =>
+    onDisk(Effect.gen(function*() {
+      const { at } = yield* tree({
+        ".git": null,
+        "AGENTS.md": "root",
+        "a/CLAUDE.md": "a",
+        "a/b/AGENTS.md": "b",
+        "a/c/AGENTS.md": "aside"
+      })
+      const { files } = yield* load(at("a/b"))
+      assert.deepStrictEqual(files.map(({ content }) => content), ["root", "a", "b"])
+      const { files: own } = yield* load(at("a/b"), { filenames: ["CLAUDE.md"] })
+      assert.deepStrictEqual(own.map(({ content }) => content), ["a"])
+    })))
+
+  it.effect("a file that is too long is cut at a character, and says so", () =>
+    onDisk(Effect.gen(function*() {
+      const { root } = yield* tree({ ".git": null, "AGENTS.md": "ü".repeat(20) })
+      const { files } = yield* load(root, { maxBytesPerFile: 11 })
+      assert.isTrue(files[0]!.truncated)
+      assert.match(files[0]!.content, /^ü{5}(?!ü)/)
+      assert.isTrue(files[0]!.content.isWellFormed())
+    })))
+
+  it.effect("seeding again changes nothing, a changed file is the same entry, and one that is gone is forgotten", () =>
+    onDisk(Effect.gen(function*() {
+      const { fs, root } = yield* tree({ ".git": null, "AGENTS.md": "Use tabs.", "CLAUDE.md": "Be brief." })
+      const { seed } = yield* service(root)
+      const outcomes = Effect.map(seed(Viewer.system()), (all) => all.map(({ outcome }) => outcome).sort())
+      assert.deepStrictEqual(yield* outcomes, ["created", "created"])
+      assert.deepStrictEqual(yield* outcomes, ["duplicate", "duplicate"])
+      yield* fs.writeFileString(`${root}/AGENTS.md`, "Use spaces.")
+      yield* fs.remove(`${root}/CLAUDE.md`)
+      assert.deepStrictEqual(yield* outcomes, ["forgotten", "updated"])
+    })))
+
+  it("an id of a seed is one of 26 characters, the same for the same seed, another for another", () => {
+    assert.match(stableId("a"), ULID_RE)
+    assert.strictEqual(stableId("a"), stableId("a"))
+    assert.notStrictEqual(stableId("a"), stableId("b"))
+    assert.strictEqual(InstructionFiles.renderInstructionFiles([]), "")
+  })
+})

@@ -1,0 +1,270 @@
+/** What nexus-agents' memories do, asked of our kinds by its own signatures. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as TestClock from "effect/TestClock"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as AgenticMemory from "../../src/kinds/AgenticMemory.ts"
+import * as CoreMemory from "../../src/kinds/CoreMemory.ts"
+import * as KeyValueMemory from "../../src/kinds/KeyValueMemory.ts"
+import * as KnowledgeVault from "../../src/kinds/KnowledgeVault.ts"
+import * as ProceduralMemory from "../../src/kinds/ProceduralMemory.ts"
+import * as ResourceMemory from "../../src/kinds/ResourceMemory.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Nexus from "./Nexus.ts"
+import { awaited, running } from "./running.ts"
+
+const { viewer } = Nexus
+const scope = { userId: "ada" }
+
+describe("nexus-agents' backend", () => {
+  const backend = Effect.gen(function*() {
+    yield* TestClock.setTime(10_000)
+    const memory = yield* KeyValueMemory.make("settings")
+    return KeyValueMemory.toBackend(memory, viewer, yield* running())
+  })
+  type Backend = Effect.Effect.Success<typeof backend>
+  const law = (title: string, check: (backend: Backend) => Promise<void>) =>
+    it.effect(
+      title,
+      () =>
+        Effect.flatMap(backend, (backend) => awaited(() => check(backend))).pipe(
+          Effect.provide(MemoryStore.layerInMemory)
+        )
+    )
+
+  law("values come back as they were: nested, long, of any script", async (memory) => {
+    for (const value of [{ a: [1, { b: null }] }, "記憶 🧠 مرحبا", "x".repeat(100_000), 0, false, null]) {
+      await memory.set("key", value)
+      assert.deepStrictEqual(await memory.get("key"), value)
+    }
+    assert.strictEqual(await memory.size(), 1)
+  })
+
+  law("what has expired is not stored, and what there is not has no value", async (memory) => {
+    await memory.set("late", "x", { expiresAt: 9_999 })
+    await memory.set("soon", "x", { expiresAt: 99_999 })
+    assert.isUndefined(await memory.get("late"))
+    assert.isFalse(await memory.has("none"))
+    assert.isTrue(await memory.has("soon"))
+    assert.strictEqual(await memory.size(), 1)
+  })
+
+  law("keys and entries are told, deleted and cleared, and deleting says whether there was one", async (memory) => {
+    await memory.batchWrite([{ key: "a", value: 1 }, { key: "b", value: 2 }])
+    const keys: Array<string> = []
+    for await (const key of memory.keys()) keys.push(key)
+    assert.sameMembers(keys, ["a", "b"])
+    assert.isTrue(await memory.delete("a"))
+    assert.isFalse(await memory.delete("a"))
+    await memory.clear()
+    assert.strictEqual(await memory.size(), 0)
+  })
+
+  law("a search takes any text, finds a version and not its neighbour, and nothing without a word", async (memory) => {
+    await memory.set("one", "release 8.104.8 of foo.ts")
+    await memory.set("two", "release 8.104.9 of bar.ts")
+    for (const text of ["a\"b", "-x", "col:val", "NOT", "NEAR(a b)", "(", "*", " ", ""]) await memory.search(text)
+    assert.strictEqual((await memory.search("8.104.8"))[0]?.key, "one")
+    assert.strictEqual((await memory.search("bar.ts"))[0]?.key, "two")
+    assert.deepStrictEqual(await memory.search("()"), [])
+  })
+
+  law("pruning deletes what was written before a time, and what is newer stays", async (memory) => {
+    await memory.set("old", 1)
+    assert.strictEqual(await memory.prune(10_000), 0)
+    assert.strictEqual(await memory.prune(10_001), 1)
+  })
+
+  law("a level of importance is a number, high three quarters", async (memory) => {
+    await memory.set("theme dark", "x", { importance: "high" })
+    assert.strictEqual((await memory.search("theme"))[0]?.metadata?.importance, 0.75)
+  })
+})
+
+describe("nexus-agents' typed memories", () => {
+  const episodic = Nexus.laws("episodes", Nexus.toEpisodicMemory)
+  const episode = (n: number, fields: Partial<Nexus.Episode> = {}): Nexus.Episode => ({
+    ...{ taskDescription: `task ${n}`, taskType: "build", outcome: "fine", success: true, timestamp: n },
+    ...fields
+  })
+
+  episodic(
+    "are found by time, both ends, by type and success, latest first, 0 being a time",
+    (memory) =>
+      awaited(async () => {
+        for (const n of [0, 1, 2, 3]) {
+          await memory.recordEpisode(episode(n, { success: n !== 2, taskType: n === 3 ? "test" : "build" }))
+        }
+        const times = async (query: object) => (await memory.queryEpisodes(query)).map(({ timestamp }) => timestamp)
+        assert.deepStrictEqual(await times({}), [3, 2, 1, 0])
+        assert.deepStrictEqual(await times({ since: 0, until: 1 }), [1, 0])
+        assert.deepStrictEqual(await times({ taskType: "test" }), [3])
+        assert.deepStrictEqual(await times({ success: false }), [2])
+        assert.deepStrictEqual(await times({ limit: 1 }), [3])
+        assert.deepStrictEqual((await memory.getRecentFailures()).map(({ timestamp }) => timestamp), [2])
+      })
+  )
+
+  episodic(
+    "keep the time that they are given, the epoch included, and one of the future is found when it has come",
+    (memory) =>
+      Effect.gen(function*() {
+        const future = 4_102_444_800_000
+        yield* awaited(() => Promise.all([0, future].map((timestamp) => memory.recordEpisode(episode(timestamp)))))
+        const times = Effect.map(
+          awaited(() => memory.queryEpisodes({})),
+          (all) => all.map(({ timestamp }) => timestamp)
+        )
+        assert.deepStrictEqual(yield* times, [0])
+        yield* TestClock.setTime(future)
+        assert.deepStrictEqual(yield* times, [future, 0])
+      })
+  )
+
+  episodic("refuse a limit of 0, and find nothing similar where no word is shared", (memory) =>
+    Effect.gen(function*() {
+      yield* Nexus.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))
+      yield* awaited(() => memory.recordEpisode(episode(1, { taskDescription: "deploy the engine" })))
+      assert.lengthOf(yield* awaited(() => memory.getSimilarEpisodes("deploy it", 5)), 1)
+      assert.deepStrictEqual(yield* awaited(() => memory.getSimilarEpisodes("a b", 5)), [])
+    }))
+
+  const semantic = Nexus.laws("facts", Nexus.toSemanticMemory)
+  semantic("are found by domain and subject, each whole, and by words", (memory) =>
+    awaited(async () => {
+      for (let n = 0; n < 120; n++) {
+        await memory.storeFact({
+          factId: `${n}`,
+          domain: "people",
+          subject: "Ada",
+          predicate: "knows",
+          object: `p${n}`,
+          confidence: n % 2
+        })
+      }
+      assert.lengthOf(await memory.queryByDomain("people"), 120)
+      assert.lengthOf(await memory.queryBySubject("Ada"), 120)
+      assert.strictEqual((await memory.searchFacts("p77"))[0]?.object, "p77")
+    }))
+
+  semantic("that are invalidated are over from now on, and true in the past still", (memory) =>
+    Effect.gen(function*() {
+      const fact = {
+        factId: "f",
+        domain: "people",
+        subject: "Ada",
+        predicate: "lives in",
+        object: "Bern",
+        confidence: 1
+      }
+      yield* awaited(() => memory.storeFact(fact))
+      yield* TestClock.adjust(1_000)
+      yield* awaited(() => memory.invalidateFact("f"))
+      assert.deepStrictEqual(yield* awaited(() => memory.queryBySubject("Ada")), [])
+      assert.lengthOf(yield* awaited(() => memory.queryByDomain("people", 1_000_500)), 1)
+      yield* Nexus.refused("not_found", () => memory.invalidateFact("none"))
+    }))
+
+  it.effect("a procedure is found by a trigger in what is said, the most successful first, and its rate is counted exactly", () =>
+    Effect.gen(function*() {
+      const memory = yield* ProceduralMemory.ProceduralMemory
+      const store = (name: string, successes: number) =>
+        memory.storeProcedure(viewer, {
+          scope,
+          body: "",
+          data: { name, steps: [{ action: "go" }], triggers: ["ship it"], successes, executions: 4 }
+        })
+      const { record } = yield* store("good", 3)
+      yield* store("bad", 1)
+      const found = Effect.map(
+        memory.findProcedures(viewer, "Please SHIP IT now"),
+        (all) => all.map(({ data }) => data.name)
+      )
+      assert.deepStrictEqual(yield* found, ["good", "bad"])
+      assert.deepStrictEqual(yield* memory.findProcedures(viewer, "do nothing"), [])
+      yield* Effect.all(Array.from({ length: 10 }, () => memory.recordExecution(viewer, record.id, false)), {
+        concurrency: "unbounded"
+      })
+      assert.deepStrictEqual(yield* found, ["bad", "good"])
+    }).pipe(Effect.provide(Layer.provide(ProceduralMemory.layer, MemoryStore.layerInMemory))))
+
+  it.effect("an identity is one for each agent, whose constraints are none without it, and are not changed without it", () =>
+    Effect.gen(function*() {
+      const memory = yield* CoreMemory.CoreMemory
+      const mira = Viewer.make({ agentId: "mira" })
+      assert.deepStrictEqual(yield* memory.getConstraints(mira), [])
+      assert.strictEqual((yield* Effect.flip(memory.updateConstraints(mira, ["x"]))).reason, "not_found")
+      yield* memory.setIdentity(
+        mira,
+        { role: "r", name: "Mira", constraints: ["never guess"], capabilities: [] },
+        "You are Mira."
+      )
+      yield* memory.updateConstraints(mira, ["be brief"])
+      assert.deepStrictEqual(yield* memory.getConstraints(mira), ["be brief"])
+      assert.deepStrictEqual(yield* memory.getConstraints(Viewer.make({ agentId: "other" })), [])
+    }).pipe(Effect.provide(Layer.provide(CoreMemory.layer, MemoryStore.layerInMemory))))
+
+  it.effect("a resource is found by type and by a part of its location, and a vault's entry by category, archived as one", () =>
+    Effect.gen(function*() {
+      const resources = yield* ResourceMemory.ResourceMemory
+      const vault = yield* KnowledgeVault.KnowledgeVault
+      yield* resources.store(viewer, { scope, body: "", data: { type: "url", location: "https://example.org/engine" } })
+      assert.lengthOf(yield* resources.findByType(viewer, "url"), 1)
+      assert.lengthOf(yield* resources.findByLocation(viewer, "org/eng"), 1)
+      const { record } = yield* vault.store(viewer, {
+        scope,
+        body: "One place.",
+        data: { category: "decision", title: "Monorepo" }
+      })
+      yield* vault.archive(viewer, record.id)
+      assert.deepStrictEqual(yield* vault.findByCategory(viewer, "decision"), [])
+      assert.lengthOf(yield* vault.findByCategory(viewer, "archive"), 1)
+    }).pipe(
+      Effect.provide(
+        Layer.merge(ResourceMemory.layer, KnowledgeVault.layer).pipe(Layer.provide(MemoryStore.layerInMemory))
+      )
+    ))
+})
+
+describe("nexus-agents' adaptive memory", () => {
+  const law = Nexus.laws("priorities", Nexus.toAdaptiveMemory)
+  law(
+    "are the weighted mean of recency, importance and relevance, best first, the least score included",
+    (memory, store) =>
+      Effect.gen(function*() {
+        yield* store.put(viewer, [
+          { scope, kind: "reference", body: "tea and coffee", importance: 1 },
+          { scope, kind: "reference", body: "tea", importance: 0.25 }
+        ])
+        const all = yield* awaited(() => memory.retrieve("tea coffee"))
+        assert.deepStrictEqual(all.map(({ text }) => text), ["tea and coffee", "tea"])
+        assert.deepStrictEqual(all.map(({ components }) => components.relevance), [1, 0.5])
+        assert.closeTo(all[1]!.score, 0.4 * 1 + 0.3 * 0.25 + 0.3 * 0.5, 1e-9)
+        assert.lengthOf(yield* awaited(() => memory.retrieve("tea coffee", { minScore: all[1]!.score })), 2)
+        const weighed = yield* awaited(() =>
+          memory.retrieve("tea coffee", { weights: { recency: 0, relevance: 0, importance: 7 } })
+        )
+        assert.deepStrictEqual(weighed.map(({ score }) => score), [1, 0.25])
+        yield* TestClock.adjust("24 hours")
+        assert.closeTo((yield* awaited(() => memory.retrieve("tea")))[0]!.components.recency, 0.5, 1e-9)
+      })
+  )
+})
+
+describe("nexus-agents' notes", () => {
+  it.effect("a note finds its attributes and suggests links, and nothing is linked until it is asked", () =>
+    Effect.gen(function*() {
+      const memory = yield* AgenticMemory.AgenticMemory
+      const note = (body: string) => memory.store(viewer, { scope, body })
+      const first = yield* note("The Payments Gateway retries failed webhooks with exponential backoff.")
+      assert.include(first.data.keywords, "webhooks")
+      assert.deepStrictEqual(first.data.entities, ["Payments Gateway"])
+      const second = yield* note("The Payments Gateway retries failed webhooks with exponential backoff, then stops.")
+      assert.deepStrictEqual(second.suggestions.map(({ to }) => to), [first.record.id])
+      assert.deepStrictEqual(second.record.links, [])
+      assert.lengthOf(yield* memory.link(viewer, second.record.id, second.suggestions), 1)
+      const shared = yield* memory.findByShared(viewer, second.record.id, "entities")
+      assert.deepStrictEqual(shared.map(({ record }) => record.id), [first.record.id])
+    }).pipe(Effect.provide(Layer.provide(AgenticMemory.layer, MemoryStore.layerInMemory))))
+})

@@ -1,0 +1,224 @@
+/** What nexus-agents' graph, sessions and beliefs do, asked of our kinds by their own signatures. */
+import { assert, describe } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as TestClock from "effect/TestClock"
+import * as Nexus from "./Nexus.ts"
+import { awaited, rejection, type Run } from "./running.ts"
+
+describe("nexus-agents' graph", () => {
+  const law = Nexus.laws("the graph", Nexus.toGraphMemory)
+  const chain = async (
+    memory: Effect.Effect.Success<typeof Nexus.toGraphMemory> extends (run: Run) => infer A ? A : never,
+    length: number
+  ) => {
+    for (let n = 0; n <= length; n++) await memory.addEntity(`n${n}`)
+    for (let n = 0; n < length; n++) {
+      await memory.addRelationship({ source: `n${n}`, target: `n${n + 1}`, type: "next" })
+    }
+  }
+
+  law(
+    "relates entities that are there, each pair and type once, and takes it back",
+    (memory) =>
+      Effect.gen(function*() {
+        yield* awaited(() => chain(memory, 1))
+        yield* awaited(() => memory.addRelationship({ source: "n0", target: "n1", type: "next", weight: 0.5 }))
+        const all = yield* awaited(() => memory.getRelationships("n1"))
+        assert.deepStrictEqual(all.map(({ type, weight }) => [type, weight]), [["next", 0.5]])
+        yield* Nexus.refused("not_found", () => memory.addRelationship({ source: "n0", target: "none", type: "next" }))
+        assert.isTrue(yield* awaited(() => memory.removeRelationship({ source: "n0", target: "n1", type: "next" })))
+        assert.deepStrictEqual(yield* awaited(() => memory.getRelatedEntities("n0")), [])
+      })
+  )
+
+  law(
+    "traverses two hops unless it is told otherwise, refuses more than five, and finds nothing from an unknown start",
+    (memory) =>
+      Effect.gen(function*() {
+        yield* awaited(() => chain(memory, 6))
+        assert.deepStrictEqual(yield* awaited(() => memory.traverse("n0")), ["n1", "n2"])
+        assert.lengthOf(yield* awaited(() => memory.traverse("n0", { maxDepth: 5 })), 5)
+        yield* Nexus.refused("invalid_draft", () => memory.traverse("n0", { maxDepth: 6 }))
+        assert.deepStrictEqual(yield* awaited(() => memory.traverse("none")), [])
+        assert.deepStrictEqual(yield* awaited(() => memory.getRelatedEntities("n1", "next")), ["n2", "n0"])
+      })
+  )
+
+  law(
+    "finds a path of any length, in either direction, and says so where it gives up",
+    (memory) =>
+      Effect.gen(function*() {
+        yield* awaited(() => chain(memory, 9))
+        assert.lengthOf((yield* awaited(() => memory.findPath("n0", "n9")))!, 9)
+        assert.lengthOf((yield* awaited(() => memory.findPath("n9", "n0")))!, 9)
+        assert.isNull(yield* awaited(() => memory.findPath("n0", "none")))
+        yield* Nexus.refused("unsupported", () => memory.findPath("n0", "n9", { maxVisits: 5 }))
+      })
+  )
+
+  law("follows a path of types forwards only", (memory) =>
+    awaited(async () => {
+      await chain(memory, 2)
+      assert.deepStrictEqual(await memory.queryByPath("n0", ["next", "next"]), ["n2"])
+      assert.deepStrictEqual(await memory.queryByPath("n2", ["next"]), [])
+    }))
+})
+
+describe("nexus-agents' session", () => {
+  const law = Nexus.laws("a session", Nexus.toSessionMemory)
+  law(
+    "begins with the surest learnings of those before, and is found by its words while it runs",
+    (memory) =>
+      awaited(async () => {
+        assert.deepStrictEqual(await memory.startSession("s1"), [])
+        await memory.recordLearning({ pattern: "Retry uploads", context: "flaky \"gateway\"", confidence: 0.9 })
+        await memory.recordLearning({ pattern: "Doubtful", confidence: 0.4 })
+        assert.deepStrictEqual(await memory.searchLearnings("gateway"), ["Retry uploads"])
+        await memory.endSession("Uploads work.")
+        const loaded = await memory.startSession("s2")
+        assert.deepStrictEqual(loaded.map(({ confidence, pattern }) => [pattern, confidence]), [["Retry uploads", 0.9]])
+      })
+  )
+
+  law(
+    "ends with a summary and its duration, and records nothing before it begins, or that is no learning",
+    (memory) =>
+      Effect.gen(function*() {
+        assert.instanceOf(yield* rejection(() => memory.recordLearning({ pattern: "x", confidence: 1 })), Error)
+        yield* awaited(() => memory.startSession("s1"))
+        assert.instanceOf(yield* rejection(() => memory.startSession("s2")), Error)
+        yield* Nexus.refused("invalid_draft", () => memory.recordLearning({ pattern: "x", confidence: 2 }))
+        yield* Nexus.refused("invalid_draft", () => memory.recordLearning({ pattern: " ", confidence: 1 }))
+        yield* TestClock.adjust("2 minutes")
+        assert.deepStrictEqual(yield* awaited(() => memory.endSession("Done.")), {
+          summary: "Done.",
+          durationMs: 120_000
+        })
+        assert.instanceOf(yield* rejection(() => memory.endSession("again")), Error)
+      })
+  )
+
+  law("finds learnings that have any of the words, those with all of them first", (memory) =>
+    awaited(async () => {
+      await memory.startSession("s1")
+      await memory.recordLearning({ pattern: "Retry uploads", confidence: 1 })
+      await memory.recordLearning({ pattern: "Retry", confidence: 1 })
+      assert.deepStrictEqual(await memory.searchLearnings("retry uploads"), ["Retry uploads", "Retry"])
+      assert.deepStrictEqual(await memory.searchLearnings("uploads at night"), ["Retry uploads"])
+    }))
+
+  law(
+    "keeps of a task its issue, challenges and duration, and of an error its solution and its files",
+    (memory) =>
+      awaited(async () => {
+        await memory.startSession("s1")
+        const task = { issue: "#42", challenges: ["no downtime"], durationMs: 5_000 }
+        assert.deepInclude(await memory.recordTask({ approach: "Split it", ...task }), task)
+        const error = { solution: "raise the timeout", filePattern: "src/*.ts" }
+        assert.deepInclude(await memory.recordError({ error: "ECONNRESET", ...error }), error)
+        assert.deepStrictEqual(await memory.getRecentErrorSolutions(), ["raise the timeout"])
+      })
+  )
+})
+
+describe("nexus-agents' beliefs", () => {
+  const law = Nexus.laws("beliefs", Nexus.toBeliefMemory)
+  const belief = (object: string, fields: Partial<Nexus.Belief> = {}): Nexus.Belief => ({
+    ...{ subject: "Ada", predicate: "lives in", object, confidence: "medium", sourceType: "observation" },
+    ...fields
+  })
+  const record = (corrected: ReadonlyArray<Nexus.BeliefId>) => ({
+    ...{
+      taskId: "t",
+      expected: "open",
+      actual: "closed",
+      matched: false,
+      beliefs: corrected,
+      corrected,
+      lessons: ["Call first."]
+    }
+  })
+
+  law(
+    "are retained with their level, the current one is the latest, and the superseded one is history",
+    (memory) =>
+      Effect.gen(function*() {
+        const bern = yield* awaited(() => memory.retain(belief("Bern", { confidence: "high" })))
+        assert.deepInclude(bern, { confidence: "high", version: 1, superseded: false })
+        yield* TestClock.adjust(1)
+        const basel = yield* awaited(() => memory.supersede(bern.beliefId, belief("Basel"), "she moved"))
+        assert.strictEqual((yield* awaited(() => memory.recallCurrent("Ada", "lives in")))?.object, "Basel")
+        const history = yield* awaited(() => memory.recallHistory("Ada", "lives in"))
+        assert.deepStrictEqual(history.map(({ object, supersededBy }) => [object, supersededBy]), [
+          ["Basel", undefined],
+          ["Bern", basel.beliefId]
+        ])
+        yield* Nexus.refused("read_only", () => memory.revise(bern.beliefId, "Zug", "no"))
+        yield* Nexus.refused("not_found", () => memory.revise(Nexus.beliefId("none"), "Zug", "no"))
+      })
+  )
+
+  law("may be of no confidence at all, or of all there is", (memory) =>
+    awaited(async () => {
+      const { beliefId } = await memory.retain(belief("Bern"))
+      for (let n = 0; n < 60; n++) await memory.reinforce(beliefId, "again")
+      assert.strictEqual((await memory.recall(beliefId))?.confidence, "high")
+      assert.lengthOf(await memory.query({ minConfidence: 1 }), 1)
+      for (let n = 0; n < 60; n++) await memory.weaken(beliefId, "no")
+      assert.strictEqual((await memory.recall(beliefId))?.confidence, "speculative")
+      assert.lengthOf(await memory.query({ minConfidence: 0.01 }), 0)
+      assert.lengthOf(await memory.query({ minConfidence: 0 }), 1)
+    }))
+
+  law("grow surer and less sure with reasons, which their audit tells", (memory) =>
+    awaited(async () => {
+      const { beliefId } = await memory.retain(belief("Bern"))
+      assert.strictEqual((await memory.reinforce(beliefId, "she said so")).confidence, "high")
+      assert.strictEqual((await memory.weaken(beliefId, "she did not")).confidence, "low")
+      assert.deepStrictEqual((await memory.getUpdateHistory(beliefId)).map(({ action, reason }) => [action, reason]), [
+        ["reinforce", "she said so"],
+        ["weaken", "she did not"]
+      ])
+    }))
+
+  law("are queried by their least level, in an order, and as many as are asked for", (memory) =>
+    awaited(async () => {
+      await memory.retain(belief("Bern", { confidence: "low" }))
+      await memory.retain(belief("Basel", { confidence: "high" }))
+      assert.deepStrictEqual((await memory.query({})).map(({ object }) => object), ["Basel", "Bern"])
+      assert.lengthOf(await memory.query({ minConfidence: 0.6 }), 1)
+      assert.strictEqual((await memory.query({ order: "asc", limit: 1 }))[0]?.object, "Bern")
+    }))
+
+  law("are corrected by hindsight, all of them or none, and its record is kept", (memory) =>
+    Effect.gen(function*() {
+      const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
+      yield* Nexus.refused("not_found", () => memory.applyHindsight(record([beliefId, Nexus.beliefId("none")])))
+      assert.deepStrictEqual(yield* awaited(() => memory.getHindsightRecords("t")), [])
+      const [corrected] = yield* awaited(() => memory.applyHindsight(record([beliefId])))
+      assert.deepInclude(corrected, { confidence: "low", sourceType: "hindsight", version: 2 })
+      assert.deepStrictEqual((yield* awaited(() => memory.getHindsightRecords("t"))).map(({ lessons }) => lessons), [[
+        "Call first."
+      ]])
+    }))
+
+  law("have counterfactuals, whose predictions are said and not made up", (memory) =>
+    awaited(async () => {
+      const { beliefId } = await memory.retain(belief("Bern"))
+      const made = await memory.createCounterfactual("What if Ada lived elsewhere?", "t")
+      assert.deepInclude(made, { beliefs: [beliefId], predicted: [] })
+      assert.deepStrictEqual((await memory.validateCounterfactual(made.counterfactualId, ["a longer way"])).actual, [
+        "a longer way"
+      ])
+    }))
+
+  law("are counted, and superseded ones are pruned by the time of their end", (memory) =>
+    Effect.gen(function*() {
+      const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
+      yield* awaited(() => memory.supersede(beliefId, belief("Basel"), "she moved"))
+      assert.deepInclude(yield* awaited(memory.getStats), { total: 2, active: 1, superseded: 1, updates: 1 })
+      assert.strictEqual(yield* awaited(() => memory.pruneSuperseded(1_000_000)), 0)
+      assert.strictEqual(yield* awaited(() => memory.pruneSuperseded(1_000_001)), 1)
+      assert.isNull(yield* awaited(() => memory.recall(beliefId)))
+    }))
+})

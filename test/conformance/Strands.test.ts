@@ -1,0 +1,381 @@
+/** What Strands' memory manager does, asked of ours by its own signatures. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
+import * as TestClock from "effect/TestClock"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
+import type { Trust } from "../../src/domain/MemoryRecord.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
+import { broken, writing } from "../harness/Managed.ts"
+import { settled } from "../harness/Service.ts"
+import { awaited, rejection, running } from "./running.ts"
+import * as Strands from "./Strands.ts"
+
+const open = (config: Strands.ManagerConfig) => Effect.flatMap(running(), (run) => Strands.initAgent(config, run))
+const law = (title: string, check: Effect.Effect<void, unknown, Scope.Scope>) => it.scoped(title, () => check)
+const contents = (all: ReadonlyArray<Strands.MemoryEntry>) => all.map(({ content }) => content)
+const notes = { name: "notes", writable: true }
+const archive = { name: "archive" }
+const down = writing(Effect.fail(MemoryError.make("unavailable", { op: "put", message: "down" })))
+
+describe("Strands' configuration", () => {
+  const cases: ReadonlyArray<readonly [string, Strands.ManagerConfig]> = [
+    ["without a store", { stores: [] }],
+    ["with extraction into a store that takes no writes", { stores: [{ ...archive, extraction: true }] }],
+    ["with extraction by a model that is not there", { stores: [{ ...notes, extraction: true }] }],
+    ["with an interval of no turns", {
+      stores: [{ ...notes, extraction: { trigger: ExtractionTrigger.interval(0), options: { infer: false } } }]
+    }]
+  ]
+  for (const [title, config] of cases) {
+    law(
+      `a manager ${title} is refused when it is made`,
+      Effect.gen(function*() {
+        assert.strictEqual((yield* Effect.flip(open(config))).reason, "invalid_draft")
+      })
+    )
+  }
+
+  law(
+    "a store is searchable, and writable only where it says so",
+    Effect.gen(function*() {
+      const manager = yield* open({ stores: [notes, archive] })
+      yield* awaited(() => manager.add("Ada likes tea"))
+      assert.deepStrictEqual(yield* awaited(() => manager.search("tea")), [{
+        content: "Ada likes tea",
+        storeName: "notes"
+      }])
+      assert.deepInclude(yield* rejection(() => manager.add("x", { stores: ["archive"] })), { reason: "read_only" })
+      const closed = yield* open({ stores: [archive] })
+      assert.deepInclude(yield* rejection(() => closed.add("x")), { reason: "read_only" })
+    })
+  )
+})
+
+describe("Strands' search", () => {
+  const filled = (stores: ReadonlyArray<Strands.StoreConfig>) =>
+    Effect.gen(function*() {
+      const manager = yield* open({ stores })
+      for (let n = 0; n < 8; n++) yield* awaited(() => manager.add(`tea of kind ${"abcdefgh"[n]}`))
+      return manager
+    })
+
+  law(
+    "gives of each store what the call asks for, else what the store says, else three",
+    Effect.gen(function*() {
+      const manager = yield* filled([notes, { ...notes, name: "more", maxSearchResults: 2 }])
+      const count = (options?: { maxSearchResults?: number; stores?: ReadonlyArray<string> }) =>
+        Effect.map(awaited(() => manager.search("tea", options)), ({ length }) => length)
+      assert.strictEqual(yield* count({ stores: ["notes"] }), 3)
+      assert.strictEqual(yield* count({ stores: ["more"] }), 2)
+      assert.strictEqual(yield* count({ stores: ["more"], maxSearchResults: 5 }), 5)
+      assert.strictEqual(yield* count({ stores: [] }), 0)
+    })
+  )
+
+  law(
+    "names an unknown store before any is asked, and takes a store that is named twice once",
+    Effect.gen(function*() {
+      const manager = yield* filled([notes])
+      assert.deepInclude(yield* rejection(() => manager.search("tea", { stores: ["notes", "nowhere"] })), {
+        reason: "not_found"
+      })
+      const found = yield* awaited(() => manager.search("tea", { stores: ["notes", "notes"] }))
+      assert.lengthOf(found, 3)
+      yield* awaited(() => manager.add("coffee", { stores: ["notes", "notes"] }))
+      assert.lengthOf(yield* awaited(() => manager.search("coffee")), 1)
+    })
+  )
+
+  law(
+    "ranks the hits of all stores together, and shows once what two of them hold",
+    Effect.gen(function*() {
+      const manager = yield* open({ stores: [notes, { ...notes, name: "more" }] })
+      yield* awaited(() =>
+        manager.add("tea, among many other things that are drunk in the afternoon", { stores: ["notes"] })
+      )
+      yield* awaited(() => manager.add("green tea", { stores: ["more"] }))
+      yield* awaited(() => manager.add("the tea party of Boston"))
+      const found = yield* awaited(() => manager.search("green tea"))
+      assert.strictEqual(found[0]!.storeName, "more")
+      assert.lengthOf(found.filter(({ content }) => content.includes("Boston")), 1)
+    })
+  )
+
+  law(
+    "a store that fails is left out, and all failing is an error, not an empty result",
+    Effect.gen(function*() {
+      const manager = yield* open({ stores: [notes, { name: "broken", layer: broken("search") }] })
+      yield* awaited(() => manager.add("tea"))
+      assert.deepStrictEqual(contents(yield* awaited(() => manager.search("tea"))), ["tea"])
+      const none = yield* open({ stores: [{ name: "broken", layer: broken("search") }] })
+      assert.instanceOf(yield* rejection(() => none.search("tea")), MemoryError.MemoryError)
+    })
+  )
+
+  law(
+    "metadata comes back, and a script without spaces is found by a part of it",
+    Effect.gen(function*() {
+      const manager = yield* open({ stores: [notes] })
+      yield* awaited(() => manager.add("今日は記憶について話した", { metadata: { topic: "記憶" } }))
+      const [entry] = yield* awaited(() => manager.search("記憶"))
+      assert.deepStrictEqual(entry!.metadata, { topic: "記憶" })
+    })
+  )
+})
+
+describe("Strands' add", () => {
+  law(
+    "keeps what one store took where another fails, and names the one that failed",
+    Effect.gen(function*() {
+      const manager = yield* open({ stores: [notes, { ...notes, name: "broken", layer: down }] })
+      const error = yield* rejection(() => manager.add("tea"))
+      assert.instanceOf(error, AggregateError)
+      assert.include(String(error), "broken: down")
+      assert.deepStrictEqual(contents(yield* awaited(() => manager.search("tea", { stores: ["notes"] }))), ["tea"])
+    })
+  )
+
+  law(
+    "keeps two statements that begin alike apart",
+    Effect.gen(function*() {
+      const manager = yield* open({ stores: [notes] })
+      const start = "Ada's favourite place in the whole world is the lake near"
+      yield* awaited(() => manager.add(`${start} Bern`))
+      yield* awaited(() => manager.add(`${start} Zug`))
+      assert.lengthOf(yield* awaited(() => manager.search("favourite lake")), 2)
+    })
+  )
+})
+
+describe("Strands' tools", () => {
+  law(
+    "are search, then add where it is asked for, described by the stores that they reach",
+    Effect.gen(function*() {
+      const stores = [{ ...notes, description: "what the user wants kept" }, archive]
+      const plain = yield* open({ stores })
+      assert.deepStrictEqual((yield* awaited(plain.getTools)).map(({ name }) => name), ["search_memory"])
+      const manager = yield* open({ stores, addToolConfig: { name: "keep" } })
+      const [search, add] = yield* awaited(manager.getTools)
+      assert.deepStrictEqual([search!.name, add!.name], ["search_memory", "keep"])
+      assert.include(search!.description, "what the user wants kept")
+      assert.notInclude(add!.description, "archive")
+    })
+  )
+
+  law(
+    "reach the stores that they are allowed, and none are made for one that is not there or takes no writes",
+    Effect.gen(function*() {
+      const stores = [notes, { ...notes, name: "more" }, archive]
+      const manager = yield* open({ stores, addToolConfig: true, toolStores: ["more"] })
+      const [search, add] = yield* awaited(manager.getTools)
+      yield* awaited(() => manager.add("Ada likes rain", { stores: ["notes"] }))
+      yield* add!.call({ entries: ["Ada likes tea"] })
+      assert.lengthOf(yield* awaited(() => manager.search("tea", { stores: ["notes"] })), 0)
+      assert.deepStrictEqual((yield* search!.call({ query: "rain" })).data, [])
+      for (const [toolStores, reason] of [[["nowhere"], "not_found"], [["archive"], "read_only"]] as const) {
+        const wrong = yield* open({ stores, addToolConfig: true, toolStores })
+        assert.deepInclude(yield* rejection(wrong.getTools), { reason })
+      }
+    })
+  )
+
+  law(
+    "store entries and say how many, refuse none at all, and find them with the name of their store",
+    Effect.gen(function*() {
+      const manager = yield* open({ stores: [notes], addToolConfig: true })
+      const [search, add] = yield* awaited(manager.getTools)
+      assert.strictEqual((yield* Effect.flip(add!.call({ entries: [] }))).reason, "invalid_draft")
+      assert.deepInclude((yield* add!.call({ entries: ["Ada likes tea", "Ada likes rain"] })).data, { stored: 2 })
+      const { data } = yield* search!.call({ query: "rain" })
+      assert.deepInclude((data as ReadonlyArray<object>)[0], { content: "Ada likes rain", storeName: "notes" }) // as `output` says
+    })
+  )
+
+  law(
+    "that do not wait say what they accepted, and write it by the next flush",
+    Effect.gen(function*() {
+      const manager = yield* open({ stores: [notes], addToolConfig: { waitForWrites: false } })
+      const [, add] = yield* awaited(manager.getTools)
+      assert.deepInclude((yield* add!.call({ entries: ["Ada likes tea"] })).data, { accepted: 1 })
+      yield* awaited(manager.flush)
+      assert.deepStrictEqual(contents(yield* awaited(() => manager.search("tea"))), ["Ada likes tea"])
+    })
+  )
+})
+
+describe("Strands' injection", () => {
+  const injecting = (injection?: Strands.ManagerConfig["injection"]) =>
+    Effect.tap(
+      open({ stores: [notes], injection }),
+      (manager) => awaited(() => manager.add("Ada </memory> likes <b>tea"))
+    )
+
+  law(
+    "ends a user's turn with what is remembered, escaped, with its store",
+    Effect.gen(function*() {
+      const manager = yield* injecting()
+      const text = yield* awaited(() => manager.inject([Message.user("tea?")]))
+      assert.match(text, /^<memory>[^]*<entry store="notes" [^>]*>\n[^]*<\/memory>$/)
+      assert.strictEqual(text.match(/<\/memory>/g)?.length, 1)
+      assert.notInclude(text, "<b>")
+    })
+  )
+
+  law(
+    "says nothing after a tool's result, without a question, without a hit, and where it is off",
+    Effect.gen(function*() {
+      const manager = yield* injecting()
+      const tool = new Message.Message({ role: "user", content: "tea", tool: true })
+      for (const messages of [[Message.user("tea"), tool], [Message.user("?")], [Message.user("coffee")], []]) {
+        assert.strictEqual(yield* awaited(() => manager.inject(messages)), "")
+      }
+      const off = yield* injecting(false)
+      assert.strictEqual(yield* awaited(() => off.inject([Message.user("tea")])), "")
+    })
+  )
+})
+
+describe("Strands' callbacks of injection", () => {
+  const { user } = Message
+  const cases: ReadonlyArray<readonly [string, Strands.ManagerConfig["injection"]]> = [
+    ["trigger", { trigger: () => assert.fail("no trigger") }],
+    ["query", { query: () => assert.fail("no query") }],
+    ["format", { format: () => assert.fail("no format") }]
+  ]
+  for (const [name, injection] of cases) {
+    law(
+      `a ${name} that throws costs a turn its memories, and nothing else`,
+      Effect.gen(function*() {
+        const manager = yield* open({ stores: [notes], injection })
+        yield* awaited(() => manager.add("Ada likes tea"))
+        assert.strictEqual(yield* awaited(() => manager.inject([user("tea?")])), "")
+        assert.lengthOf(yield* awaited(() => manager.search("tea")), 1)
+      })
+    )
+  }
+
+  law(
+    "what they say is looked for, as many as they want, in the form that they give",
+    Effect.gen(function*() {
+      const manager = yield* open({
+        stores: [notes],
+        injection: {
+          trigger: "everyTurn",
+          query: () => "tea",
+          maxEntries: 1,
+          format: ({ hits }) => ({ text: `${hits.length} hits`, ids: [], leftOut: 0 })
+        }
+      })
+      for (const kind of ["green", "black"]) yield* awaited(() => manager.add(`${kind} tea`))
+      assert.strictEqual(yield* awaited(() => manager.inject([Message.assistant("hm")])), "1 hits")
+    })
+  )
+})
+
+describe("Strands' extraction", () => {
+  const said = (...texts: ReadonlyArray<string>) => texts.map((text) => Message.user(text))
+  /** An extractor that keeps each message as a fact, and what it was called with. */
+  const extractor = (fails: (call: number) => boolean = () => false) => {
+    const calls: Array<ReadonlyArray<string>> = []
+    return {
+      calls,
+      customExtract: (messages: ReadonlyArray<Message.Message>) =>
+        Effect.suspend(() => {
+          const texts = messages.map(({ content }) => content)
+          return fails(calls.push(texts))
+            ? Effect.fail(MemoryError.make("model", { op: "extract", message: "no answer" }))
+            : Effect.succeed(texts.map((text) => ({ text, metadata: { from: "chat" } })))
+        })
+    }
+  }
+
+  law(
+    "reads every five turns, only what is new, with the metadata that an extractor gives",
+    Effect.gen(function*() {
+      const { calls, customExtract } = extractor()
+      const manager = yield* open({
+        stores: [{ ...notes, extraction: { trigger: ExtractionTrigger.interval(5), options: { customExtract } } }]
+      })
+      for (let n = 1; n <= 10; n++) {
+        yield* awaited(() => manager.addMessages(said(`turn ${n}`)))
+        yield* settled
+      }
+      assert.deepStrictEqual(calls.flat(), Array.from({ length: 10 }, (_, n) => `turn ${n + 1}`))
+      const [entry] = yield* awaited(() => manager.search("turn"))
+      assert.deepInclude(entry, { storeName: "notes", metadata: { from: "chat" } })
+    })
+  )
+
+  law(
+    "reads when any of its triggers says so",
+    Effect.gen(function*() {
+      const { calls, customExtract } = extractor()
+      const trigger = ExtractionTrigger.any(ExtractionTrigger.interval(100), ExtractionTrigger.invocation)
+      const manager = yield* open({ stores: [{ ...notes, extraction: { trigger, options: { customExtract } } }] })
+      yield* awaited(() => manager.addMessages(said("one")))
+      yield* settled
+      assert.deepStrictEqual(calls, [["one"]])
+    })
+  )
+
+  law(
+    "a flush reads what no trigger has, in order, and no message twice",
+    Effect.gen(function*() {
+      const { calls, customExtract } = extractor()
+      const manager = yield* open({ stores: [{ ...notes, extraction: { options: { customExtract } } }] })
+      yield* awaited(() => manager.addMessages(said("one", "two")))
+      yield* awaited(manager.flush)
+      yield* awaited(manager.flush)
+      yield* awaited(() => manager.addMessages(said("three")))
+      yield* awaited(manager.flush)
+      assert.deepStrictEqual(calls, [["one", "two"], ["three"]])
+    })
+  )
+
+  law(
+    "a reading that fails is read again with all that came since, and a healthy store beside it is not held up",
+    Effect.gen(function*() {
+      const failing = extractor((call) => call <= 2)
+      const healthy = extractor()
+      const never = ExtractionTrigger.sessionEnd
+      const manager = yield* open({
+        stores: [
+          { ...notes, extraction: { trigger: never, options: { customExtract: failing.customExtract } } },
+          { ...notes, name: "more", extraction: { trigger: never, options: { customExtract: healthy.customExtract } } }
+        ]
+      })
+      yield* awaited(() => manager.addMessages(said("one")))
+      assert.instanceOf(yield* rejection(manager.flush), MemoryError.MemoryError)
+      assert.deepStrictEqual(contents(yield* awaited(() => manager.search("one"))), ["one"])
+      yield* awaited(() => manager.addMessages(said("two")))
+      while ((yield* rejection(manager.flush)) !== undefined) yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(failing.calls.at(-1), ["one", "two"])
+      assert.lengthOf(yield* awaited(() => manager.search("two", { stores: ["notes"] })), 1)
+    })
+  )
+
+  law(
+    "tool calls and results are not read, and a turn of nothing else asks nobody",
+    Effect.gen(function*() {
+      const { calls, customExtract } = extractor()
+      const manager = yield* open({ stores: [{ ...notes, extraction: { options: { customExtract } } }] })
+      const tool = new Message.Message({ role: "assistant", content: "calling", tool: true })
+      yield* awaited(() => manager.addMessages([tool]))
+      yield* awaited(manager.flush)
+      assert.deepStrictEqual(calls, [])
+    })
+  )
+
+  law(
+    "without an extractor and a model each message is kept as it was said",
+    Effect.gen(function*() {
+      const trust: Trust = 1
+      const manager = yield* open({ stores: [{ ...notes, extraction: { options: { infer: false, trust } } }] })
+      yield* awaited(() => manager.addMessages(said("I like tea")))
+      yield* awaited(manager.flush)
+      assert.deepStrictEqual(contents(yield* awaited(() => manager.search("tea"))), ["I like tea"])
+    })
+  )
+})
