@@ -4,11 +4,15 @@
  *
  * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The summaries of
  * written records and the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
+ *
+ * What is published is counted, too, by metrics of Effect: docs/recipes.md has their names. They are counted whether or not
+ * anybody listens.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import * as PubSub from "effect/PubSub"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -119,8 +123,14 @@ export interface EventPublisher {
     write: Effect.Effect<A, MemoryError>,
     changesOf: (result: A) => ReadonlyArray<Change>
   ) => Effect.Effect<A, MemoryError>
-  /** Publishes `memory_recalled`. */
-  readonly recalled: (viewer: Viewer.Viewer, query: MemoryQuery) => (result: SearchResult) => Effect.Effect<void>
+  /** Runs a search, and publishes `memory_recalled`. A failure is counted, and no event: the caller has it. */
+  readonly recall: (
+    viewer: Viewer.Viewer,
+    query: MemoryQuery,
+    search: Effect.Effect<SearchResult, MemoryError>
+  ) => Effect.Effect<SearchResult, MemoryError>
+  /** Counts the tokens of a text that a prompt is given, at four characters a token. */
+  readonly injected: (part: "index" | "context" | "instructions", text: string) => Effect.Effect<void>
   /** Publishes `memory_retired` for each record that went. */
   readonly retired: (system: Viewer.System, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   /** Publishes `memory_denied`: a plugin refused a call of a tool. */
@@ -135,6 +145,17 @@ export interface EventPublisher {
 export const changesOf = (puts: ReadonlyArray<Put>): ReadonlyArray<Change> =>
   puts.map(({ outcome, record }) => ({ id: record.id, outcome, record }))
 
+const counter = (name: string, description: string) => Metric.counter(name, { description, incremental: true })
+
+const recalls = counter("memory_recalls", "Searches that were answered")
+const recallHits = counter("memory_recall_hits", "Records that searches gave")
+const recallsEmpty = counter("memory_recalls_empty", "Searches that gave nothing")
+const writes = counter("memory_writes", "Records that were created, updated or forgotten")
+const duplicates = counter("memory_duplicates", "Drafts that were there already")
+const denials = counter("memory_denials", "Calls of tools that a plugin denied, by plugin")
+const failures = counter("memory_failures", "Operations and best efforts that failed, by part")
+const tokensInjected = counter("memory_tokens_injected", "Tokens that prompts were given, by part")
+
 /** Makes a publisher of events, which have the time at which they are published. @internal */
 export const makePublisher = (publish: Service["publish"]): EventPublisher => {
   const now = <A, E>(use: (at: number) => Effect.Effect<A, E>) => Effect.flatMap(Clock.currentTimeMillis, use)
@@ -142,31 +163,59 @@ export const makePublisher = (publish: Service["publish"]): EventPublisher => {
   const changed: EventPublisher["changed"] = (viewer, changes) =>
     now((at) =>
       Effect.forEach(changes, ({ id, outcome, purged = false, record }) => {
-        if (outcome === "forgotten") return publish({ _tag: "memory_forgotten", viewer, at, id, purged })
+        if (outcome === "forgotten") {
+          return Effect.zipRight(
+            Metric.increment(writes),
+            publish({ _tag: "memory_forgotten", viewer, at, id, purged })
+          )
+        }
         if (outcome === "absent" || record === undefined) return Effect.void
         const { kind, scope, summary } = record
-        return publish({ _tag: "memory_written", viewer, at, id, scope, kind, summary, outcome })
+        return Effect.zipRight(
+          Metric.increment(outcome === "duplicate" ? duplicates : writes),
+          publish({ _tag: "memory_written", viewer, at, id, scope, kind, summary, outcome })
+        )
       }, { discard: true })
     )
+
+  const failed = (part: string) => Metric.increment(Metric.tagged(failures, "part", part))
 
   return {
     changed,
     write: (viewer, write, changesOf) =>
       write.pipe(
-        Effect.tapError((error) => now((at) => publish({ _tag: "memory_write_failed", viewer, at, error }))),
+        Effect.tapError((error) =>
+          Effect.zipRight(
+            failed("write"),
+            now((at) => publish({ _tag: "memory_write_failed", viewer, at, error }))
+          )
+        ),
         Effect.tap((result) => changed(viewer, changesOf(result)))
       ),
-    recalled: (viewer, query) => ({ hits, leftOut }) =>
-      now((at) =>
-        publish({
-          _tag: "memory_recalled",
-          viewer,
-          at,
-          query: query.text ?? null,
-          hits: hits.map(({ record: { id, scope }, score }) => ({ id, scope, score })),
-          leftOut
-        })
+    recall: (viewer, query, search) =>
+      search.pipe(
+        Effect.tapError(() => failed("recall")),
+        Effect.tap(({ hits, leftOut }) =>
+          Effect.zipRight(
+            Effect.all([
+              Metric.increment(recalls),
+              hits.length === 0 ? Metric.increment(recallsEmpty) : Metric.incrementBy(recallHits, hits.length)
+            ]),
+            now((at) =>
+              publish({
+                _tag: "memory_recalled",
+                viewer,
+                at,
+                query: query.text ?? null,
+                hits: hits.map(({ record: { id, scope }, score }) => ({ id, scope, score })),
+                leftOut
+              })
+            )
+          )
+        )
       ),
+    injected: (part, text) =>
+      text === "" ? Effect.void : Metric.incrementBy(Metric.tagged(tokensInjected, "part", part), tokensOf(text)),
     retired: (system, records) =>
       now((at) =>
         Effect.forEach(
@@ -177,10 +226,13 @@ export const makePublisher = (publish: Service["publish"]): EventPublisher => {
         )
       ),
     denied: ({ tool, viewer }, plugin, reason) =>
-      now((at) => publish({ _tag: "memory_denied", viewer, at, tool, plugin, reason })),
+      Effect.zipRight(
+        Metric.increment(Metric.tagged(denials, "plugin", plugin)),
+        now((at) => publish({ _tag: "memory_denied", viewer, at, tool, plugin, reason }))
+      ),
     degraded: (viewer, part) => (error) =>
       Effect.zipRight(
-        Effect.logWarning(`memory: no ${part}`, error),
+        Effect.zipRight(Effect.logWarning(`memory: no ${part}`, error), failed(part)),
         now((at) => publish({ _tag: "memory_degraded", viewer, at, part, error }))
       ),
     viewerMissing: (part) =>
@@ -190,3 +242,5 @@ export const makePublisher = (publish: Service["publish"]): EventPublisher => {
       )
   }
 }
+
+const tokensOf = (text: string): number => Math.ceil(text.length / 4)

@@ -148,7 +148,8 @@ export const make = (
     yield* ExtractionRunner.checked(options)
     const { concurrency = 16, flushTimeout = "30 seconds", timeout = "2 minutes", turn = "10 seconds" } = options
     const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
-    const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn })
+    const onCount = yield* OutboxWorkers.counted
+    const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn, onCount })
     const log = OutboxLog.make({ store, capacity, turns: OutboxTurns.eventLoopTurns() })
     const readers = OutboxTurns.make({ concurrency, turn })
     const runner = ExtractionRunner.make({ log, pipeline, options, listener, readers, timeout })

@@ -95,7 +95,12 @@ export const make = (
     } = options
     const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
     const turns = OutboxTurns.eventLoopTurns()
-    const unlimited = OutboxWorker.capacity({ capacityPerLine: Infinity, capacityPerTenant: Infinity, patience: turn })
+    const unlimited = OutboxWorker.capacity({
+      capacityPerLine: Infinity,
+      capacityPerTenant: Infinity,
+      patience: turn,
+      onCount: yield* OutboxWorkers.counted
+    })
     const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn })
     const waits = LineEntity.makeWaits()
     const runner = ExtractionRunner.make({

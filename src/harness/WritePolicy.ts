@@ -252,7 +252,7 @@ export const makeRemembering = (
 ): Effect.Effect<Remembering, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
     const { sharedWrites = [] } = rules
-    const { degraded, recalled } = events
+    const { degraded } = events
     const store = yield* MemoryStore.MemoryStore
     const completion = yield* Effect.serviceOption(Completion.Completion)
     const embedder = yield* Effect.serviceOption(Embedder.Embedder)
@@ -291,12 +291,13 @@ export const makeRemembering = (
           })
           : MemoryError.make("not_owned", { op: "undo", message: "a receipt is undone by the viewer it was made for" }),
       recall: (viewer, query) =>
-        pipeline.recall(viewer, query).pipe(
-          Effect.tap(recalled(viewer, query)),
+        events.recall(viewer, query, pipeline.recall(viewer, query)).pipe(
           Effect.tap(({ failures }) => legs(viewer, failures))
         ),
       embed: (viewer, records) => Effect.catchAll(pipeline.embed(viewer, records), degraded(viewer, "vector")),
-      embedMissing: pipeline.embedMissing,
+      embedMissing: Option.isNone(embedder)
+        ? Effect.zipLeft(pipeline.embedMissing, Effect.logWarning(`memory: no vectors; ${Embedder.missing}`))
+        : pipeline.embedMissing,
       found: {
         completion: Option.match(completion, { onNone: () => null, onSome: ({ model }) => model }),
         embedder: Option.match(embedder, { onNone: () => null, onSome: ({ model }) => model })

@@ -13,6 +13,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
@@ -161,6 +162,9 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
 
     const through = (op: string, write: boolean): Service["remember"] => (viewer, messages, options) =>
       Viewer.required(op, viewer, (viewer) => remember(viewer, messages, options, write)).pipe(
+        Effect.tap(() =>
+          options.infer === false ? Effect.void : Metric.incrementBy(tokensExtracted, tokensOf(messages))
+        ),
         Effect.tap(({ applied, mutations }) => EventLoop.pacer()(1_024 * (applied.length + mutations.length))),
         Effect.flatMap(({ applied, failures, leftOut, mutations }) =>
           Effect.map(seal(store, { viewer, mutations, applied }), (seal): Receipt => ({
@@ -238,6 +242,15 @@ export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): Rea
 const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ applied, mutations, viewer })
 
 const encodeSealed = Schema.encodeEither(Sealed)
+
+const tokensExtracted = Metric.counter("memory_tokens_extracted", {
+  description: "Tokens of conversation that were read for facts",
+  incremental: true
+})
+
+/** Estimates the tokens of messages, at four characters a token. */
+const tokensOf = (messages: ReadonlyArray<Message>): number =>
+  Math.ceil(messages.reduce((sum, { content }) => sum + content.length, 0) / 4)
 
 /** The purpose of the store's signature. */
 const purpose = "receipt"

@@ -5,6 +5,7 @@
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
@@ -51,6 +52,25 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
       idle: new Set()
     }
   })
+
+const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
+
+/** Counts in the metric what waits in an outbox, until the scope closes: from then on it waits in the store. */
+export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
+  Effect.acquireRelease(
+    Effect.sync(() => ({ waiting: 0, isOpen: true })),
+    (count) =>
+      Effect.sync(() => {
+        count.isOpen = false // a reading that nobody waits for may end later
+        queueLength.unsafeModify(-count.waiting, [])
+      })
+  ),
+  (count) => (more) => {
+    if (!count.isOpen) return
+    count.waiting += more
+    queueLength.unsafeModify(more, [])
+  }
+)
 
 /** Holds the worker of a conversation while it is used; opens it where it is not open. */
 export const using = <A, E>(
