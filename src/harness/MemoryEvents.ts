@@ -27,6 +27,7 @@ import { type MemoryRecord, Millis, Summary, Unit } from "../domain/MemoryRecord
 import { MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { ToolCall } from "../host/HarnessPlugin.ts"
+import * as Redaction from "../host/Redaction.ts"
 import type { Put } from "../storage/MemoryStore.ts"
 
 const common = { viewer: Schema.Union(Viewer.System, Viewer.Stored), at: Millis }
@@ -58,6 +59,8 @@ export const MemoryEvent = Schema.Union(
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** A best effort that had no effect: an index, an injection, a leg. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
+  /** How many secrets `Redaction` took out of what one call said; of the library's viewer on the way to a model. */
+  Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
   /** A part of memory, such as `injection`, skipped a call that named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
 )
@@ -81,13 +84,19 @@ interface Options {
 
 /** The stream ends with the scope. */
 export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
-  Effect.map(
-    Effect.acquireRelease(PubSub.sliding<MemoryEvent>(capacity), PubSub.shutdown),
-    (events): Service => ({
-      publish: (event) => Effect.asVoid(PubSub.publish(events, texts ? event : withoutTexts(event))),
-      stream: Stream.fromPubSub(events)
-    })
-  )
+  Effect.gen(function*() {
+    const events = yield* Effect.acquireRelease(PubSub.sliding<MemoryEvent>(capacity), PubSub.shutdown)
+    const publish: Service["publish"] = (event) =>
+      Effect.asVoid(PubSub.publish(events, texts ? event : withoutTexts(event)))
+    const redaction = yield* Redaction.Redaction
+    yield* redaction === undefined ? Effect.void : redaction.listen(({ count, viewer }) =>
+      Effect.zipRight(
+        Metric.incrementBy(redactions, count),
+        Effect.flatMap(Clock.currentTimeMillis, (at) => publish({ _tag: "memory_redacted", viewer, at, count }))
+      )
+    )
+    return { publish, stream: Stream.fromPubSub(events) }
+  })
 
 /** Removes the texts of an event. Every published event passes through it, so no publisher has to. */
 const withoutTexts = (event: MemoryEvent): MemoryEvent => {
@@ -154,6 +163,7 @@ const writes = counter("memory_writes", "Records that were created, updated or f
 const duplicates = counter("memory_duplicates", "Drafts that were there already")
 const denials = counter("memory_denials", "Calls of tools that a plugin denied, by plugin")
 const failures = counter("memory_failures", "Operations and best efforts that failed, by part")
+const redactions = counter("memory_redactions", "Secrets that were taken out of texts")
 const tokensInjected = counter("memory_tokens_injected", "Tokens that prompts were given, by part")
 
 /** Makes a publisher of events, which have the time at which they are published. @internal */

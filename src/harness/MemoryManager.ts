@@ -26,6 +26,7 @@ import type { Message } from "../domain/Message.ts"
 import { SharedWrites, type Viewer } from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
@@ -133,7 +134,7 @@ const make = (
   Effect.gen(function*() {
     const federated = yield* Federated.Federated
     const completion = yield* Completion.Completion
-    const embedder = yield* Embedder.Embedder
+    const embedder = Redaction.embedder(yield* Redaction.Redaction, yield* Embedder.Embedder)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const publish = Option.match(listeners, { onNone: () => () => Effect.void, onSome: ({ publish }) => publish })
     const events = MemoryEvents.makePublisher(publish)

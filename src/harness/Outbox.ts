@@ -38,6 +38,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { Applied } from "../domain/MemoryMutation.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import type * as ExtractionTrigger from "./ExtractionTrigger.ts"
@@ -150,7 +151,8 @@ export const make = (
     const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
     const onCount = yield* OutboxWorkers.counted
     const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn, onCount })
-    const log = OutboxLog.make({ store, capacity, turns: OutboxTurns.eventLoopTurns() })
+    const redaction = yield* Redaction.Redaction
+    const log = OutboxLog.make({ store, capacity, redaction, turns: OutboxTurns.eventLoopTurns() })
     const readers = OutboxTurns.make({ concurrency, turn })
     const runner = ExtractionRunner.make({ log, pipeline, options, listener, readers, timeout })
     const { openLines, retry, trigger } = options

@@ -27,6 +27,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { Embedder } from "../host/Embedder.ts"
 import * as EventLoop from "../host/EventLoop.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import type { Fact } from "./Extraction.ts"
@@ -154,14 +155,23 @@ export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<Memory
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Completion | Embedder> = Effect.gen(
   function*() {
     const store = yield* MemoryStore.MemoryStore
-    const completion = yield* Completion
-    const embedder = yield* Embedder
+    const redaction = yield* Redaction.Redaction
+    const completion = Redaction.completion(redaction, yield* Completion)
+    const embedder = Redaction.embedder(redaction, yield* Embedder)
     const kinds = yield* MemoryKind.Kinds
     const embedding = Embedding.make(store, embedder)
     const remember = RememberRun.make({ store, completion, embedder, embedding, kinds })
 
     const through = (op: string, write: boolean): Service["remember"] => (viewer, messages, options) =>
-      Viewer.required(op, viewer, (viewer) => remember(viewer, messages, options, write)).pipe(
+      Viewer.required(
+        op,
+        viewer,
+        (viewer) =>
+          redaction === undefined ? remember(viewer, messages, options, write) : Effect.flatMap(
+            Redaction.messages(redaction, viewer, messages),
+            (messages) => remember(viewer, messages, redacting(redaction, viewer, options), write)
+          )
+      ).pipe(
         Effect.tap(() =>
           options.infer === false ? Effect.void : Metric.incrementBy(tokensExtracted, tokensOf(messages))
         ),
@@ -242,6 +252,22 @@ export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): Rea
 const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ applied, mutations, viewer })
 
 const encodeSealed = Schema.encodeEither(Sealed)
+
+/** Redacts what a caller's own extraction finds, and what a caller's own `apply` is given: a store redacts by itself. */
+const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {
+  const { apply, customExtract } = options
+  return {
+    ...options,
+    apply: apply &&
+      ((by, mutations, provenance) =>
+        Effect.flatMap(
+          Redaction.mutations(redaction, viewer, mutations),
+          (mutations) => apply(by, mutations, provenance)
+        )),
+    customExtract: customExtract &&
+      ((messages) => Effect.flatMap(customExtract(messages), (facts) => Redaction.facts(redaction, viewer, facts)))
+  }
+}
 
 const tokensExtracted = Metric.counter("memory_tokens_extracted", {
   description: "Tokens of conversation that were read for facts",

@@ -13,6 +13,7 @@ import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { Internal } from "../../domain/MemoryScope.ts"
 import type { Message } from "../../domain/Message.ts"
+import * as Redaction from "../../host/Redaction.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as ExtractionTrigger from "../ExtractionTrigger.ts"
 import type { ExtractionConfig, Options as OutboxOptions, Parked } from "../Outbox.ts"
@@ -121,7 +122,10 @@ export const keep = (
     const isMeant = (message: Message) => message.content.trim() !== "" && filter(message)
     return Effect.zipRight(
       ExtractionRunner.targetOf(options, worker.viewer),
-      OutboxLog.append(log, worker, messages, isMeant)
+      Effect.flatMap(
+        Redaction.messages(log.redaction, worker.viewer, messages),
+        (messages) => OutboxLog.append(log, worker, messages, isMeant)
+      )
     )
   })
 

@@ -17,6 +17,7 @@ import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation, Provenance } from "../../../domain/MemoryMutation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
+import * as Redaction from "../../../host/Redaction.ts"
 import * as SecureRandom from "../../../host/SecureRandom.ts"
 import * as Analyzer from "../../../ranking/Analyzer.ts"
 import { fingerprint } from "../../../ranking/Tokenizer.ts"
@@ -76,6 +77,7 @@ export const make = (
     const secret = yield* secretOf(name, engine, capabilities)
     const analyzer = yield* Analyzer.Analyzer
     yield* madeBy(name, engine, analyzer)
+    const redaction = yield* Redaction.Redaction
     const store = {
       name,
       engine,
@@ -100,7 +102,15 @@ export const make = (
       name,
       capabilities,
       ...writes((op, viewer, mutations, provenance) =>
-        counted(op, Transaction.apply(store, op, viewer, mutations, provenance))
+        counted(
+          op,
+          redaction === undefined
+            ? Transaction.apply(store, op, viewer, mutations, provenance)
+            : Effect.flatMap(
+              Redaction.mutations(redaction, viewer, mutations),
+              (mutations) => Transaction.apply(store, op, viewer, mutations, provenance)
+            )
+        )
       ),
       get: (viewer, ids) => counted("get", Reads.get(store, viewer, ids)),
       search: (viewer, query) => counted("search", Reads.search(store, viewer, query)),
