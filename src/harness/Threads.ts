@@ -69,7 +69,7 @@ export interface Service {
   ) => Effect.Effect<ThreadReads.Page, MemoryError.MemoryError>
 
   /**
-   * Reads the newest messages that fit into a budget of tokens, at four characters a token; at least the last one. Begins with a user's
+   * Reads the newest messages that fit into a budget of tokens, at four characters a token of text or data; at least the last one. Begins with a user's
    * message where there is one among them, so that no result of a tool stands without its call.
    */
   readonly window: (
