@@ -173,20 +173,21 @@ export const makePublisher = (publish: Service["publish"]): EventPublisher => {
   const changed: EventPublisher["changed"] = (viewer, changes) =>
     now((at) =>
       Effect.forEach(changes, ({ id, outcome, purged = false, record }) => {
-        if (outcome === "forgotten") {
-          return Effect.zipRight(
-            Metric.increment(writes),
-            publish({ _tag: "memory_forgotten", viewer, at, id, purged })
-          )
-        }
+        if (outcome === "forgotten") return publish({ _tag: "memory_forgotten", viewer, at, id, purged })
         if (outcome === "absent" || record === undefined) return Effect.void
         const { kind, scope, summary } = record
-        return Effect.zipRight(
-          Metric.increment(outcome === "duplicate" ? duplicates : writes),
-          publish({ _tag: "memory_written", viewer, at, id, scope, kind, summary, outcome })
-        )
+        return publish({ _tag: "memory_written", viewer, at, id, scope, kind, summary, outcome })
       }, { discard: true })
+    ).pipe(Effect.zipRight(counted(changes)))
+
+  const counted = (changes: ReadonlyArray<Change>) => {
+    const there = changes.filter(({ outcome }) => outcome !== "absent")
+    const repeated = there.filter(({ outcome }) => outcome === "duplicate").length
+    return Effect.zipRight(
+      Metric.incrementBy(writes, there.length - repeated),
+      Metric.incrementBy(duplicates, repeated)
     )
+  }
 
   const failed = (part: string) => Metric.increment(Metric.tagged(failures, "part", part))
 

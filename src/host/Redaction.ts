@@ -30,6 +30,7 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
@@ -184,9 +185,9 @@ export const mutations = (
     batch,
     (redact) =>
       batch.map((mutation) =>
-        mutation._tag === "Put" && !isInternal(mutation.draft.scope)
+        mutation._tag === "Put" && Predicate.isRecord(mutation.draft) && !isInternal(mutation.draft.scope)
           ? { ...mutation, draft: draftOf(redact, mutation.draft) }
-          : mutation._tag === "Update" && !Viewer.isSystem(viewer)
+          : mutation._tag === "Update" && Predicate.isRecord(mutation.patch) && !Viewer.isSystem(viewer)
           ? { ...mutation, patch: said(redact, mutation.patch) }
           : mutation
       )

@@ -70,6 +70,20 @@ describe("an agent in an HTTP server", () => {
       assert.isTrue(first.some((all) => all.some((text) => text.includes("sunny in likes-"))))
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scopedLive("asked to end closes its store and ends well, and the next one goes on", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      const { url } = yield* provider(model)
+      const before = yield* server(`${root}/memory.db`, url)
+      yield* before.ask("ada", "hello")
+      yield* before.process.signal("SIGTERM")
+      assert.strictEqual(yield* before.process.end, 0)
+      const fs = yield* FileSystem.FileSystem
+      assert.deepStrictEqual(yield* fs.readDirectory(root), ["memory.db"]) // nothing is left in its log
+      const after = yield* server(`${root}/memory.db`, url)
+      assert.strictEqual(yield* after.ask("ada", "again"), "hello | again")
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   it.scopedLive("killed in the middle of an answer goes on where the conversation was, with what it had remembered", () =>
     Effect.gen(function*() {
       const root = yield* folder

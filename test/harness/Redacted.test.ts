@@ -206,6 +206,23 @@ describe("a redaction", () => {
     }).pipe(MemoryService.as(ada), Effect.provide(layer))
   })
 
+  it.effect("refuses what is no draft, no patch and no message as a store without one does", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const { record } = yield* memory.put(draft("tea"))
+      const reasons = yield* Effect.forEach(
+        [
+          memory.put(undefined as never),
+          memory.put({ ...draft("x"), body: 1 as never }),
+          memory.put({ ...draft("x"), tags: "x" as never, data: null as never }),
+          memory.update(record.id, null as never),
+          memory.update(record.id, { body: 1 as never })
+        ],
+        (call: MemoryService.Operation<unknown>) => Effect.map(Effect.flip(call), ({ reason }) => reason)
+      )
+      assert.deepStrictEqual(reasons, Array.from(reasons, () => "invalid_draft"))
+    }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
+
   it.effect("is none unless one is provided", () =>
     Effect.gen(function*() {
       assert.strictEqual((yield* (yield* service).put(draft(secret))).record.body, secret)
