@@ -37,7 +37,7 @@ import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, Patch } from "../domain/MemoryRecord.ts"
 import { isInternal } from "../domain/MemoryScope.ts"
 import { Message } from "../domain/Message.ts"
-import type { Json, JsonObject } from "../domain/Payload.ts"
+import { type Json, type JsonObject, maxDepth } from "../domain/Payload.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "./Completion.ts"
 import type * as Embedder from "./Embedder.ts"
@@ -105,7 +105,7 @@ interface Rule {
   readonly accepts?: ((match: string) => boolean) | undefined
 }
 
-/** Makes the function that redacts by patterns; `layer` uses it. Cost: each pattern reads the text once. */
+/** Makes the function that redacts by patterns; `layer` uses it. Cost: proportional to the text, whatever it says. */
 export const byPatterns = (options: Options = {}): Service["redact"] => {
   const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
   const rules: ReadonlyArray<Rule> = [
@@ -138,7 +138,7 @@ const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(
   "\\b(?:" + [
-    "sk-(?=[\\w-]*\\d)[\\w-]{10,}", // OpenAI, Anthropic
+    "sk-(?=[\\w-]{0,64}\\d)[\\w-]{10,}", // OpenAI, Anthropic
     "[rsp]k_(?:live|test)_\\w{10,}", // Stripe
     "(?:AKIA|ASIA)[0-9A-Z]{16}", // AWS
     "AIza[\\w-]{35}", // Google
@@ -150,7 +150,7 @@ const providerKey = new RegExp(
   ].join("|") + ")",
   "g"
 )
-const bearer = /(?<=\bbearer\s+)[\w.~+/-]{16,}=*/gi
+const bearer = /(?<=\bbearer\s{1,3})[\w.~+/-]{16,}=*/gi
 const webToken = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
 const urlPassword = /(?<=\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{1,100}:)[^\s/@]{1,200}(?=@)/gi
 const secretNames = "(?:secret|token|api[ _-]?key|access[ _-]?key)"
@@ -185,13 +185,16 @@ export const mutations = (
     batch,
     (redact) =>
       batch.map((mutation) =>
-        mutation._tag === "Put" && Predicate.isRecord(mutation.draft) && !isInternal(mutation.draft.scope)
+        mutation._tag === "Put" && Predicate.isRecord(mutation.draft) && !isOurs(mutation.draft)
           ? { ...mutation, draft: draftOf(redact, mutation.draft) }
           : mutation._tag === "Update" && Predicate.isRecord(mutation.patch) && !Viewer.isSystem(viewer)
           ? { ...mutation, patch: said(redact, mutation.patch) }
           : mutation
       )
   )
+
+/** Whether a draft is a row of the library; one without a scope is the store's to refuse. */
+const isOurs = ({ scope }: Draft): boolean => Predicate.isRecord(scope) && isInternal(scope)
 
 /** Redacts messages, and the JSON that a thread keeps beside them. @internal */
 export const messages = <A extends Message & { readonly data?: JsonObject | undefined }>(
@@ -275,7 +278,7 @@ const said = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "meta
   ...rest,
   ...(body !== undefined && { body: redact(body) }),
   ...(summary !== undefined && { summary: redact(summary) }),
-  ...(Array.isArray(tags) && { tags: tags.map(redact) }),
+  ...(tags !== undefined && { tags: json(redact, tags) }),
   ...(data !== undefined && { data: json(redact, data) }),
   ...(metadata !== undefined && { metadata: json(redact, metadata) })
 })
@@ -294,13 +297,18 @@ const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
   } as Draft // the fields of the draft, each of its own type
 }
 
-/** Redacts the texts of JSON, its keys apart. What holds none is returned as it is. */
+/** Redacts the texts of JSON, its keys apart. What has nothing to redact is returned as it is, and so is what is no JSON. */
 const json = <A extends Json>(redact: (text: string) => string, value: A): A => {
-  const walk = (value: Json): Json => {
+  const walk = (value: Json, depth: number): Json => {
     if (typeof value === "string") return redact(value)
-    if (typeof value !== "object" || value === null) return value
-    if (Array.isArray(value)) return value.map(walk)
-    return Object.fromEntries(Object.entries(value).map(([key, field]) => [key, walk(field)]))
+    if (typeof value !== "object" || value === null || depth > maxDepth) return value
+    if (Array.isArray(value)) {
+      const all = value.map((item) => walk(item, depth + 1))
+      return all.every((item, n) => Object.is(item, value[n])) ? value : all
+    }
+    const entries = Object.entries(value)
+    const all = entries.map(([key, field]) => [key, walk(field, depth + 1)] as const)
+    return all.every(([, field], n) => Object.is(field, entries[n]![1])) ? value : Object.fromEntries(all)
   }
-  return walk(value) as A // a copy has the shape of its original
+  return walk(value, 0) as A // of the same shape
 }
