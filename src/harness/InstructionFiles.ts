@@ -7,7 +7,7 @@
  * A file imports others as in Claude Code: `@docs/git.md`, at the beginning of a line or after a space, outside of code, relative to
  * the file that says it. What is imported follows the file that imports it. A name that is no file's is text.
  *
- * Issues, and left out: what lies outside the root or deeper than five imports, a circle, more than a hundred imported files.
+ * An import that leads out of the root, in a circle or deeper than five files is left out and an issue; so is one after the hundredth.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"

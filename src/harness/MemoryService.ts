@@ -45,7 +45,10 @@ export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryErr
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
 export interface Embed {
-  /** Its vector now, and not only with `embedMissing`. A failure is an event, and the record is there. Default false. */
+  /**
+   * Its vector now, and not only with `embedMissing`. A failure is an event, and the record is there; a missing `Embedder` is one,
+   * the first time. Default false.
+   */
   readonly embed?: boolean | undefined
 }
 /** A write of origin `agent` or `pipeline` counts as a model's and is held to the spec's `sharedWrites`. */

@@ -246,6 +246,8 @@ export interface Remembering {
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
 }
 
+const noEmbedder = MemoryError.make("unsupported", { op: "embed", message: Embedder.missing })
+
 /** Makes the pipeline over the store that is there, held to the rules. */
 export const makeRemembering = (
   { events, rules }: Pick<Options, "events" | "rules">
@@ -263,6 +265,7 @@ export const makeRemembering = (
         Option.match(embedder, { onNone: () => Embedder.layerNone, onSome: Layer.succeed(Embedder.Embedder) })
       )
     )
+    let isReported = false
     const legs = (viewer: Viewer.Viewer, failures: MemoryPipeline.Receipt["failures"] = []) =>
       Effect.forEach(failures, ({ error, leg }) => degraded(viewer, leg)(error), { discard: true })
 
@@ -294,7 +297,13 @@ export const makeRemembering = (
         events.recall(viewer, query, pipeline.recall(viewer, query)).pipe(
           Effect.tap(({ failures }) => legs(viewer, failures))
         ),
-      embed: (viewer, records) => Effect.catchAll(pipeline.embed(viewer, records), degraded(viewer, "vector")),
+      embed: (viewer, records) =>
+        Option.isNone(embedder) && !isReported
+          ? Effect.suspend(() => {
+            isReported = true
+            return degraded(viewer, "vector")(noEmbedder)
+          })
+          : Effect.catchAll(pipeline.embed(viewer, records), degraded(viewer, "vector")),
       embedMissing: Option.isNone(embedder)
         ? Effect.zipLeft(pipeline.embedMissing, Effect.logWarning(`memory: no vectors; ${Embedder.missing}`))
         : pipeline.embedMissing,

@@ -23,7 +23,7 @@ import * as Markdown from "../../src/storage/MemoryStore/Markdown.ts"
 import * as Overlay from "../../src/storage/MemoryStore/Overlay.ts"
 import * as Postgres from "../../src/storage/MemoryStore/Postgres.ts"
 import * as Sqlite from "../../src/storage/MemoryStore/Sqlite.ts"
-import { ada, draft, service } from "./Service.ts"
+import { ada, draft, heard, service } from "./Service.ts"
 
 const time = (text: string) => text as Duration.DurationInput // as from a configuration file, past the compiler
 
@@ -104,6 +104,19 @@ describe("a model that is missing", () => {
       assert.strictEqual(embedded.reason, "unsupported")
       assert.include(embedded.message, "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))")
     }))
+
+  it.effect("is an event where a vector is asked for beside a write, the first time, and the record is there", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const { events } = yield* heard(Effect.gen(function*() {
+        yield* memory.put(draft("Drinks tea"), { embed: true })
+        yield* memory.put(draft("Drinks coffee"), { embed: true })
+      }))
+      const missing = events.flatMap((event) => event._tag === "memory_degraded" ? [event] : [])
+      assert.deepStrictEqual(missing.map(({ error, part }) => [part, error.reason]), [["vector", "unsupported"]])
+      assert.include(missing[0]!.error.message, "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))")
+      assert.lengthOf((yield* memory.list({})).items, 2)
+    }).pipe(MemoryService.as(ada), Effect.provide(Bare)))
 
   it.effect("keeps nothing that needs none from working", () =>
     Effect.gen(function*() {
