@@ -67,6 +67,8 @@ export * as EventLoop from "./host/EventLoop.ts"
 export * as SecureRandom from "./host/SecureRandom.ts"
 /** A tool as data. */
 export * as MemoryTool from "./host/MemoryTool.ts"
+/** Takes secrets out of what is remembered, before it is stored or sent to a model. */
+export * as Redaction from "./host/Redaction.ts"
 /** Where a harness, or a rule of yours, listens and says no. */
 export * as HarnessPlugin from "./host/HarnessPlugin.ts"
 

@@ -9,6 +9,7 @@ import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as Stream from "effect/Stream"
 import * as WritePolicy from "../src/harness/WritePolicy.ts"
+import * as Redaction from "../src/host/Redaction.ts"
 import * as MemoryStore from "../src/storage/MemoryStore.ts"
 import * as Faulty from "../src/storage/MemoryStore/Faulty.ts"
 import * as Federated from "../src/storage/MemoryStore/Federated.ts"
@@ -136,6 +137,7 @@ export const others = {
   "engine that is not exact": layerOf(inexact),
   "overlay on shelf": Overlay.layer.pipe(Layer.provide(shelf)),
   "faulty, without faults": Faulty.layer().pipe(Layer.provide(MemoryStore.layerInMemory)),
+  "memory, redacted": MemoryStore.layerInMemory.pipe(Layer.provide(Redaction.layer())),
   "write policy, without rules": WritePolicy.layer({ globalWrites: "allow" }).pipe(
     Layer.provide(MemoryStore.layerInMemory)
   )

@@ -8,6 +8,7 @@
  * before it decodes, writes or deletes anything, so the newer release that wrote the data finds it unchanged.
  */
 import * as Arr from "effect/Array"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
@@ -108,6 +109,39 @@ export const check = <A, I>(
 /** Makes an `invalid_draft` that says all that is wrong. */
 export const invalid = (op: string, ...issues: readonly [string, ...Array<string>]): MemoryError.MemoryError =>
   MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
+
+/** Fails with `invalid_draft` and every issue, where there is one: how a layer refuses options that it cannot work with. */
+export const refuseOptions = (
+  op: string,
+  issues: ReadonlyArray<string>
+): Effect.Effect<void, MemoryError.MemoryError> => {
+  const [first, ...rest] = issues
+  return first === undefined ? Effect.void : invalid(op, first, ...rest)
+}
+
+/**
+ * Returns what is wrong with an option that is a time: it is none, shorter than `least` milliseconds, or infinite where no
+ * infinite time is meant. The message begins with the name of the option, and says how to write a time that is right.
+ */
+export const timeIssues = (
+  name: string,
+  value: Duration.DurationInput | undefined,
+  { infinite = false, least }: { readonly least: 0 | 1; readonly infinite?: boolean | undefined }
+): ReadonlyArray<string> => {
+  const isMeant = (time: Duration.Duration) => Duration.isFinite(time) ? Duration.toMillis(time) >= least : infinite
+  if (value === undefined || Option.exists(Duration.decodeUnknown(value), isMeant)) return []
+  return [
+    `${name}: expected ${infinite ? "a time" : "a finite time"}, ${least} ms or more, such as "10 seconds"${
+      infinite ? " or Duration.infinity" : ""
+    }`
+  ]
+}
+
+/** Returns what is wrong with an option that is a whole number, at least `least`. */
+export const countIssues = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
+  value === undefined || (Number.isSafeInteger(value) && value >= least)
+    ? []
+    : [`${name}: expected a whole number, ${least} or more`]
 
 /** Returns what the Schema of a kind has against `data`; none where it fits. */
 export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: JsonObject): ReadonlyArray<string> => {

@@ -142,7 +142,7 @@ export interface PromptContext {
 export const makeContext = (
   spec: MemorySpec,
   inject: Inject,
-  { degraded }: Pick<EventPublisher, "degraded">
+  { degraded, injected }: Pick<EventPublisher, "degraded" | "injected">
 ): Effect.Effect<PromptContext, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
@@ -159,12 +159,16 @@ export const makeContext = (
       index: (viewer) =>
         spec.enabled && spec.includeIndex
           ? Effect.suspend(() => readIndex(store, viewer, kinds, spec.maxIndexEntries)).pipe(
-            otherwise(viewer, "index", unavailable)
+            otherwise(viewer, "index", unavailable),
+            Effect.tap(({ text }) => injected("index", text))
           )
           : Effect.succeed(PromptBlock.empty),
       context: (viewer, turn) =>
         spec.enabled
-          ? inject(viewer, turn).pipe(otherwise(viewer, "context", PromptBlock.empty))
+          ? inject(viewer, turn).pipe(
+            otherwise(viewer, "context", PromptBlock.empty),
+            Effect.tap(({ text }) => injected("context", text))
+          )
           : Effect.succeed(PromptBlock.empty),
       instructions: (viewer) =>
         Option.match(files, {
@@ -174,7 +178,8 @@ export const makeContext = (
               yield* seed(viewer)
               const { files, issues } = yield* load
               yield* Effect.forEach(issues, degraded(viewer, "instructions"), { discard: true })
-              return InstructionFiles.renderInstructionFiles(files)
+              const text = InstructionFiles.renderInstructionFiles(files)
+              return yield* Effect.as(injected("instructions", text), text)
             })
         }),
       seed,

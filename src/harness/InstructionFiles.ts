@@ -1,7 +1,13 @@
 /**
  * Instruction files, AGENTS.md and its like, from the root of a tree down to the directory where the agent works.
  *
- * Nothing outside the root is read, whatever links say; a file reached twice is one file.
+ * Nothing outside the root is read, whatever links say; a file reached twice is one file, and so are two files of one directory
+ * with the same text.
+ *
+ * A file imports others as in Claude Code: `@docs/git.md`, at the beginning of a line or after a space, outside of code, relative to
+ * the file that says it. What is imported follows the file that imports it. A name that is no file's is text.
+ *
+ * An import that leads out of the root, in a circle or deeper than five files is left out and an issue; so is one after the hundredth.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -32,6 +38,8 @@ export interface InstructionFile {
   /** Trimmed, not empty. */
   readonly content: string
   readonly truncated: boolean
+  /** Path of the file of a directory that imports it, itself or through others; relative to the root. Default: none does. */
+  readonly importedBy?: string | undefined
 }
 
 export interface Loaded {
@@ -40,7 +48,7 @@ export interface Loaded {
 }
 
 export interface Service {
-  /** Root first. A file that cannot be read is an issue, and the rest is there. */
+  /** Root first. A file that cannot be read, or not to its end, is an issue, and the rest is there. */
   readonly load: Effect.Effect<Loaded>
   /** `""` without files. */
   readonly render: Effect.Effect<string>
@@ -101,7 +109,7 @@ export const renderInstructionFiles = (files: ReadonlyArray<InstructionFile>): s
   ].join("\n")
 
 const told = ({ files, issues }: Loaded) =>
-  Effect.as(Effect.forEach(issues, (issue) => Effect.logWarning("instruction file left out", issue)), files)
+  Effect.as(Effect.forEach(issues, (issue) => Effect.logWarning("instruction files are not whole", issue)), files)
 
 const seed = (
   store: MemoryStore.Service,
@@ -129,11 +137,16 @@ const seed = (
         : apply({ _tag: "Put", draft })
     }
     // beside our way lies another's: what we did not load is gone only if it is not there
-    const revisit = ({ data, id }: MemoryRecord) =>
-      Effect.flatMap(
-        tree.read(`${data["path"]}`),
+    const revisit = ({ data, id }: MemoryRecord) => {
+      const importer = data["importedBy"]
+      const isDropped = typeof importer === "string" && loaded.has(importer)
+      return Effect.flatMap(
+        isDropped
+          ? Effect.succeedNone
+          : tree.read(`${data["path"]}`, typeof importer === "string" ? importer : undefined),
         Option.match({ onNone: () => apply({ _tag: "Forget", id }), onSome: put })
       )
+    }
 
     const loaded = new Set(files.map(tree.relative))
     const [failures, applied] = yield* Effect.partition(
@@ -151,15 +164,16 @@ const draftOf = (
   project: string,
   projectKey: string | undefined
 ): Draft => {
-  const reference = projectKey === undefined ? file.path : `${projectKey}/${relative}`
+  const { importedBy, path } = file
+  const reference = projectKey === undefined ? path : `${projectKey}/${relative}`
   return {
     id: MemoryId.stableId(reference),
     scope: Global,
     kind: "reference",
-    summary: deriveSummary(`Project instructions — ${file.label} (${nameOf(file.path)})`),
+    summary: deriveSummary(`Project instructions — ${file.label} (${nameOf(path)})`),
     body: bodyOf(file.content),
     tags: ["instructions"],
-    data: { project, path: relative },
+    data: { project, path: relative, ...(importedBy !== undefined && { importedBy }) },
     source: { reference: reference.slice(-1_024).toWellFormed() }
   }
 }
@@ -181,13 +195,30 @@ interface InstructionTree {
   readonly root: string
   /** Root first, in each directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file by its path below the root, `docs/AGENTS.md`; `None` where it is missing, blank, or not one of `filenames`. */
-  readonly read: (relative: string) => Effect.Effect<Option.Option<InstructionFile>, MemoryError.MemoryError>
+  /** Reads a file by its path below the root; `None` where it is missing, blank, or neither one of `filenames` nor imported by one. */
+  readonly read: (
+    relative: string,
+    importedBy?: string
+  ) => Effect.Effect<Option.Option<InstructionFile>, MemoryError.MemoryError>
   readonly relative: (file: InstructionFile) => string
 }
 
 /** How far up from the working directory is looked. */
 const levels = 40
+/** Longest chain of imports, and most files that are imported. */
+const [depth, most] = [5, 100]
+
+/** A file, under the path that links led to. */
+interface Found {
+  readonly at: string
+  readonly file: InstructionFile
+}
+
+/** Returns the names after `@` outside of code, each once. A space within a name has a backslash before it. */
+const importsOf = (text: string): ReadonlySet<string> => {
+  const prose = text.replace(/^[ \t]*(`{3,}|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(`+)[^`]+?\2(?!`)/gm, "")
+  return new Set(Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!)) // the group is part of every match
+}
 
 /** Fails where the working directory is not there, or not below the root. */
 const openTree = (
@@ -239,27 +270,67 @@ const openTree = (
         return Option.some({ at: at.value, file: { path: file, label, ...text } })
       })
 
+    /** Reads a file that is named from a folder; `None` where the name, or the name without a mark after it, is no file's. */
+    const importOf = (folder: string, name: string) =>
+      Effect.gen(function*() {
+        if (name.startsWith("~/")) return yield* escape(`${name} lies outside the root`)
+        for (const named of new Set([name, name.replace(/[.,;:!?)\]]+$/, "")])) {
+          const file = path.resolve(folder, named.replaceAll("\\ ", " "))
+          const { type } = yield* Effect.orElseSucceed(fs.stat(file), () => ({ type: "Unknown" }))
+          if (type === "File") return yield* read(file)
+        }
+        return Option.none()
+      })
+
     const tree: InstructionTree = {
       root,
       relative: (file) => relative(file.path),
-      read: (called) =>
-        config.filenames.includes(path.basename(called))
-          ? Effect.map(read(path.join(root, called)), Option.map(({ file }) => file))
-          : Effect.succeedNone,
+      read: (called, importedBy) =>
+        Effect.gen(function*() {
+          if (!config.filenames.includes(path.basename(importedBy ?? called))) return Option.none()
+          if (importedBy !== undefined && Option.isNone(yield* read(path.join(root, importedBy)))) return Option.none()
+          const found = yield* read(path.join(root, called))
+          return Option.map(found, ({ file }) => importedBy === undefined ? file : { ...file, importedBy })
+        }),
       load: Effect.gen(function*() {
         const seen = new Set<string>()
         const files: Array<InstructionFile> = []
         const issues: Array<MemoryError.MemoryError> = config.filenames.filter((name) => !isName(name)).map((name) =>
           escape(`${JSON.stringify(name)} is no file name`)
         )
+        let imported = 0
+        /** Takes a file, and what it imports after it. `chain`: the places of the files that lead to it, its own the last. */
+        const take = ({ at, file }: Found, chain: ReadonlyArray<string>): Effect.Effect<void> =>
+          Effect.gen(function*() {
+            seen.add(at)
+            files.push(file)
+            const called = relative(file.path)
+            if (file.truncated) issues.push(cut(called, config.maxBytesPerFile))
+            for (const name of importsOf(file.content)) {
+              const found = yield* Effect.either(importOf(path.dirname(at), name))
+              if (Either.isLeft(found)) issues.push(found.left)
+              if (Either.isLeft(found) || Option.isNone(found.right)) continue
+              const next = found.right.value
+              if (chain.includes(next.at)) issues.push(refused(called, name, "a file that leads to it"))
+              if (seen.has(next.at)) continue
+              if (chain.length > depth) issues.push(refused(called, name, "deeper than five imports"))
+              else if (imported++ >= most) issues.push(refused(called, name, "beyond the first hundred"))
+              else {
+                const importedBy = file.importedBy ?? called
+                yield* take({ at: next.at, file: { ...next.file, importedBy } }, [...chain, next.at])
+              }
+            }
+          })
         for (const directory of ancestors.filter(below).reverse()) {
+          const texts = new Set<string>()
           for (const name of config.filenames.filter(isName)) {
             const found = yield* Effect.either(read(path.join(directory, name)))
             if (Either.isLeft(found)) issues.push(found.left)
-            else if (Option.isSome(found.right) && !seen.has(found.right.value.at)) {
+            else if (Option.isSome(found.right)) {
               const { at, file } = found.right.value
-              seen.add(at)
-              files.push(file)
+              if (seen.has(at) || texts.has(file.content)) continue
+              texts.add(file.content)
+              yield* take({ at, file }, [at])
             }
           }
         }
@@ -312,6 +383,16 @@ const unreadable = (called: string) => (cause: PlatformError) =>
 const broken = (called: string) => MemoryError.make("io", { op, message: `${called} is a link to nothing` })
 
 const escape = (message: string) => MemoryError.make("path_escape", { op, message })
+
+const cut = (called: string, maxBytes: number) =>
+  MemoryError.make("unsupported", {
+    op,
+    message:
+      `${called} is longer than ${maxBytes} bytes: its end is left out. Raise maxBytesPerFile, or divide the file`
+  })
+
+const refused = (called: string, name: string, why: string) =>
+  MemoryError.make("unsupported", { op, message: `${called} imports ${name}, ${why}: it is left out` })
 
 const notText = (called: string) =>
   MemoryError.make("corrupt", { op, message: `${called} is no UTF-8 text`, detail: { location: called } })

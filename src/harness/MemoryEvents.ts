@@ -4,11 +4,15 @@
  *
  * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The summaries of
  * written records and the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
+ *
+ * What is published is counted, too, by metrics of Effect: docs/recipes.md has their names. They are counted whether or not
+ * anybody listens.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import * as PubSub from "effect/PubSub"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -23,6 +27,7 @@ import { type MemoryRecord, Millis, Summary, Unit } from "../domain/MemoryRecord
 import { MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { ToolCall } from "../host/HarnessPlugin.ts"
+import * as Redaction from "../host/Redaction.ts"
 import type { Put } from "../storage/MemoryStore.ts"
 
 const common = { viewer: Schema.Union(Viewer.System, Viewer.Stored), at: Millis }
@@ -54,6 +59,8 @@ export const MemoryEvent = Schema.Union(
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
   /** A best effort that had no effect: an index, an injection, a leg. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
+  /** How many secrets `Redaction` took out of what one call said; of the library's viewer on the way to a model. */
+  Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
   /** A part of memory, such as `injection`, skipped a call that named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
 )
@@ -77,13 +84,19 @@ interface Options {
 
 /** The stream ends with the scope. */
 export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
-  Effect.map(
-    Effect.acquireRelease(PubSub.sliding<MemoryEvent>(capacity), PubSub.shutdown),
-    (events): Service => ({
-      publish: (event) => Effect.asVoid(PubSub.publish(events, texts ? event : withoutTexts(event))),
-      stream: Stream.fromPubSub(events)
-    })
-  )
+  Effect.gen(function*() {
+    const events = yield* Effect.acquireRelease(PubSub.sliding<MemoryEvent>(capacity), PubSub.shutdown)
+    const publish: Service["publish"] = (event) =>
+      Effect.asVoid(PubSub.publish(events, texts ? event : withoutTexts(event)))
+    const redaction = yield* Redaction.Redaction
+    yield* redaction === undefined ? Effect.void : redaction.listen(({ count, viewer }) =>
+      Effect.zipRight(
+        Metric.incrementBy(redactions, count),
+        Effect.flatMap(Clock.currentTimeMillis, (at) => publish({ _tag: "memory_redacted", viewer, at, count }))
+      )
+    )
+    return { publish, stream: Stream.fromPubSub(events) }
+  })
 
 /** Removes the texts of an event. Every published event passes through it, so no publisher has to. */
 const withoutTexts = (event: MemoryEvent): MemoryEvent => {
@@ -119,8 +132,14 @@ export interface EventPublisher {
     write: Effect.Effect<A, MemoryError>,
     changesOf: (result: A) => ReadonlyArray<Change>
   ) => Effect.Effect<A, MemoryError>
-  /** Publishes `memory_recalled`. */
-  readonly recalled: (viewer: Viewer.Viewer, query: MemoryQuery) => (result: SearchResult) => Effect.Effect<void>
+  /** Runs a search, and publishes `memory_recalled`. A failure is counted, and no event: the caller has it. */
+  readonly recall: (
+    viewer: Viewer.Viewer,
+    query: MemoryQuery,
+    search: Effect.Effect<SearchResult, MemoryError>
+  ) => Effect.Effect<SearchResult, MemoryError>
+  /** Counts the tokens of a text that a prompt is given, at four characters a token. */
+  readonly injected: (part: "index" | "context" | "instructions", text: string) => Effect.Effect<void>
   /** Publishes `memory_retired` for each record that went. */
   readonly retired: (system: Viewer.System, records: ReadonlyArray<MemoryRecord>) => Effect.Effect<void>
   /** Publishes `memory_denied`: a plugin refused a call of a tool. */
@@ -135,6 +154,18 @@ export interface EventPublisher {
 export const changesOf = (puts: ReadonlyArray<Put>): ReadonlyArray<Change> =>
   puts.map(({ outcome, record }) => ({ id: record.id, outcome, record }))
 
+const counter = (name: string, description: string) => Metric.counter(name, { description, incremental: true })
+
+const recalls = counter("memory_recalls", "Searches that were answered")
+const recallHits = counter("memory_recall_hits", "Records that searches gave")
+const recallsEmpty = counter("memory_recalls_empty", "Searches that gave nothing")
+const writes = counter("memory_writes", "Records that were created, updated or forgotten")
+const duplicates = counter("memory_duplicates", "Drafts that were there already")
+const denials = counter("memory_denials", "Calls of tools that a plugin denied, by plugin")
+const failures = counter("memory_failures", "Operations and best efforts that failed, by part")
+const redactions = counter("memory_redactions", "Secrets that were taken out of texts")
+const tokensInjected = counter("memory_tokens_injected", "Tokens that prompts were given, by part")
+
 /** Makes a publisher of events, which have the time at which they are published. @internal */
 export const makePublisher = (publish: Service["publish"]): EventPublisher => {
   const now = <A, E>(use: (at: number) => Effect.Effect<A, E>) => Effect.flatMap(Clock.currentTimeMillis, use)
@@ -147,26 +178,55 @@ export const makePublisher = (publish: Service["publish"]): EventPublisher => {
         const { kind, scope, summary } = record
         return publish({ _tag: "memory_written", viewer, at, id, scope, kind, summary, outcome })
       }, { discard: true })
+    ).pipe(Effect.zipRight(counted(changes)))
+
+  const counted = (changes: ReadonlyArray<Change>) => {
+    const there = changes.filter(({ outcome }) => outcome !== "absent")
+    const repeated = there.filter(({ outcome }) => outcome === "duplicate").length
+    return Effect.zipRight(
+      Metric.incrementBy(writes, there.length - repeated),
+      Metric.incrementBy(duplicates, repeated)
     )
+  }
+
+  const failed = (part: string) => Metric.increment(Metric.tagged(failures, "part", part))
 
   return {
     changed,
     write: (viewer, write, changesOf) =>
       write.pipe(
-        Effect.tapError((error) => now((at) => publish({ _tag: "memory_write_failed", viewer, at, error }))),
+        Effect.tapError((error) =>
+          Effect.zipRight(
+            failed("write"),
+            now((at) => publish({ _tag: "memory_write_failed", viewer, at, error }))
+          )
+        ),
         Effect.tap((result) => changed(viewer, changesOf(result)))
       ),
-    recalled: (viewer, query) => ({ hits, leftOut }) =>
-      now((at) =>
-        publish({
-          _tag: "memory_recalled",
-          viewer,
-          at,
-          query: query.text ?? null,
-          hits: hits.map(({ record: { id, scope }, score }) => ({ id, scope, score })),
-          leftOut
-        })
+    recall: (viewer, query, search) =>
+      search.pipe(
+        Effect.tapError(() => failed("recall")),
+        Effect.tap(({ hits, leftOut }) =>
+          Effect.zipRight(
+            Effect.all([
+              Metric.increment(recalls),
+              hits.length === 0 ? Metric.increment(recallsEmpty) : Metric.incrementBy(recallHits, hits.length)
+            ]),
+            now((at) =>
+              publish({
+                _tag: "memory_recalled",
+                viewer,
+                at,
+                query: query.text ?? null,
+                hits: hits.map(({ record: { id, scope }, score }) => ({ id, scope, score })),
+                leftOut
+              })
+            )
+          )
+        )
       ),
+    injected: (part, text) =>
+      text === "" ? Effect.void : Metric.incrementBy(Metric.tagged(tokensInjected, "part", part), tokensOf(text)),
     retired: (system, records) =>
       now((at) =>
         Effect.forEach(
@@ -177,10 +237,13 @@ export const makePublisher = (publish: Service["publish"]): EventPublisher => {
         )
       ),
     denied: ({ tool, viewer }, plugin, reason) =>
-      now((at) => publish({ _tag: "memory_denied", viewer, at, tool, plugin, reason })),
+      Effect.zipRight(
+        Metric.increment(Metric.tagged(denials, "plugin", plugin)),
+        now((at) => publish({ _tag: "memory_denied", viewer, at, tool, plugin, reason }))
+      ),
     degraded: (viewer, part) => (error) =>
       Effect.zipRight(
-        Effect.logWarning(`memory: no ${part}`, error),
+        Effect.zipRight(Effect.logWarning(`memory: no ${part}`, error), failed(part)),
         now((at) => publish({ _tag: "memory_degraded", viewer, at, part, error }))
       ),
     viewerMissing: (part) =>
@@ -190,3 +253,5 @@ export const makePublisher = (publish: Service["publish"]): EventPublisher => {
       )
   }
 }
+
+const tokensOf = (text: string): number => Math.ceil(text.length / 4)

@@ -8,7 +8,6 @@
  * ```
  */
 import * as Context from "effect/Context"
-import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Fiber from "effect/Fiber"
@@ -17,6 +16,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { Limit, type MemoryQuery, type SearchResult } from "../domain/MemoryFilter.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
@@ -26,6 +26,7 @@ import type { Message } from "../domain/Message.ts"
 import { SharedWrites, type Viewer } from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
@@ -133,7 +134,7 @@ const make = (
   Effect.gen(function*() {
     const federated = yield* Federated.Federated
     const completion = yield* Completion.Completion
-    const embedder = yield* Embedder.Embedder
+    const embedder = Redaction.embedder(yield* Redaction.Redaction, yield* Embedder.Embedder)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const publish = Option.match(listeners, { onNone: () => () => Effect.void, onSome: ({ publish }) => publish })
     const events = MemoryEvents.makePublisher(publish)
@@ -209,8 +210,11 @@ const recall = (
   query: MemoryQuery,
   options: Parameters<Federated.Service["search"]>[2]
 ) =>
-  Embedding.recall(Embedding.by(embedder), query, (query) => federated.search(viewer, query, options)).pipe(
-    Effect.tap(events.recalled(viewer, query)),
+  events.recall(
+    viewer,
+    query,
+    Embedding.recall(Embedding.by(embedder), query, (query) => federated.search(viewer, query, options))
+  ).pipe(
     Effect.tap(({ failures }) =>
       Effect.forEach(failures, ({ error, leg }) => events.degraded(viewer, leg)(error), { discard: true })
     )
@@ -351,12 +355,7 @@ const check = (
     }),
     ...(typeof injection === "object" ? ofInjection(injection) : []).map((issue) => `injection.${issue}`)
   ]
-  const [first, ...rest] = issues
-  return first === undefined ? Effect.void : MemoryError.make("invalid_draft", {
-    op: "MemoryManager.layer",
-    message: issues.join("; "),
-    detail: { issues: [first, ...rest] }
-  })
+  return Check.refuseOptions("MemoryManager.layer", issues)
 }
 
 const ofExtraction = (
@@ -369,16 +368,16 @@ const ofExtraction = (
     options.customExtract === undefined && options.infer !== false
   return [
     ...ExtractionRunner.issuesOf(extraction),
-    ...(asks && Completion.isNone(completion) ? ["there is no language model: provide a Completion"] : []),
+    ...(asks && Completion.isNone(completion)
+      ? ["there is no language model: provide a Completion below MemoryManager.layer"]
+      : []),
     ...(about === undefined || about === "agent" ? [] : ["about: expected \"agent\", or nothing"]),
     ...(options.sharedWrites === undefined || isShared(options.sharedWrites)
       ? []
       : ["options.sharedWrites: expected a list of \"agent\" and \"global\""]),
     ...(options.scope === undefined || isScope(options.scope) ? [] : ["options.scope: a scope needs at least one id"]),
     ...(options.kind === undefined || isKind(options.kind) ? [] : ["options.kind: expected a name such as semantic"]),
-    ...(options.ttl === undefined || Option.isSome(Duration.decodeUnknown(options.ttl))
-      ? []
-      : ["options.ttl: expected a duration"]),
+    ...Check.timeIssues("options.ttl", options.ttl, { least: 0, infinite: true }),
     ...(options.topK === undefined || isLimit(options.topK) ? [] : ["options.topK: expected 1 to 1,000"])
   ]
 }

@@ -45,7 +45,10 @@ export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryErr
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
 export interface Embed {
-  /** Its vector now, and not only with `embedMissing`. A failure is an event, and the record is there. Default false. */
+  /**
+   * Its vector now, and not only with `embedMissing`. A failure is an event, and the record is there; a missing `Embedder` is one,
+   * the first time. Default false.
+   */
   readonly embed?: boolean | undefined
 }
 /** A write of origin `agent` or `pipeline` counts as a model's and is held to the spec's `sharedWrites`. */
@@ -82,10 +85,12 @@ export interface Service {
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
   /** Newest first; the last 20 by default. */
   readonly history: (id: MemoryId, limit?: number) => Operation<ReadonlyArray<MemoryRecord>>
+  /** Returns what the record links to and what links to it, by links and `[[names]]` in the text; both ends visible and true now. */
+  readonly links: (id: MemoryId) => Operation<MemoryStore.Neighbours>
   /** All or nothing. */
   readonly apply: (mutations: ReadonlyArray<MemoryMutation>) => Operation<ReadonlyArray<Applied>>
 
-  /** `unsupported` without a `Completion`, unless `customExtract` or `infer: false` says what to remember. */
+  /** `unsupported` without a `Completion` below the layer, unless `customExtract` or `infer: false` says what to remember. */
   readonly remember: (
     messages: ReadonlyArray<Message>,
     options: MemoryPipeline.Options
@@ -94,11 +99,11 @@ export interface Service {
     messages: ReadonlyArray<Message>,
     options: MemoryPipeline.Options
   ) => Operation<MemoryPipeline.Receipt>
-  /** Lexical without an `Embedder`. */
+  /** Lexical without an `Embedder`; `unsupported` then in the mode `vector`. */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
   /** Takes a receipt back. Fails with `not_owned` if it is another viewer's, or was changed since `remember` returned it. */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
-  /** Of every viewer: vectors for what has none, and how many were made. 0 without an `Embedder`. */
+  /** Of every viewer: vectors for what has none, and how many were made. 0 without an `Embedder`, and a warning says which layer lacks it. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 
   /** The memory index: summaries and ids, 30 by default, for the system prompt. */
@@ -153,7 +158,7 @@ const make = (
     const manager = Option.filter(yield* Effect.serviceOption(MemoryManager), () => spec.enabled)
     const plugins = yield* WritePolicy.plugins(spec)
     const publisher = MemoryEvents.makePublisher(events.publish)
-    const { degraded, recalled } = publisher
+    const { degraded } = publisher
     const policy = { rules: spec, events: publisher }
     const harness = WritePolicy.make(store, policy)
     const model = WritePolicy.make(store, { ...policy, origin: "agent" })
@@ -216,8 +221,8 @@ const make = (
       get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one in, one out
       list: (filter) => operation("list", (viewer) => store.list(viewer, filter)),
       history: (id, limit) => operation("history", (viewer) => store.history(viewer, id, limit)),
-      search: (query) =>
-        operation("search", (viewer) => Effect.tap(store.search(viewer, query), recalled(viewer, query))),
+      links: (id) => operation("links", (viewer) => store.links(viewer, id)),
+      search: (query) => operation("search", (viewer) => publisher.recall(viewer, query, store.search(viewer, query))),
       remember: (turns, options) => operation("remember", (viewer) => remembering.remember(viewer, turns, options)),
       plan: (turns, options) => operation("plan", (viewer) => remembering.plan(viewer, turns, options)),
       recall: (query) => operation("recall", (viewer) => remembering.recall(viewer, query)),

@@ -30,16 +30,24 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   }
 }
 
+const maxBytes = 65_536
+const maxBytesBefore = 16_384
+
 export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>("@memory/InstructionFilesConfig")({
   filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),
   /** Default: the nearest ancestor of cwd with `.git`, else cwd. */
   root: Schema.optional(Schema.String),
-  /** Never cuts a character. */
-  maxBytesPerFile: default_(Count, 16_384),
+  /** What exceeds it is cut, never within a character; the text says so, and an issue. Default 65,536. */
+  maxBytesPerFile: default_(Count, maxBytes),
   seedMemory: default_(Schema.Boolean, true),
   /** Makes the seeded ids the same on every machine. Default: the root's path. */
   projectKey: Schema.optional(Schema.String)
-}) {}
+}) {
+  /** The fields in the form that is hashed: the default limit is written as that of earlier versions, whose runs go on. */
+  toJSON(): typeof InstructionFilesConfig.Encoded {
+    return { ...this, maxBytesPerFile: this.maxBytesPerFile === maxBytes ? maxBytesBefore : this.maxBytesPerFile }
+  }
+}
 
 /** As written in a spec file: every field optional, the defaults above. */
 export type Input = ConstructorParameters<typeof MemorySpec>[0]

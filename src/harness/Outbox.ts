@@ -38,6 +38,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { Applied } from "../domain/MemoryMutation.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import type * as ExtractionTrigger from "./ExtractionTrigger.ts"
@@ -148,8 +149,10 @@ export const make = (
     yield* ExtractionRunner.checked(options)
     const { concurrency = 16, flushTimeout = "30 seconds", timeout = "2 minutes", turn = "10 seconds" } = options
     const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
-    const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn })
-    const log = OutboxLog.make({ store, capacity, turns: OutboxTurns.eventLoopTurns() })
+    const onCount = yield* OutboxWorkers.counted
+    const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn, onCount })
+    const redaction = yield* Redaction.Redaction
+    const log = OutboxLog.make({ store, capacity, redaction, turns: OutboxTurns.eventLoopTurns() })
     const readers = OutboxTurns.make({ concurrency, turn })
     const runner = ExtractionRunner.make({ log, pipeline, options, listener, readers, timeout })
     const { openLines, retry, trigger } = options

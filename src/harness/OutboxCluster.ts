@@ -33,6 +33,7 @@ import { recencyOf } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as Outbox from "./Outbox.ts"
@@ -95,11 +96,17 @@ export const make = (
     } = options
     const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
     const turns = OutboxTurns.eventLoopTurns()
-    const unlimited = OutboxWorker.capacity({ capacityPerLine: Infinity, capacityPerTenant: Infinity, patience: turn })
+    const redaction = yield* Redaction.Redaction
+    const unlimited = OutboxWorker.capacity({
+      capacityPerLine: Infinity,
+      capacityPerTenant: Infinity,
+      patience: turn,
+      onCount: yield* OutboxWorkers.counted
+    })
     const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn })
     const waits = LineEntity.makeWaits()
     const runner = ExtractionRunner.make({
-      log: OutboxLog.make({ store, capacity: unlimited, turns, onSeen: waits.onSeen }),
+      log: OutboxLog.make({ store, capacity: unlimited, turns, redaction, onSeen: waits.onSeen }),
       pipeline,
       options,
       listener,
@@ -110,7 +117,7 @@ export const make = (
     const lines = yield* LineEntity.client(entity)
     yield* LineEntity.serve(entity, lines, runner, waits, { openLines, retry, trigger })
     const senders: OutboxWorkers.OutboxWorkers = yield* OutboxWorkers.make({
-      log: OutboxLog.make({ store, capacity, turns }),
+      log: OutboxLog.make({ store, capacity, turns, redaction }),
       openLines,
       retry,
       trigger: silent,

@@ -37,6 +37,7 @@ import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { Global, ScopeId } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as Analyzer from "../ranking/Analyzer.ts"
 import { makeTenantLocks } from "../storage/Engine.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
@@ -68,7 +69,7 @@ export interface Service {
   ) => Effect.Effect<ThreadReads.Page, MemoryError.MemoryError>
 
   /**
-   * Reads the newest messages that fit into a budget of tokens, at four characters a token; at least the last one. Begins with a user's
+   * Reads the newest messages that fit into a budget of tokens, at four characters a token of text or data; at least the last one. Begins with a user's
    * message where there is one among them, so that no result of a tool stands without its call.
    */
   readonly window: (
@@ -130,6 +131,7 @@ export class Threads extends Context.Tag("@memory/Threads")<Threads, Service>() 
 
 const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore.MemoryStore
+  const redaction = yield* Redaction.Redaction
   const locks = makeTenantLocks()
   const indexes = ThreadIndex.make(yield* Analyzer.Analyzer)
   const operation = <A>(
@@ -148,7 +150,12 @@ const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(
       operation(
         "append",
         viewer,
-        (rows, legal) => Effect.flatMap(legal(thread), (name) => ThreadWrites.append(rows, locks, name, messages))
+        (rows, legal) =>
+          Effect.gen(function*() {
+            const name = yield* legal(thread)
+            const said = yield* Redaction.messages(redaction, viewer, messages)
+            return yield* ThreadWrites.append(rows, locks, name, said)
+          })
       ),
     messages: (viewer, thread, range = {}) =>
       operation(

@@ -246,13 +246,15 @@ export interface Remembering {
   readonly found: { readonly completion: string | null; readonly embedder: string | null }
 }
 
+const noEmbedder = MemoryError.make("unsupported", { op: "embed", message: Embedder.missing })
+
 /** Makes the pipeline over the store that is there, held to the rules. */
 export const makeRemembering = (
   { events, rules }: Pick<Options, "events" | "rules">
 ): Effect.Effect<Remembering, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
     const { sharedWrites = [] } = rules
-    const { degraded, recalled } = events
+    const { degraded } = events
     const store = yield* MemoryStore.MemoryStore
     const completion = yield* Effect.serviceOption(Completion.Completion)
     const embedder = yield* Effect.serviceOption(Embedder.Embedder)
@@ -263,6 +265,7 @@ export const makeRemembering = (
         Option.match(embedder, { onNone: () => Embedder.layerNone, onSome: Layer.succeed(Embedder.Embedder) })
       )
     )
+    let isReported = false
     const legs = (viewer: Viewer.Viewer, failures: MemoryPipeline.Receipt["failures"] = []) =>
       Effect.forEach(failures, ({ error, leg }) => degraded(viewer, leg)(error), { discard: true })
 
@@ -291,12 +294,19 @@ export const makeRemembering = (
           })
           : MemoryError.make("not_owned", { op: "undo", message: "a receipt is undone by the viewer it was made for" }),
       recall: (viewer, query) =>
-        pipeline.recall(viewer, query).pipe(
-          Effect.tap(recalled(viewer, query)),
+        events.recall(viewer, query, pipeline.recall(viewer, query)).pipe(
           Effect.tap(({ failures }) => legs(viewer, failures))
         ),
-      embed: (viewer, records) => Effect.catchAll(pipeline.embed(viewer, records), degraded(viewer, "vector")),
-      embedMissing: pipeline.embedMissing,
+      embed: (viewer, records) =>
+        Option.isNone(embedder) && !isReported
+          ? Effect.suspend(() => {
+            isReported = true
+            return degraded(viewer, "vector")(noEmbedder)
+          })
+          : Effect.catchAll(pipeline.embed(viewer, records), degraded(viewer, "vector")),
+      embedMissing: Option.isNone(embedder)
+        ? Effect.zipLeft(pipeline.embedMissing, Effect.logWarning(`memory: no vectors; ${Embedder.missing}`))
+        : pipeline.embedMissing,
       found: {
         completion: Option.match(completion, { onNone: () => null, onSome: ({ model }) => model }),
         embedder: Option.match(embedder, { onNone: () => null, onSome: ({ model }) => model })

@@ -88,7 +88,8 @@ export const layerNone: Layer.Layer<Completion> = Layer.succeed(
     complete: () =>
       Effect.fail(MemoryError.make("unsupported", {
         op: "Completion.complete",
-        message: "there is no language model: provide a Completion, e.g. layerCompletion of effect-memory/ai"
+        message: "there is no language model: provide a Completion to the layer that asks it, " +
+          "MemoryService.layer().pipe(Layer.provide(layerCompletion)) with layerCompletion of effect-memory/ai"
       }))
   })
 )

@@ -117,6 +117,10 @@ export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, Fi
   })
 )
 
+/** Says what to provide where there is nothing to embed with, and to which layer. @internal */
+export const missing = "there is nothing to embed with: provide an Embedder to the layer that asks it, " +
+  "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))"
+
 /** Makes no vectors: searches are lexical. */
 export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
   model: "none",

@@ -22,6 +22,7 @@ import { byRecency, embeddingText, Link, type MemoryRecord, Unit } from "../doma
 import type * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as NoteAnalysis from "./AgenticMemory/NoteAnalysis.ts"
 import * as TypedMemory from "./TypedMemory.ts"
@@ -81,6 +82,7 @@ export class AgenticMemory extends Context.Tag("@memory/AgenticMemory")<AgenticM
 
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore.MemoryStore
+  const redaction = yield* Redaction.Redaction
   const plain = yield* TypedMemory.make(MemoryKind.note)
   const within: Notes = {
     store,
@@ -89,7 +91,10 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
     list: (viewer, filter) => Effect.map(plain.list(viewer, filter), Arr.map(complete)),
     search: (viewer, query) => Effect.map(plain.search(viewer, query), Arr.map(complete)),
     update: (viewer, id, patch, options) => Effect.map(plain.update(viewer, id, patch, options), complete),
-    completion: yield* Effect.serviceOption(Completion.Completion)
+    completion: Option.map(
+      yield* Effect.serviceOption(Completion.Completion),
+      (model) => Redaction.completion(redaction, model)
+    )
   }
   const judgedById = (op: string, viewer: Viewer.Any, id: MemoryId) =>
     Effect.flatMap(requireNote(within, op, viewer, id), (note) => judgedAnew(within, viewer, note))

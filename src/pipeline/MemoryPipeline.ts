@@ -13,6 +13,7 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
@@ -26,6 +27,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { Embedder } from "../host/Embedder.ts"
 import * as EventLoop from "../host/EventLoop.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as Embedding from "../storage/Embedding.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import type { Fact } from "./Extraction.ts"
@@ -156,14 +158,26 @@ export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<Memory
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Completion | Embedder> = Effect.gen(
   function*() {
     const store = yield* MemoryStore.MemoryStore
-    const completion = yield* Completion
-    const embedder = yield* Embedder
+    const redaction = yield* Redaction.Redaction
+    const completion = Redaction.completion(redaction, yield* Completion)
+    const embedder = Redaction.embedder(redaction, yield* Embedder)
     const kinds = yield* MemoryKind.Kinds
     const embedding = Embedding.make(store, embedder)
     const remember = RememberRun.make({ store, completion, embedder, embedding, kinds })
 
     const through = (op: string, write: boolean): Service["remember"] => (viewer, messages, options) =>
-      Viewer.required(op, viewer, (viewer) => remember(viewer, messages, options, write)).pipe(
+      Viewer.required(
+        op,
+        viewer,
+        (viewer) =>
+          redaction === undefined ? remember(viewer, messages, options, write) : Effect.flatMap(
+            Redaction.messages(redaction, viewer, messages),
+            (messages) => remember(viewer, messages, redacting(redaction, viewer, options), write)
+          )
+      ).pipe(
+        Effect.tap(() =>
+          options.infer === false ? Effect.void : Metric.incrementBy(tokensExtracted, tokensOf(messages))
+        ),
         Effect.tap(({ applied, mutations }) => EventLoop.pacer()(1_024 * (applied.length + mutations.length))),
         Effect.flatMap(({ applied, failures, leftOut, mutations }) =>
           Effect.map(seal(store, { viewer, mutations, applied }), (seal): Receipt => ({
@@ -241,6 +255,31 @@ export const inverse = ({ applied }: Pick<Receipt, "applied">, now: number): Rea
 const sealedParts = ({ applied, mutations, viewer }: Sealed): Sealed => ({ applied, mutations, viewer })
 
 const encodeSealed = Schema.encodeEither(Sealed)
+
+/** Redacts what a caller's own extraction finds, and what a caller's own `apply` is given: a store redacts by itself. */
+const redacting = (redaction: Redaction.Service, viewer: Viewer.Any, options: Options): Options => {
+  const { apply, customExtract } = options
+  return {
+    ...options,
+    apply: apply &&
+      ((by, mutations, provenance) =>
+        Effect.flatMap(
+          Redaction.mutations(redaction, viewer, mutations),
+          (mutations) => apply(by, mutations, provenance)
+        )),
+    customExtract: customExtract &&
+      ((messages) => Effect.flatMap(customExtract(messages), (facts) => Redaction.facts(redaction, viewer, facts)))
+  }
+}
+
+const tokensExtracted = Metric.counter("memory_tokens_extracted", {
+  description: "Tokens of conversation that were read for facts",
+  incremental: true
+})
+
+/** Estimates the tokens of messages, at four characters a token. */
+const tokensOf = (messages: ReadonlyArray<Message>): number =>
+  Math.ceil(messages.reduce((sum, { content }) => sum + content.length, 0) / 4)
 
 /** The purpose of the store's signature. */
 const purpose = "receipt"

@@ -9,6 +9,7 @@ import * as MemoryError from "../domain/MemoryError.ts"
 import type { Embedding as Query, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import type * as Embedder from "../host/Embedder.ts"
+import { missing } from "../host/Embedder.ts"
 import type * as MemoryStore from "./MemoryStore.ts"
 
 /** By text. */
@@ -51,7 +52,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
             ? MemoryError.make("unsupported", { op: "recall", message: `${store.name} holds no vectors` })
             : MemoryError.make("unsupported", {
               op: "recall",
-              message: "there is nothing to embed with: provide an Embedder"
+              message: missing
             })
         ),
       keep: () => none,

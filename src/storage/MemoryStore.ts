@@ -175,7 +175,7 @@ export const maintain = (
 export const layerInMemoryWith = ({ trash }: Pick<Primitives, "trash">): Layer.Layer<MemoryStore> =>
   Layer.scoped(
     MemoryStore,
-    makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // there is nothing that could fail
+    makeStore.inMemory({ trash }).pipe(Effect.tap(maintain), Effect.orDie) // nothing fails but a `trash` that is no time, a mistake in the program
   )
 
 /** Gone with the layer. Two provisions of this one value are one store. */

@@ -114,6 +114,70 @@ describe("MemoryToolkit.chat", () => {
       )
     }))
 
+  it.scoped("keeps no call of a tool without its result where a stream is left in between, and nothing of one that fails", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const { asked, model } = scripted(
+        [text("Let me see."), call("weather", { city: "Lisbon" })],
+        [call("weather", { city: "Porto" })],
+        [text("Fine.")]
+      )
+      const hanging = weather.toLayer({ weather: () => Effect.never })
+      yield* Effect.gen(function*() {
+        const chat = yield* MemoryToolkit.chat("a")
+        const leave = (prompt: string) =>
+          Effect.flatMap(
+            weather,
+            (toolkit) =>
+              Stream.runDrain(
+                Stream.takeUntil(chat.streamText({ prompt, toolkit }), ({ type }) => type === "tool-call")
+              )
+          )
+        yield* leave("first")
+        yield* leave("second")
+        yield* chat.generateText({ prompt: "third" })
+        yield* Effect.flip(Stream.runDrain(chat.streamText({ prompt: "fourth" }))) // the script is over
+        const { items } = yield* threads.messages(ada, "a")
+        assert.deepStrictEqual(items.map(({ content, role }) => [role, content]), [
+          ["user", "first"],
+          ["assistant", "Let me see."],
+          ["user", "second"],
+          ["user", "third"],
+          ["assistant", "Fine."]
+        ])
+        assert.notInclude(JSON.stringify(asked[2]!.prompt), "tool-call")
+      }).pipe(
+        MemoryService.as(ada),
+        Effect.provide([model, hanging]),
+        Effect.provideService(Threads.Threads, threads)
+      )
+    }))
+
+  it.scoped("counts against the budget what a call of a tool says, and what falls out is found by a search of the thread", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far away.")], [
+        text("Yes.")
+      ])
+      yield* inProcess(
+        threads,
+        model,
+        Effect.gen(function*() {
+          const chat = yield* MemoryToolkit.chat("a", { budget: 500 })
+          yield* chat.generateText({ prompt: "How is the weather in that long place?", toolkit: yield* weather })
+          yield* chat.generateText({ prompt: "So?" })
+          yield* chat.generateText({ prompt: "Really?" })
+          assert.deepStrictEqual(asked.at(-1)!.prompt.content.map((message) => turnOf(message).content), [
+            "So?",
+            "Far away.",
+            "Really?"
+          ])
+          const [found] = yield* threads.search(ada, "a", { text: "that long place" })
+          assert.strictEqual(found!.message.content, "How is the weather in that long place?")
+        })
+      )
+    }))
+
   it.scoped("takes up what others appended, and gives the model what fits into the budget", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { expectTypeOf } from "vitest"
 import * as MemoryToolkit from "../../src/agent/MemoryToolkit.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
@@ -64,15 +65,28 @@ describe("MemoryToolkit.toolkit", () => {
       assert.notInclude(`${second.result}`, "Green.")
     }).pipe(Effect.provide(over(MemoryService.layerTest()))))
 
-  it.effect("returns wrong parameters to the model as a result, and writes nothing", () => {
-    const { model } = scripted([
+  it("gives its parameters their types", () => {
+    type Parameters = { readonly [Name in keyof typeof All.tools]: Tool.Parameters<(typeof All.tools)[Name]> }
+    expectTypeOf<Parameters["recall"]["query"]>().toEqualTypeOf<string | undefined>()
+    expectTypeOf<Parameters["remember"]["body"]>().toEqualTypeOf<string>()
+    expectTypeOf<Parameters["remember"]["tags"]>().toEqualTypeOf<ReadonlyArray<string> | undefined>()
+    expectTypeOf<Parameters["weather"]>().toEqualTypeOf<{ readonly city: string }>()
+  })
+
+  it.effect("returns wrong parameters to the model as a result, and writes nothing, by one answer or a stream", () => {
+    const wrong = [
       call("remember", { kind: "user" }),
       call("remember", "tea"),
       call("remember", { ...tea, scope: "run" }),
       call("recall", { limit: 0 })
-    ])
+    ]
+    const { model } = scripted(wrong, wrong)
     return Effect.gen(function*() {
-      const { toolResults } = yield* LanguageModel.generateText({ prompt: "I like tea", toolkit: yield* All })
+      const toolkit = yield* All
+      const parts = yield* Stream.runCollect(LanguageModel.streamText({ prompt: "I like tea", toolkit }))
+      const streamed = Array.from(parts).flatMap((part) => part.type === "tool-result" ? [part.isFailure] : [])
+      assert.deepStrictEqual(streamed, [true, true, true, true])
+      const { toolResults } = yield* LanguageModel.generateText({ prompt: "I like tea", toolkit })
       assert.deepStrictEqual(toolResults.map(({ isFailure }) => isFailure), [true, true, true, true])
       assert.deepInclude(toolResults[2]!.result, { reason: "invalid_scope" })
       const { list } = yield* MemoryService.MemoryService

@@ -28,7 +28,7 @@ describe("MemorySpec", () => {
     assert.deepStrictEqual<object>({ ...MemorySpec.make() }, defaults)
     assert.deepStrictEqual({ ...new MemorySpec.InstructionFilesConfig({}) }, {
       filenames: ["AGENTS.md", "CLAUDE.md"],
-      maxBytesPerFile: 16_384,
+      maxBytesPerFile: 65_536,
       seedMemory: true
     })
   })

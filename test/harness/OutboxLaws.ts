@@ -353,8 +353,8 @@ law("a layer with invalid options fails with every violation", (opened) =>
         "capacityPerLine: expected a whole number, 1 or more",
         "concurrency: expected a whole number, 2 or more",
         "openLines: expected a whole number, 1 or more",
-        "turn: expected a finite time, 1 ms or more",
-        "timeout: expected a finite time, 1 ms or more"
+        "turn: expected a finite time, 1 ms or more, such as \"10 seconds\"",
+        "timeout: expected a finite time, 1 ms or more, such as \"10 seconds\""
       ]
     })
   }))

@@ -9,8 +9,11 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as Threads from "../../src/harness/Threads.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Sqlite from "../../src/storage/MemoryStore/Sqlite.ts"
 import { random } from "../ranking/random.ts"
+import { type Call, counting, inMemory } from "../storage/engines.ts"
 import { stores } from "../stores.ts"
+import { times } from "../vault/Program.ts"
 
 const ada = Viewer.make({ userId: "ada", sessionId: "monday" })
 const bob = Viewer.make({ userId: "bob", sessionId: "monday" })
@@ -274,6 +277,46 @@ describe("Threads", () => {
       for (let n = 0; n < 120; n++) yield* threads.append(ada, `other ${n}`, said("x"))
       assert.strictEqual(yield* cost, few)
     }))
+
+  it.scoped.each(
+    [["in memory", inMemory], ["in SQLite", Sqlite.engine({ filename: ":memory:", poll: "1 hour" })]] as const
+  )(
+    "%s an append, a page and a list cost among a thousand threads of 500 messages what they cost among ten of ten",
+    ([_, made]) =>
+      Effect.gen(function*() {
+        const calls: Array<Call> = []
+        const store = yield* MemoryStore.make("counted", counting(yield* made, calls))
+        const threads = yield* Effect.provide(
+          Threads.Threads,
+          Layer.provide(Threads.layer, Layer.succeed(MemoryStore.MemoryStore, store))
+        )
+        /** The calls of the engine, with the rows that each asked for and was given, once there are so many threads and messages. */
+        const costOf = (count: number, length: number) =>
+          Effect.gen(function*() {
+            const known = (yield* threads.list(ada, { limit: 1_000 })).length
+            for (let n = known; n < count; n++) yield* threads.append(ada, `thread ${n}`, said("first"))
+            for (let n = 0; n < count; n++) {
+              const name = `thread ${n}`
+              const { length: before } = yield* threads.messages(ada, name, { limit: 1 })
+              if (before < length) yield* threads.append(ada, name, said(...numbered(before, length)))
+            }
+            calls.length = 0
+            yield* threads.append(ada, "thread 5", said("one", "two"))
+            yield* threads.append(ada, `new among ${count}`, said("one"))
+            yield* threads.messages(ada, "thread 5", { limit: 10 })
+            yield* threads.messages(ada, "thread 3", { before: 7, limit: 5 })
+            yield* threads.list(ada, { limit: 5 })
+            return calls.slice()
+          })
+        const few = yield* costOf(10, 10)
+        assert.isAbove(few.length, 8)
+        // never a multiple of a hundred, the names that a page of the list has
+        assert.deepStrictEqual(yield* costOf(times(130, 1_030), times(60, 500)), few)
+        calls.length = 0
+        yield* threads.window(ada, "thread 5", 20)
+        assert.isAtMost(calls.reduce((sum, { given }) => sum + given, 0), 51)
+      })
+  )
 
   it.scoped("random courses of appends, forks, renames and deletions leave what a model of them says", () =>
     Effect.gen(function*() {

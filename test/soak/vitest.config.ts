@@ -35,6 +35,7 @@ export default defineConfig({
       "test/postgres/{Clusters,Concurrency,Injection,Instances}.test.ts",
       "test/sql/{Answers,Races}.test.ts",
       "test/cluster/OutboxCluster.test.ts",
+      "test/harness/Threads.test.ts",
       "test/contract/{Databases,MemoryStore,Markdown,Federated,naughty}.test.ts",
       "test/{domain/JsonText,pipeline/Answer,ranking/Searcher,ranking/Tokenizer,storage/Copy,storage/CopyContents}.test.ts",
       "test/kinds/{AdaptiveMemory,BeliefMemory,CoreMemory,EpisodicMemory,GraphMemory,KeyValueMemory,Kinds,SemanticMemory,SessionMemory}.test.ts",

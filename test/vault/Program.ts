@@ -34,7 +34,7 @@ export interface Program<A> {
   readonly line: Effect.Effect<A>
   /** All that it has said and nobody asked for. */
   readonly rest: Effect.Effect<ReadonlyArray<A>>
-  readonly signal: (signal: "SIGKILL" | "SIGSTOP" | "SIGCONT") => Effect.Effect<void>
+  readonly signal: (signal: "SIGKILL" | "SIGTERM" | "SIGSTOP" | "SIGCONT") => Effect.Effect<void>
   readonly tell: (text: string) => Effect.Effect<void>
   /** Its exit code; `null` where it was killed. All it said is in `rest` by then. */
   readonly end: Effect.Effect<number | null>

@@ -2,8 +2,11 @@
 import * as AiError from "@effect/ai/AiError"
 import * as Chat from "@effect/ai/Chat"
 import * as Prompt from "@effect/ai/Prompt"
+import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Encoding from "effect/Encoding"
+import * as Exit from "effect/Exit"
+import { identity } from "effect/Function"
 import * as Inspectable from "effect/Inspectable"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
@@ -24,7 +27,7 @@ export interface ChatOptions {
 /**
  * Makes a chat for the current viewer on one of its threads, with the newest messages of the thread that fit into the budget. What is
  * said and answered is appended to the thread, once the answer is whole, in one batch: a process that dies meanwhile has kept neither. Of a
- * stream that its consumer ends early, the part that came is kept. Each call begins with what the thread has by then, whoever appended
+ * stream that its consumer ends early, the part that came is kept, without calls of tools that have no result yet. Each call begins with what the thread has by then, whoever appended
  * it; a call that fails leaves nothing behind. Cost: the messages within the budget are read for each call.
  *
  * A failure of the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
@@ -53,10 +56,13 @@ export const chat = (
     })
 
     /** Appends what the history has beyond so many messages. */
-    const keep = (length: number) =>
+    const keep = (
+      length: number,
+      kept: (said: ReadonlyArray<Prompt.Message>) => ReadonlyArray<Prompt.Message> = identity
+    ) =>
       Effect.gen(function*() {
         const { content } = yield* Ref.get(inner.history)
-        const said = yield* Effect.forEach(content.slice(length), newMessageOf)
+        const said = yield* Effect.forEach(kept(content.slice(length)), newMessageOf)
         if (said.length > 0) yield* threads.append(viewer, thread, said)
       })
 
@@ -75,8 +81,8 @@ export const chat = (
           isKept = true
           return Effect.mapError(keep(length), failed)
         })
-        yield* Effect.addFinalizer(() =>
-          Effect.suspend(() => isKept ? Effect.void : keep(length)).pipe(
+        yield* Effect.addFinalizer((exit) =>
+          Effect.suspend(() => isKept || isFailed(exit) ? Effect.void : keep(length, answered)).pipe(
             Effect.catchAll((error) => Effect.logWarning("a part of an answer was not kept", error))
           )
         )
@@ -91,6 +97,24 @@ export const chat = (
       streamText: (options) => keptStream(inner.streamText(options))
     })
   }).pipe(Effect.withSpan("ThreadChat.make", { attributes: { thread } }))
+
+/** Whether a stream failed, rather than that its consumer left it. */
+const isFailed = (exit: Exit.Exit<unknown, unknown>): boolean =>
+  Exit.isFailure(exit) && !Cause.isInterruptedOnly(exit.cause)
+
+/** Returns the messages without calls of tools that have no result, which no provider accepts. */
+const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Message> => {
+  const results = new Set(
+    said.flatMap(({ content }) => typeof content === "string" ? [] : Array.from<Prompt.Part>(content)).flatMap((part) =>
+      part.type === "tool-result" ? [part.id] : []
+    )
+  )
+  return said.flatMap((message): ReadonlyArray<Prompt.Message> => {
+    if (message.role !== "assistant") return [message]
+    const content = message.content.filter((part) => part.type !== "tool-call" || results.has(part.id))
+    return content.length === 0 ? [] : [Prompt.makeMessage("assistant", { ...message, content })]
+  })
+}
 
 const failed = (cause: MemoryError.MemoryError): AiError.AiError =>
   new AiError.UnknownError({ module: "ThreadChat", method: cause.op, description: cause.message, cause })

@@ -15,6 +15,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
+import * as Check from "../../domain/Check.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
@@ -104,22 +105,18 @@ export const targetOf = (
  */
 export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string> => [
   ...trigger?.issues ?? [],
-  ...whole("capacityPerTenant", options.capacityPerTenant, 1),
-  ...whole("capacityPerLine", options.capacityPerLine, 1),
-  ...whole("concurrency", options.concurrency, 2),
-  ...whole("openLines", options.openLines, 1),
-  ...time("turn", options.turn, 1),
-  ...time("timeout", options.timeout, 1),
-  ...time("flushTimeout", options.flushTimeout, 0)
+  ...Check.countIssues("capacityPerTenant", options.capacityPerTenant, 1),
+  ...Check.countIssues("capacityPerLine", options.capacityPerLine, 1),
+  ...Check.countIssues("concurrency", options.concurrency, 2),
+  ...Check.countIssues("openLines", options.openLines, 1),
+  ...Check.timeIssues("turn", options.turn, { least: 1 }),
+  ...Check.timeIssues("timeout", options.timeout, { least: 1 }),
+  ...Check.timeIssues("flushTimeout", options.flushTimeout, { least: 0 })
 ]
 
 /** Fails with `invalid_draft` and every violation of `issuesOf`. */
-export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> => {
-  const [issue, ...issues] = issuesOf(options)
-  if (issue === undefined) return Effect.void
-  const message = [issue, ...issues].join("; ")
-  return MemoryError.make("invalid_draft", { op: "Outbox", message, detail: { issues: [issue, ...issues] } })
-}
+export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>
+  Check.refuseOptions("Outbox", issuesOf(options))
 
 /** Failures after which a request is tried only every third time, or its batch may be the one at fault. */
 const patience = 10
@@ -355,16 +352,3 @@ const runs = (entries: ReadonlyArray<OutboxState.Entry>): ReadonlyArray<Readonly
   }
   return all
 }
-
-const whole = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
-  value === undefined || (Number.isSafeInteger(value) && value >= least)
-    ? []
-    : [`${name}: expected a whole number, ${least} or more`]
-
-const time = (name: string, value: Duration.DurationInput | undefined, least: 0 | 1): ReadonlyArray<string> =>
-  value === undefined || Option.exists(
-      Duration.decodeUnknown(value),
-      (duration) => Duration.isFinite(duration) && Duration.toMillis(duration) >= least
-    )
-    ? []
-    : [`${name}: expected a finite time, ${least} ms or more`]

@@ -16,6 +16,7 @@ import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { matchesScope, type MemoryScope } from "../../domain/MemoryScope.ts"
 import { type Message, sanitize } from "../../domain/Message.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import type * as Redaction from "../../host/Redaction.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as OutboxState from "./OutboxState.ts"
 import type { EventLoopTurns } from "./OutboxTurns.ts"
@@ -28,6 +29,7 @@ export interface OutboxLog {
   readonly store: MemoryStore.Service
   readonly capacity: OutboxWorker.Capacity
   readonly turns: EventLoopTurns
+  readonly redaction: Redaction.Service | undefined
   /** Number of batches of a conversation that were last seen to be parked, by `OutboxState.keyOf`. */
   readonly parked: Map<string, number>
   /** Called after each change of a worker's state. */

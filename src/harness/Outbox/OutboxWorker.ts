@@ -263,6 +263,8 @@ export interface Capacity {
   readonly patience: Duration.DurationInput
   /** The tenants in which something waits. */
   readonly tenants: Map<string, Tenant>
+  /** Hears of batches that begin to wait, or end: a negative number. */
+  readonly onCount?: ((more: number) => void) | undefined
 }
 
 /** Gives a reserved place back. The append calls it when it records its batch; further calls do nothing. */
@@ -362,6 +364,7 @@ const tenantOf = ({ tenants }: Capacity, { tenant }: OutboxWorker): Tenant => {
 
 const count = (capacity: Capacity, worker: OutboxWorker, more: number): void => {
   const tenant = tenantOf(capacity, worker)
+  capacity.onCount?.(more)
   tenant.taken += more
   if (tenant.taken === 0) capacity.tenants.delete(worker.tenant)
   if (more > 0) return

@@ -5,6 +5,7 @@
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
 import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
@@ -12,6 +13,7 @@ import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { Internal } from "../../domain/MemoryScope.ts"
 import type { Message } from "../../domain/Message.ts"
+import * as Redaction from "../../host/Redaction.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import * as ExtractionTrigger from "../ExtractionTrigger.ts"
 import type { ExtractionConfig, Options as OutboxOptions, Parked } from "../Outbox.ts"
@@ -51,6 +53,25 @@ export const make = (options: Options): Effect.Effect<OutboxWorkers, never, Scop
       idle: new Set()
     }
   })
+
+const queueLength = Metric.gauge("memory_queue_length", { description: "Turns that wait to be read, of all outboxes" })
+
+/** Counts in the metric what waits in an outbox, until the scope closes: from then on it waits in the store. */
+export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> = Effect.map(
+  Effect.acquireRelease(
+    Effect.sync(() => ({ waiting: 0, isOpen: true })),
+    (count) =>
+      Effect.sync(() => {
+        count.isOpen = false // a reading that nobody waits for may end later
+        queueLength.unsafeModify(-count.waiting, [])
+      })
+  ),
+  (count) => (more) => {
+    if (!count.isOpen) return
+    count.waiting += more
+    queueLength.unsafeModify(more, [])
+  }
+)
 
 /** Holds the worker of a conversation while it is used; opens it where it is not open. */
 export const using = <A, E>(
@@ -101,7 +122,10 @@ export const keep = (
     const isMeant = (message: Message) => message.content.trim() !== "" && filter(message)
     return Effect.zipRight(
       ExtractionRunner.targetOf(options, worker.viewer),
-      OutboxLog.append(log, worker, messages, isMeant)
+      Effect.flatMap(
+        Redaction.messages(log.redaction, worker.viewer, messages),
+        (messages) => OutboxLog.append(log, worker, messages, isMeant)
+      )
     )
   })
 

@@ -64,6 +64,10 @@ export const messages = (rows: ThreadRows.Rows, name: string, range: Range): Io<
     return { items: yield* messagesOf(rows, head.value, Math.max(0, from ?? end - limit), end), length }
   })
 
+/** Number of characters of a message: of its text, or of the data beside it, which has all that a tool was asked, if that is more. */
+const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
+  Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
+
 /** Messages that are read at a time, until the budget is spent. */
 const atATime = 50
 
@@ -75,8 +79,8 @@ export const window = (rows: ThreadRows.Rows, name: string, budget: number): Io<
     let items: ReadonlyArray<ThreadRows.ThreadMessage> = []
     for (let end = head.value.data.length; end > 0; end -= atATime) {
       const page = yield* messagesOf(rows, head.value, Math.max(0, end - atATime), end)
-      const isBeyond = ({ content }: ThreadRows.ThreadMessage, n: number) => {
-        left -= Math.ceil(content.length / 4)
+      const isBeyond = (message: ThreadRows.ThreadMessage, n: number) => {
+        left -= Math.ceil(sizeOf(message) / 4)
         return left < 0 && items.length + page.length - n > 1 // the last one is shown in any case
       }
       const last = page.findLastIndex(isBeyond)

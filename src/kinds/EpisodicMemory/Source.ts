@@ -11,6 +11,7 @@ import { deriveSummary } from "../../domain/MemoryRecord.ts"
 import type { Episode, Reflection } from "../../domain/Payload.ts"
 import * as Viewer from "../../domain/Viewer.ts"
 import * as Embedder from "../../host/Embedder.ts"
+import * as Redaction from "../../host/Redaction.ts"
 import * as Embedding from "../../storage/Embedding.ts"
 import { MemoryStore } from "../../storage/MemoryStore.ts"
 import * as TypedMemory from "../TypedMemory.ts"
@@ -84,8 +85,12 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
   const store = yield* MemoryStore
   const episodes = yield* TypedMemory.make(MemoryKind.episodic)
   const reflections = yield* TypedMemory.make(MemoryKind.reflection)
+  const redaction = yield* Redaction.Redaction
   const embedder = yield* Effect.serviceOption(Embedder.Embedder)
-  const embedding = Option.map(embedder, (embedder) => Embedding.make(store, embedder)).pipe(
+  const embedding = Option.map(
+    embedder,
+    (embedder) => Embedding.make(store, Redaction.embedder(redaction, embedder))
+  ).pipe(
     Option.filter(({ active }) => active)
   )
 

@@ -11,6 +11,7 @@ import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import * as Check from "../../domain/Check.ts"
 import { sha256 } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
@@ -67,7 +68,7 @@ export interface Options {
    * How long what another process or a hand wrote may go unseen. Another process is seen at once where the folder can be
    * watched. Of a large folder hand edits may go unseen for ten times as long as a look at it takes; after ten polls
    * without a call for a hundred times as long, and after sixty, where nobody listens to changes, until the next call,
-   * which answers with them. Default 1 second; infinite = only on demand, and not watched.
+   * which answers with them. Default 1 second; `Duration.infinity` = only on demand, and not watched.
    */
   readonly poll?: Duration.DurationInput | undefined
   /** Without a heartbeat, until a lock is stolen. Default 3 seconds. */
@@ -92,6 +93,10 @@ export const layer = (
   options: Options
 ): Layer.Layer<MemoryStore | Vault, MemoryError.MemoryError, FileSystem.FileSystem | Path.Path> =>
   Layer.scopedContext(Effect.gen(function*() {
+    yield* Check.refuseOptions("Markdown.layer", [
+      ...Check.timeIssues("poll", options.poll, { least: 1, infinite: true }),
+      ...Check.timeIssues("lockTimeout", options.lockTimeout, { least: 1 })
+    ])
     const kinds = yield* MemoryKind.Kinds
     const analyzer = yield* Analyzer.Analyzer
     const disk = yield* Disk.make(options.root)

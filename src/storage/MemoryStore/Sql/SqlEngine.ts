@@ -8,6 +8,7 @@ import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
+import * as Check from "../../../domain/Check.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import * as Errors from "../../../domain/MemoryError.ts"
 import * as SecureRandom from "../../../host/SecureRandom.ts"
@@ -55,6 +56,11 @@ export const make = (
   { cacheSize = 80_000_000, poll = "500 millis", trash = defaultTrash }: Options = {}
 ): Io<Engine> =>
   Effect.gen(function*() {
+    yield* Check.refuseOptions(`${name}.make`, [
+      ...Check.timeIssues("poll", poll, { least: 1 }),
+      ...Check.timeIssues("trash", trash, { least: 0, infinite: true }),
+      ...Check.countIssues("cacheSize", cacheSize, 0)
+    ])
     yield* migrate(name, database, yield* SecureRandom.secret)
     const analyzer = yield* Analyzer.Analyzer
     const context: Context = {

@@ -11,12 +11,13 @@ import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import { check, invalid } from "../../../domain/Check.ts"
+import { check, invalid, refuseOptions, timeIssues } from "../../../domain/Check.ts"
 import { sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
 import type { Applied, MemoryMutation, Provenance } from "../../../domain/MemoryMutation.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
+import * as Redaction from "../../../host/Redaction.ts"
 import * as SecureRandom from "../../../host/SecureRandom.ts"
 import * as Analyzer from "../../../ranking/Analyzer.ts"
 import { fingerprint } from "../../../ranking/Tokenizer.ts"
@@ -33,7 +34,8 @@ import * as Transaction from "./Transaction.ts"
 /** Makes a store of primitives. */
 export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const { capabilities, ingest, outside, tools, usage } = primitives
+    const { capabilities, ingest, outside, tools, trash, usage } = primitives
+    yield* checkTrash(name, trash)
     const { history: _, ...rest } = capabilities ?? {} // whoever keeps no revisions has no history, whatever it claims
     return yield* make(name, yield* Engine.fromRows(name, primitives), {
       capabilities: rest,
@@ -44,11 +46,15 @@ export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Se
     })
   })
 
+const checkTrash = (name: string, trash: Primitives["trash"]) =>
+  refuseOptions(`${name}.make`, timeIssues("trash", trash, { least: 0, infinite: true }))
+
 /** Makes a store in memory. */
 export const inMemory = (
   { trash }: Pick<Primitives, "trash">
 ): Effect.Effect<Service, MemoryError.MemoryError> =>
   Effect.gen(function*() {
+    yield* checkTrash("memory", trash)
     const kinds = yield* MemoryKind.Kinds
     const analyzer = yield* Analyzer.Analyzer
     return yield* make("memory", MemoryEngine.make({ kinds, analyzer, trash }))
@@ -71,6 +77,7 @@ export const make = (
     const secret = yield* secretOf(name, engine, capabilities)
     const analyzer = yield* Analyzer.Analyzer
     yield* madeBy(name, engine, analyzer)
+    const redaction = yield* Redaction.Redaction
     const store = {
       name,
       engine,
@@ -95,7 +102,15 @@ export const make = (
       name,
       capabilities,
       ...writes((op, viewer, mutations, provenance) =>
-        counted(op, Transaction.apply(store, op, viewer, mutations, provenance))
+        counted(
+          op,
+          redaction === undefined
+            ? Transaction.apply(store, op, viewer, mutations, provenance)
+            : Effect.flatMap(
+              Redaction.mutations(redaction, viewer, mutations),
+              (mutations) => Transaction.apply(store, op, viewer, mutations, provenance)
+            )
+        )
       ),
       get: (viewer, ids) => counted("get", Reads.get(store, viewer, ids)),
       search: (viewer, query) => counted("search", Reads.search(store, viewer, query)),

@@ -1,0 +1,28 @@
+/** The claim of docs/recipes.md about the agent that memory is added to; `test/built/fences.test.ts` runs its programs. */
+import { assert, describe, it } from "@effect/vitest"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+
+const recipes = readFileSync(join(import.meta.dirname, "../../docs/recipes.md"), "utf8")
+const [without, with_] = Array.from(recipes.matchAll(/^```ts\n([^]*?)^```$/gm), ([, code]) => code!.split("\n"))
+
+/** Length of the longest common subsequence. */
+const common = (a: ReadonlyArray<string>, b: ReadonlyArray<string>): number => {
+  let row = b.map(() => 0)
+  for (const line of a) {
+    row = b.reduce<Array<number>>(
+      (next, other, n) => [...next, line === other ? (row[n - 1] ?? 0) + 1 : Math.max(row[n]!, next[n - 1] ?? 0)],
+      []
+    )
+  }
+  return row.at(-1) ?? 0
+}
+
+describe("an agent of @effect/ai", () => {
+  it("is given memory by 25 changed lines at most, those that are taken out and those that are put in counted each", () => {
+    const same = common(without!, with_!)
+    const changed = without!.length - same + (with_!.length - same)
+    assert.isAbove(changed, 0)
+    assert.isAtMost(changed, 25)
+  })
+})

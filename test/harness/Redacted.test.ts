@@ -1,0 +1,230 @@
+/** No secret that `Redaction` finds is stored or sent to a model, by whatever path and in whatever store. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Chunk from "effect/Chunk"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
+import * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
+import * as MemoryManager from "../../src/harness/MemoryManager.ts"
+import * as MemoryService from "../../src/harness/MemoryService.ts"
+import * as Threads from "../../src/harness/Threads.ts"
+import * as Completion from "../../src/host/Completion.ts"
+import * as Embedder from "../../src/host/Embedder.ts"
+import * as Redaction from "../../src/host/Redaction.ts"
+import * as KeyValueMemory from "../../src/kinds/KeyValueMemory.ts"
+import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
+import * as MemoryStore from "../../src/storage/MemoryStore.ts"
+import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
+import { stores } from "../stores.ts"
+import { literal } from "./Managed.ts"
+import { ada, draft, heard, service } from "./Service.ts"
+
+const secret = "sk-a1B2c3D4e5F6g7H8"
+const scope = { userId: "ada" }
+
+/** Everything that a store holds, the rows of the library included, with every revision. */
+const everything = (store: MemoryStore.Service) =>
+  Effect.gen(function*() {
+    const all = yield* Stream.runCollect(
+      Stream.concat(
+        store.stream(Viewer.system(), { limit: 100 }),
+        store.stream(Viewer.system(), { limit: 100, forgotten: true })
+      )
+    )
+    const revisions = yield* Effect.forEach(Chunk.toReadonlyArray(all), ({ id }) => store.history(Viewer.system(), id))
+    return JSON.stringify([Chunk.toReadonlyArray(all), revisions])
+  })
+
+describe.each(Object.entries(stores))("a redaction (%s)", (_, layer) => {
+  it.scoped("keeps secrets out of drafts, patches, kinds and threads, past revisions included, and leaves all else as it is", () =>
+    Effect.gen(function*() {
+      const known: Layer.Layer<MemoryStore.MemoryStore, unknown> = layer // each sort fails in its own way
+      const context = yield* Layer.merge(Threads.layer, KeyValueMemory.layer("notes")).pipe(
+        Layer.provideMerge(known),
+        Layer.provide(Redaction.layer()),
+        Layer.build
+      )
+      const store = Context.get(context, MemoryStore.MemoryStore)
+      const [put] = yield* store.put(ada, [{
+        scope,
+        kind: "user",
+        summary: `summary ${secret}`,
+        body: `body ${secret}`,
+        tags: [secret],
+        data: { deep: [{ text: secret, n: 1 }] },
+        metadata: { text: secret },
+        source: { reference: `https://example.com?key=${secret}`, actor: secret, session: "monday" }
+      }])
+      const { record } = put!
+      const hidden = "(redacted key)"
+      assert.deepInclude(record, {
+        summary: `summary ${hidden}`,
+        body: `body ${hidden}`,
+        tags: [hidden],
+        data: { deep: [{ text: hidden, n: 1 }] },
+        metadata: { text: hidden }
+      })
+      assert.deepInclude(record.source, {
+        reference: `https://example.com?key=${hidden}`,
+        actor: hidden,
+        session: "monday"
+      })
+      yield* store.update(ada, record.id, { body: `again ${secret}`, metadata: { more: secret } })
+      const keys = Context.get(context, KeyValueMemory.KeyValueMemory)
+      yield* keys.set(ada, "one", { text: secret })
+      const threads = Context.get(context, Threads.Threads)
+      yield* threads.append(ada, "monday", [{
+        ...Message.user(`said ${secret}`),
+        data: { call: { argument: secret } }
+      }])
+      const { items } = yield* threads.messages(ada, "monday")
+      assert.deepStrictEqual(items.map(({ content, data }) => [content, data]), [
+        [`said ${hidden}`, { call: { argument: hidden } }]
+      ])
+      const all = yield* everything(store)
+      assert.include(all, `again ${hidden}`)
+      assert.notInclude(all, secret)
+    }))
+})
+
+/** What models were asked, and a manager over one store whose model remembers what a user says. */
+const world = (redaction: Layer.Layer<never>) => {
+  const asked: Array<string> = []
+  const completion = Completion.layerScripted((prompt) => {
+    asked.push(prompt.user)
+    return literal(prompt)
+  })
+  const embedder = Layer.succeed(Embedder.Embedder, {
+    model: "counting",
+    dimensions: 1,
+    embed: (texts) =>
+      Effect.sync(() => {
+        asked.push(...texts)
+        return texts.map(() => new Float32Array([1]))
+      })
+  })
+  const never = ExtractionTrigger.make("never", () => Stream.never)
+  const layer = MemoryService.layer().pipe(
+    Layer.provideMerge(Layer.merge(
+      MemoryManager.layer({ extraction: { notes: { trigger: never } } }),
+      MemoryPipeline.layer
+    )),
+    Layer.provideMerge(Federated.layer({ notes: { layer: MemoryStore.layerInMemory, writable: true } })),
+    Layer.provideMerge(Layer.mergeAll(completion, embedder, MemoryEvents.layer())),
+    Layer.provide(redaction)
+  )
+  return { asked, layer }
+}
+
+describe("a redaction", () => {
+  it.effect("keeps secrets out of the messages that wait, out of prompts, and out of what is embedded", () => {
+    const { asked, layer } = world(Redaction.layer())
+    return Effect.gen(function*() {
+      const memory = yield* service
+      const store = yield* MemoryStore.MemoryStore
+      yield* memory.turnEnd([Message.user(`My key is ${secret}`)])
+      const waiting = yield* everything(store)
+      assert.include(waiting, "My key is (redacted key)")
+      assert.notInclude(waiting, secret)
+      yield* memory.flush
+      yield* memory.remember([Message.user(`Its copy is ${secret}`)], { scope })
+      const fact = { text: `A fact with ${secret}` }
+      const receipt = yield* memory.remember([Message.user("x")], {
+        scope,
+        customExtract: () => Effect.succeed([fact])
+      })
+      assert.notInclude(JSON.stringify(receipt), secret)
+      yield* memory.recall({ text: `what is ${secret}?` })
+      assert.isAbove(asked.length, 4)
+      assert.notInclude(asked.join("\n"), secret)
+      const all = yield* everything(store)
+      assert.include(all, "My key is (redacted key)")
+      assert.include(all, "Its copy is (redacted key)")
+      assert.notInclude(all, secret)
+    }).pipe(MemoryService.as(ada), Effect.provide(layer))
+  })
+
+  it.effect("keeps out of prompts what was stored before there was one", () => {
+    const { asked, layer } = world(Redaction.layer())
+    return Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      yield* store.put(ada, [draft(`Old key ${secret}`, { kind: "semantic" })])
+      const redaction = MemoryPipeline.layer.pipe(
+        Layer.provide(Completion.layerScripted((prompt) => {
+          asked.push(prompt.user)
+          return literal(prompt)
+        })),
+        Layer.provide(Embedder.layerNone),
+        Layer.provide(Redaction.layer())
+      )
+      yield* Effect.flatMap(
+        MemoryPipeline.MemoryPipeline,
+        (pipeline) => pipeline.remember(ada, [Message.user("Old key is lost")], { scope })
+      ).pipe(Effect.provide(redaction))
+      assert.include(asked.join("\n"), "Old key (redacted key)")
+      assert.notInclude(asked.join("\n"), secret)
+    }).pipe(Effect.provide(MemoryStore.layerInMemory), Effect.provide(layer))
+  })
+
+  it.effect("says by an event how many secrets a call had, and never what they were", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const { events } = yield* heard(Effect.gen(function*() {
+        yield* memory.put(draft(`${secret} and ${secret}`))
+        yield* memory.put(draft("nothing to hide"))
+        yield* memory.turnEnd([Message.user(`now ${secret}`)])
+      }))
+      const found = events.filter(({ _tag }) => _tag === "memory_redacted")
+      assert.deepStrictEqual(
+        found,
+        [2, 1].map((count) => ({ _tag: "memory_redacted", viewer: ada, at: 0, count })) as never
+      )
+      assert.notInclude(JSON.stringify(events), secret)
+    }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
+
+  it.effect("is a function of the caller's own where one is given; where it throws, nothing is stored and nothing asked", () => {
+    const { asked, layer } = world(Redaction.layerWith((text) => {
+      if (text.includes("throw")) throw new Error(text)
+      return { text: text.replaceAll("Ada", "A."), count: text.split("Ada").length - 1 }
+    }))
+    return Effect.gen(function*() {
+      const memory = yield* service
+      assert.strictEqual((yield* memory.put(draft("Ada lives here"))).record.body, "A. lives here")
+      const failures = yield* Effect.forEach([
+        memory.put(draft("throw this")),
+        memory.turnEnd([Message.user("throw that")]),
+        memory.remember([Message.user("throw it")], { scope })
+      ], Effect.flip)
+      assert.deepStrictEqual(failures.map(({ reason }) => reason), ["unavailable", "unavailable", "unavailable"])
+      assert.notInclude(JSON.stringify(failures), "throw")
+      assert.notInclude(yield* everything(yield* MemoryStore.MemoryStore), "throw")
+      assert.deepStrictEqual(asked, [])
+    }).pipe(MemoryService.as(ada), Effect.provide(layer))
+  })
+
+  it.effect("refuses what is no draft, no patch and no message as a store without one does", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      const { record } = yield* memory.put(draft("tea"))
+      const reasons = yield* Effect.forEach(
+        [
+          memory.put(undefined as never),
+          memory.put({ ...draft("x"), body: 1 as never }),
+          memory.put({ ...draft("x"), tags: "x" as never, data: null as never }),
+          memory.update(record.id, null as never),
+          memory.update(record.id, { body: 1 as never })
+        ],
+        (call: MemoryService.Operation<unknown>) => Effect.map(Effect.flip(call), ({ reason }) => reason)
+      )
+      assert.deepStrictEqual(reasons, Array.from(reasons, () => "invalid_draft"))
+    }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
+
+  it.effect("is none unless one is provided", () =>
+    Effect.gen(function*() {
+      assert.strictEqual((yield* (yield* service).put(draft(secret))).record.body, secret)
+    }).pipe(MemoryService.as(ada), Effect.provide(world(Layer.empty).layer)))
+})
