@@ -12,13 +12,13 @@
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
-import { Conversations, sumOf } from "./Conversations.ts"
+import { Conversations, type Marks, sumOf } from "./Conversations.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
 import { actorOf, isLong, type Outline, sizeOf } from "./Outline.ts"
 import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
 import { bestThat } from "./Selection.ts"
-import { int32, type Marks } from "./Slots.ts"
+import { int32 } from "./Slots.ts"
 
 /** Number of the best matches by words that are ranked. */
 const byWords = 40

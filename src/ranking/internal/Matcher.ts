@@ -12,8 +12,8 @@ import { Contenders } from "./Contenders.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, Columns, isLong, type Outline, type Sieve } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
-import { choose, type Chosen } from "./Selection.ts"
-import { narrow, RecencyIndex, topK } from "./Slots.ts"
+import { choose, type Chosen, narrow } from "./Selection.ts"
+import { RecencyIndex, topK } from "./Slots.ts"
 
 export interface Options<R extends Outline> {
   /** Makes the words of a passage. */
@@ -83,7 +83,7 @@ export class Matcher<R extends Outline> {
     this.#columns.remove(slot)
     this.#records[slot] = undefined
     this.index.remove(slot)
-    if (this.index.slots - this.index.live > 1_024 + this.index.live / 2) this.compact()
+    if (this.index.removed > 1_024 + this.index.live / 2) this.compact()
     return true
   }
 
@@ -91,6 +91,7 @@ export class Matcher<R extends Outline> {
   compact(): void {
     const { index, kept } = this.index.compacted()
     const before = this.#records
+    const slots = Int32Array.from(this.slots.values())
     this.index = index
     this.#records = []
     this.#timeline = new RecencyIndex()
@@ -98,7 +99,9 @@ export class Matcher<R extends Outline> {
     this.#contenders = this.#noContenders()
     this.#special = []
     this.#anySpecial = 0
-    kept.forEach((old, slot) => this.add(slot, before[old]!))
+    const made = new Int32Array(before.length)
+    kept.forEach((old, slot) => made[old] = slot)
+    for (const old of slots) this.add(made[old]!, before[old]!) // in the order in which they came, which is mostly that of time
   }
 
   #noContenders(): Contenders {

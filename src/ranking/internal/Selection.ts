@@ -6,7 +6,7 @@
 import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
 import type { Ceiling } from "./Outline.ts"
-import { Bar, bestOf, narrow, topK } from "./Slots.ts"
+import { Bar, bestOf, topK } from "./Slots.ts"
 
 type Passes = (slot: number) => boolean
 
@@ -109,6 +109,18 @@ const bounded = (
     const bound = ceiling.over(slot, relevanceOf(ranks[slot]!, best))
     most[slot] = bound
     if (bound < minScore) continue
+    slots[i] = slots[kept]!
+    slots[kept++] = slot
+  }
+  return kept
+}
+
+/** Puts those of the first `count` slots that pass first, and returns how many do. */
+export const narrow = (slots: Int32Array, count: number, passes: Passes): number => {
+  let kept = 0
+  for (let i = 0; i < count; i++) {
+    const slot = slots[i]!
+    if (!passes(slot)) continue
     slots[i] = slots[kept]!
     slots[kept++] = slot
   }
