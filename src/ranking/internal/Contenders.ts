@@ -12,8 +12,9 @@
  */
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
-import { Conversations, type Marks, sumOf } from "./Conversations.ts"
+import { Conversations, sumOf } from "./Conversations.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
+import type { Marks } from "./Marks.ts"
 import { actorOf, isLong, type Outline, sizeOf } from "./Outline.ts"
 import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"

@@ -13,6 +13,7 @@
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { idf } from "../Bm25.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
+import { Marks } from "./Marks.ts"
 import type { Outline } from "./Outline.ts"
 import { type Clues, formOf } from "./Ranker.ts"
 import { float64, int32 } from "./Slots.ts"
@@ -25,82 +26,6 @@ const least = 0.05
 /** Distance at which turns are neighbours; and how many on either side are looked at, where several have one number. */
 const reach = 2
 const steps = 4
-
-/**
- * Which of a question's terms documents and groups of documents hold: a bit for each of the first 31 terms. What belongs to a slot
- * lies side by side, since far more time goes into reaching it than into reading it.
- */
-export class Marks {
-  /** By slot: the number of its group, counted from 1, 0 for none; and which terms it holds. */
-  readonly #bySlot = int32()
-  /** By group: which terms it holds; of the slots of none, whatever they hold, all. */
-  readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
-  /** Groups that hold a term: the first `#groups`. */
-  readonly #touched = int32()
-  #groups = 0
-  /** By term, how many groups hold it. */
-  readonly counts = new Int32Array(31)
-
-  /** Puts a slot into a group; 0: into none. */
-  join(slot: number, group: number): void {
-    this.#bySlot.set(2 * slot + 1, 0) // room for both
-    this.#bySlot.data[2 * slot] = group
-    if (group === 0) return
-    if (group >= this.#byGroup.data.length) this.#byGroup.set(group, 0)
-    this.#touched.set(group, 0)
-  }
-
-  /** Makes room for so many slots. */
-  grow(slots: number): void {
-    if (this.#bySlot.data.length < 2 * slots) this.#bySlot.set(2 * slots - 1, 0)
-  }
-
-  groupOf(slot: number): number {
-    return this.#bySlot.data[2 * slot]!
-  }
-  maskOf(slot: number): number {
-    return this.#bySlot.data[2 * slot + 1]!
-  }
-  maskOfGroup(group: number): number {
-    return this.#byGroup.data[group]!
-  }
-
-  /** The groups that hold a term. Good until the next `mark`. */
-  get touched(): Int32Array {
-    return this.#touched.data.subarray(0, this.#groups)
-  }
-
-  /** Marks the documents of the postings from one place in an arena to another as holders of a term. `isSeen`: only those; default all. */
-  mark(arena: Int32Array, from: number, end: number, term: number, isSeen?: (slot: number) => boolean): void {
-    const bySlot = this.#bySlot.data
-    const byGroup = this.#byGroup.data
-    const touched = this.#touched.data
-    const bit = 1 << term
-    let groups = this.#groups
-    let count = 0
-    for (let i = from; i < end; i += 2) {
-      const slot = arena[i]!
-      if (isSeen !== undefined && !isSeen(slot)) continue
-      const group = bySlot[2 * slot]!
-      const held = byGroup[group]!
-      bySlot[2 * slot + 1]! |= bit
-      touched[groups] = group
-      groups += +(held === 0) // without a branch, which would often be foreseen wrongly
-      count += +((held & bit) === 0)
-      byGroup[group] = held | bit
-    }
-    this.#groups = groups
-    this.counts[term]! += count
-  }
-
-  /** Forgets what was marked of some slots. */
-  clear(slots: Int32Array): void {
-    for (let i = 0; i < slots.length; i++) this.#bySlot.data[2 * slots[i]! + 1] = 0
-    for (let i = 0; i < this.#groups; i++) this.#byGroup.data[this.#touched.data[i]!] = 0
-    this.#groups = 0
-    this.counts.fill(0)
-  }
-}
 
 interface Session {
   readonly scope: number
@@ -192,6 +117,7 @@ export class Conversations {
     this.#at = view.at
     this.#weights = index.weights.slice(0, 31)
     this.#held = this.#weights.reduce((sum, weight) => sum + weight, 0)
+    this.marks.gather(index.matches.data.subarray(0, index.matched))
     const counts = Array.from(this.marks.counts.subarray(0, this.#weights.length))
     const sessions = counts.some((count) => count > 0) ? this.#seen(view, index) : 0
     const rarities = counts.map((count) => count > 0 ? idf(sessions, count) : 0)

@@ -9,7 +9,7 @@ import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Sight } from "../../domain/Viewer.ts"
 import { idf, saturation, slopeOf, type Tokens } from "../Bm25.ts"
 import { isCounted, type Vocabulary } from "../Tokenizer.ts"
-import type { Marks } from "./Conversations.ts"
+import type { Marks } from "./Marks.ts"
 import type { Packed } from "./Packed.ts"
 import { Postings, Walk } from "./Postings.ts"
 import { float64, type GrowableArray, int32, ScopeIndex, ScopeSlots } from "./Slots.ts"
@@ -226,9 +226,10 @@ export class InvertedIndex {
 
   /**
    * Scores the documents that hold any of the terms. Where the view is not `whole`, some matches may not be seen.
-   * `clear` before the next. `marks`: marks the matches, too.
+   * `clear` before the next. `marks`: marks the matches, too. `scoped` is told of each scope once its matches are scored, and where
+   * they begin: they are the last ones, of which it may drop some by `drop` and `matched`.
    */
-  match(view: View, terms: ReadonlyArray<string>, marks?: Marks): void {
+  match(view: View, terms: ReadonlyArray<string>, marks?: Marks, scoped?: (from: number) => void): void {
     this.#marks = marks
     const slope = this.slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
@@ -238,23 +239,41 @@ export class InvertedIndex {
       let df = 0
       for (const list of term < 0 ? [] : this.#postings.listsIn(term, view.scopes, isSeen)) {
         const scope = this.#postings.scopeOf(list)
-        df += view.whole || this.#isWhole(scope, view.at) ? this.#postings.count(list) : this.#alive(list, view.at)
+        df += view.whole || this.#isWhole(scope, view.at)
+          ? this.#postings.count(list)
+          : this.#postings.countOf(list, this.until.data, view.at)
         this.#walk.add(scope, list, n)
       }
       this.#asked.push(term)
       this.documentFrequencies.push(df)
       this.weights.push(df > 0 ? idf(view.count, df) : 0)
     })
+    let from = 0
+    const { arena } = this.#postings
     this.#walk.run((list, n) => {
       if (this.documentFrequencies[n] === 0) return
-      this.#scatter(list, this.weights[n]!, slope)
-      if (marks !== undefined && n < 31) this.#mark(marks, list, n, view)
+      const at = this.#postings.at(list)
+      const end = at + 2 * this.#postings.count(list)
+      this.#scatter(arena, at, end, this.weights[n]!, slope)
+      if (marks !== undefined && n < 31) marks.mark(arena, at, end, n)
+    }, () => {
+      scoped?.(from)
+      from = this.matched
     })
   }
 
+  /** Takes the score and the marks of a match that is not to be one. */
+  drop(slot: number): void {
+    this.scores.data[slot] = 0
+    this.#marks?.forget(slot)
+  }
+
   clear(): void {
-    for (let i = 0; i < this.matched; i++) this.scores.data[this.matches.data[i]!] = 0
-    this.#marks?.clear(this.matches.data.subarray(0, this.matched))
+    const matches = this.matches.data.subarray(0, this.matched)
+    const isMany = 4 * matches.length > this.slots
+    if (isMany) this.scores.data.fill(0, 0, this.slots)
+    else for (let i = 0; i < matches.length; i++) this.scores.data[matches[i]!] = 0
+    this.#marks?.clear(isMany ? undefined : matches)
     this.matched = 0
     this.kept = 0
     this.documentFrequencies.length = 0
@@ -361,25 +380,13 @@ export class InvertedIndex {
     return this.#dead.data[scope] === 0 && this.#soonest.data[scope]! > at
   }
 
-  #alive(list: number, at: number): number {
-    const { arena } = this.#postings
-    const until = this.until.data
-    let alive = 0
-    for (let i = this.#postings.at(list), end = i + 2 * this.#postings.count(list); i < end; i += 2) {
-      if (until[arena[i]!]! > at) alive++
-    }
-    return alive
-  }
-
   /** The hot loop: 3 ns a posting. Without a branch, which would be foreseen wrongly for a third of the postings. */
-  #scatter(list: number, weight: number, slope: number): void {
-    const { arena } = this.#postings
+  #scatter(arena: Int32Array, from: number, end: number, weight: number, slope: number): void {
     const scores = this.scores.data
     const matches = this.matches.data
     const lengths = this.#length.data
     let matched = this.matched
-    const end = this.#postings.at(list) + 2 * this.#postings.count(list)
-    for (let i = this.#postings.at(list); i < end; i += 2) {
+    for (let i = from; i < end; i += 2) {
       const slot = arena[i]!
       const code = arena[i + 1]!
       const score = scores[slot]!
@@ -388,12 +395,5 @@ export class InvertedIndex {
       scores[slot] = score + (weight * saturation(code >> 1, lengths[slot]!, slope) + (code & 1))
     }
     this.matched = matched
-  }
-
-  #mark(marks: Marks, list: number, term: number, view: View): void {
-    const from = this.#postings.at(list)
-    const isWhole = view.whole || this.#isWhole(this.#postings.scopeOf(list), view.at)
-    const isSeen = isWhole ? undefined : (slot: number) => this.until.data[slot]! > view.at
-    marks.mark(this.#postings.arena, from, from + 2 * this.#postings.count(list), term, isSeen)
   }
 }

@@ -12,8 +12,8 @@ import { Contenders } from "./Contenders.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, Columns, isLong, type Outline, type Sieve } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
-import { choose, type Chosen, narrow } from "./Selection.ts"
-import { RecencyIndex, topK } from "./Slots.ts"
+import { choose, type Chosen } from "./Selection.ts"
+import { Bar, narrow, RecencyIndex, topK } from "./Slots.ts"
 
 export interface Options<R extends Outline> {
   /** Makes the words of a passage. */
@@ -157,22 +157,35 @@ export class Matcher<R extends Outline> {
       ? question.ranked.read()
       : undefined
     try {
-      if (question.terms === undefined) index.everything(view)
-      else index.match(view, question.terms, ranked && this.#contenders.marksFor(index))
-      return this.#matchesOf(view, this.passing(asked), question, ranked)
+      const sieve = this.passing(asked)
+      const { also, depth, minScore, score, terms } = question
+      // where the words alone decide, few matches are kept
+      const skim = terms === undefined || ranked !== undefined || score !== undefined || sieve.rest !== undefined ||
+          minScore > 0 || also.length > 0
+        ? undefined
+        : new Skim(index, view, sieve, Math.max(1, depth))
+      if (terms === undefined) index.everything(view)
+      else index.match(view, terms, ranked && this.#contenders.marksFor(index), skim?.keep)
+      index.kept = skim === undefined ? sift(index, view, sieve, 0) : index.matched
+      return this.#matchesOf(view, sieve, question, ranked, skim?.count)
     } finally {
       index.clear()
     }
   }
 
-  /** Ranks, weighs and cuts what the index has matched. */
-  #matchesOf(view: View, sieve: Sieve, question: Question, ranked: Ranked | undefined): Matches {
+  /** Ranks, weighs and cuts what the index has matched. `passed`: how many match and pass, where few of them were kept. */
+  #matchesOf(
+    view: View,
+    sieve: Sieve,
+    question: Question,
+    ranked: Ranked | undefined,
+    passed: number | undefined
+  ): Matches {
     const index = this.index
     const contenders = this.#contenders
     const { newestFirst, recencies } = this.#timeline
     const { also, depth, minScore, score, shares, terms = [] } = question
     const scores = index.scores.data
-    keep(index, view, sieve)
     const { examined = 2_048 } = this.#options
     let { rest } = sieve
     if (rest !== undefined && index.kept <= examined) {
@@ -186,7 +199,7 @@ export class Matcher<R extends Outline> {
       ((slot: number, relevance: number) => score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
     const { best, count, first, isExact } =
       ranking === undefined && rest === undefined && score === undefined && minScore === 0
-        ? plainly(matches, scores, depth, newestFirst)
+        ? plainly(matches, scores, depth, newestFirst, passed)
         : choose({
           slots: ranking?.slots ?? matches,
           ranks: ranking?.ranks ?? scores,
@@ -283,37 +296,72 @@ const plainly = (
   slots: Int32Array,
   scores: Float64Array,
   depth: number,
-  newestFirst: (a: number, b: number) => number
+  newestFirst: (a: number, b: number) => number,
+  count = slots.length
 ): Chosen => {
   const first = topK(slots, slots.length, scores, Math.max(1, depth), newestFirst)
   const best = first.length > 0 ? scores[first[0]!]! : 0
-  return { first: first.slice(0, depth), best, count: slots.length, isExact: true }
+  return { first: first.slice(0, depth), best, count, isExact: true }
 }
 
-/** Drops the matches that are not seen, and puts those first that pass as far as columns tell. */
-const keep = (index: InvertedIndex, view: View, sieve: Sieve): void => {
-  const { isOpen } = sieve
-  const { at, whole } = view
-  index.kept = index.matched
-  if (whole && isOpen) return
-  const until = index.until.data
-  const scores = index.scores.data
+/** Drops those of the last matches that are not seen, from a place on, and puts those first that pass as far as columns tell. Returns where these end. */
+const sift = (index: InvertedIndex, { at, whole }: View, sieve: Sieve, from: number): number => {
   const matches = index.matches.data
-  let seen = 0
-  let kept = 0
-  for (let i = 0, end = index.matched; i < end; i++) {
-    const slot = matches[i]!
-    if (!whole && !(until[slot]! > at)) {
-      scores[slot] = 0
-      continue
+  if (!whole) {
+    const until = index.until.data
+    let seen = from
+    for (let i = from; i < index.matched; i++) {
+      const slot = matches[i]!
+      if (until[slot]! > at) matches[seen++] = slot
+      else index.drop(slot)
     }
-    matches[seen] = slot
-    if (isOpen || sieve.passes(slot)) {
-      matches[seen] = matches[kept]!
-      matches[kept++] = slot
-    }
-    seen++
+    index.matched = seen
   }
-  index.matched = seen
-  index.kept = kept
+  return sieve.narrow(matches, from, index.matched)
+}
+
+/**
+ * Keeps of the matches of a question, scope by scope, those that may be among the best `limit`, and counts those that pass. So no
+ * match is reached again once its scope is done, but few.
+ */
+class Skim {
+  /** Number of matches that pass. */
+  count = 0
+  readonly #index: InvertedIndex
+  readonly #view: View
+  readonly #sieve: Sieve
+  readonly #bar: Bar
+
+  constructor(index: InvertedIndex, view: View, sieve: Sieve, limit: number) {
+    this.#index = index
+    this.#view = view
+    this.#sieve = sieve
+    this.#bar = new Bar(limit)
+  }
+
+  /** Keeps of the matches from a place on those that may be among the best. */
+  readonly keep = (from: number): void => {
+    const index = this.#index
+    const bar = this.#bar
+    const end = sift(index, this.#view, this.#sieve, from)
+    const matches = index.matches.data
+    const scores = index.scores.data
+    let least = bar.value
+    let kept = from
+    for (let i = from; i < end; i++) {
+      const slot = matches[i]!
+      const score = scores[slot]!
+      if (score < least) {
+        scores[slot] = 0
+        continue
+      }
+      matches[kept++] = slot
+      if (score === least) continue
+      bar.offer(score)
+      least = bar.value
+    }
+    for (let i = end; i < index.matched; i++) scores[matches[i]!] = 0
+    this.count += end - from
+    index.matched = kept
+  }
 }

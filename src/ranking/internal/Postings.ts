@@ -113,6 +113,14 @@ export class Postings {
   count(list: number): number {
     return this.heads[list + COUNT]!
   }
+  /** Postings of documents whose time, by slot, lies beyond another. Cost: the list. */
+  countOf(list: number, until: Float64Array, at: number): number {
+    let count = 0
+    for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
+      if (until[this.arena[i]!]! > at) count++
+    }
+    return count
+  }
   /** Where in the arena. */
   at(list: number): number {
     return this.heads[list + AT]!
@@ -352,13 +360,14 @@ export class Walk {
     ends[2 * scope + 1] = end
   }
 
-  /** Visits all lists, and forgets them. */
-  run(visit: (list: number, term: number) => void): void {
+  /** Visits all lists, tells when it has visited those of a scope, and forgets them. */
+  run(visit: (list: number, term: number) => void, end: () => void): void {
     for (const scope of this.#scopes) {
       for (let at = this.#ends.data[2 * scope]!; at > 0; at = this.#nexts[at - 1]!) {
         visit(this.#lists[at - 1]!, this.#terms[at - 1]!)
       }
       this.#ends.data[2 * scope] = 0
+      end()
     }
     for (const each of [this.#lists, this.#terms, this.#nexts, this.#scopes]) each.length = 0
   }

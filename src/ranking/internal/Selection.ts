@@ -4,9 +4,8 @@
  * then only known to be at least so many.
  */
 import { relevanceOf } from "../Bm25.ts"
-import type { Question } from "../Retrieval.ts"
-import type { Ceiling } from "./Outline.ts"
-import { Bar, bestOf, topK } from "./Slots.ts"
+import type { Question, Shares } from "../Retrieval.ts"
+import { Bar, bestOf, narrow, topK } from "./Slots.ts"
 
 type Passes = (slot: number) => boolean
 
@@ -47,9 +46,15 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
     const best = choice.best ?? (first.length > 0 ? ranks[first[0]!]! : 0)
     return { first: first.slice(0, depth), best, count, isExact: isWhole }
   }
-  const [top] = choice.best === undefined ? bestThat(slots, slots.length, ranks, 1, newestFirst, rest).best : []
-  const best = choice.best ?? (top === undefined ? 0 : ranks[top]!)
-  if (scored !== undefined) return weighed({ ...choice, scored, best }, depth, minScore)
+  const isBounded = choice.ceiling !== undefined && slots.length > choice.examined
+  // of few, one pass finds the best and those by whose scores it is known how good a rank has to be
+  const top = choice.best === undefined || isBounded
+    ? bestThat(slots, slots.length, ranks, isBounded ? depth + sampled : 1, newestFirst, rest).best
+    : []
+  const best = choice.best ?? (top.length === 0 ? 0 : ranks[top[0]!]!)
+  if (scored !== undefined) {
+    return weighed({ ...choice, scored, best, top: isBounded ? top : undefined }, depth, minScore)
+  }
   const count = narrow(slots, slots.length, (slot) => relevanceOf(ranks[slot]!, best) >= minScore)
   const isFew = rest !== undefined && count <= choice.examined
   const found = isFew
@@ -69,9 +74,11 @@ const makeRoom = (slots: number): void => {
 }
 
 const weighed = (
-  { best, ceiling, examined, newestFirst, ranks, rest, scored, slots }: Choice & {
+  { best, ceiling, newestFirst, ranks, rest, scored, slots, top }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
+    /** The best by rank that pass, where few are looked at. */
+    readonly top: ReadonlyArray<number> | undefined
   },
   depth: number,
   minScore: number
@@ -82,21 +89,48 @@ const weighed = (
     const final = scored(slot, relevanceOf(ranks[slot]!, best))
     return final < minScore ? undefined : final
   }
-  const isBounded = ceiling !== undefined && slots.length > examined
-  const likely = isBounded
-    ? bounded(slots, ranks, best, ceiling, bounds, minScore)
-    : slots.length
-  const found = isBounded
-    ? lookFor({ slots, count: likely, most: bounds, limit: depth + 1, tie: newestFirst }, look)
-    : lookAtAll({ slots, count: likely, most: undefined, limit: depth + 1 }, look)
+  const limit = depth + 1
+  let promising = slots.length
+  if (ceiling !== undefined && top !== undefined && best > 0) {
+    const bar = new Bar(limit)
+    for (const slot of top) bar.offer(look(slot) ?? -Infinity)
+    promising = ranked(slots, ranks, best * ceiling.leastFor(bar.value))
+  }
+  const likely = ceiling === undefined || top === undefined
+    ? promising
+    : bounded(slots, promising, ranks, best, ceiling, bounds, minScore)
+  const found = top !== undefined
+    ? lookFor({ slots, count: likely, most: bounds, limit, tie: newestFirst }, look)
+    : lookAtAll({ slots, count: likely, most: undefined, limit }, look)
   const first = topK(found.reached, found.reached.length, finals, depth, newestFirst)
   const isCounted = rest === undefined && minScore === 0
-  return { first, best, count: isCounted ? slots.length : found.count, isExact: isCounted || found.isWhole }
+  return {
+    first,
+    best,
+    count: isCounted ? slots.length : found.count,
+    isExact: isCounted || (found.isWhole && promising === slots.length)
+  }
+}
+
+/** Number of the best by their ranks whose scores tell how good a rank has to be. */
+const sampled = 32
+
+/** Puts those first whose ranks are not below one that is given, and returns how many they are. */
+const ranked = (slots: Int32Array, ranks: Float64Array, least: number): number => {
+  let kept = 0
+  for (let i = 0; i < slots.length; i++) {
+    const slot = slots[i]!
+    slots[i] = slots[kept]!
+    slots[kept] = slot
+    kept += +(ranks[slot]! >= least)
+  }
+  return kept
 }
 
 /** Writes the most that each slot can be worth, puts those first that can be worth `minScore`, and returns how many can. */
 const bounded = (
   slots: Int32Array,
+  count: number,
   ranks: Float64Array,
   best: number,
   ceiling: Ceiling,
@@ -104,23 +138,11 @@ const bounded = (
   minScore: number
 ): number => {
   let kept = 0
-  for (let i = 0; i < slots.length; i++) {
+  for (let i = 0; i < count; i++) {
     const slot = slots[i]!
     const bound = ceiling.over(slot, relevanceOf(ranks[slot]!, best))
     most[slot] = bound
     if (bound < minScore) continue
-    slots[i] = slots[kept]!
-    slots[kept++] = slot
-  }
-  return kept
-}
-
-/** Puts those of the first `count` slots that pass first, and returns how many do. */
-export const narrow = (slots: Int32Array, count: number, passes: Passes): number => {
-  let kept = 0
-  for (let i = 0; i < count; i++) {
-    const slot = slots[i]!
-    if (!passes(slot)) continue
     slots[i] = slots[kept]!
     slots[kept++] = slot
   }
@@ -180,7 +202,7 @@ interface Looked {
  * Numbers of the most promising slots that are set apart, and of the first of them that are put in order, one after the other, before
  * all are looked at.
  */
-const stages = [[1_024, 128], [1_024, 1_024], [8_192, 8_192]] as const
+const stages = [[64, 64], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Looks for the best slots by what `look` says that they are worth, `undefined`: nothing. The most promising first, until no other can be better. */
 const lookFor = (looking: Looking, look: (slot: number) => number | undefined): Looked => {
@@ -240,4 +262,63 @@ const lookAtAll = (
     if (final > bar.value) bar.offer(final)
   }
   return { reached: new Int32Array(reached), count: found, isWhole }
+}
+
+/** `max(.1, ½^(age / half-life))`, both in ms; 1 of what is yet to come. */
+export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
+
+/** Number of steps in which a record is taken to fade, to each half-life; and the most that is left in each. */
+export const steps = 128
+const lastStep = Math.ceil(steps * Math.log2(10)) + 1
+const left = Float64Array.from(
+  { length: lastStep + 1 },
+  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // powers are not exact
+)
+
+type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: Float64Array, confidence: Float64Array]
+
+/**
+ * The most that a score can be, by columns. It is added up in the order of `Scorer`, so that rounding makes it no less; and it is the
+ * score itself where nothing fades any more and no feeling is told.
+ */
+export class Ceiling {
+  readonly #shares: Shares
+  readonly #columns: Factors
+  /** By group: steps of fading to a millisecond, and what a feeling may give. */
+  readonly #rates: ReadonlyArray<number>
+  readonly #feelings: ReadonlyArray<number>
+  /** The most that any record's other factors than its relevance add. */
+  readonly #others: number
+
+  constructor(
+    shares: Shares,
+    columns: Factors,
+    rates: ReadonlyArray<number>,
+    feelings: ReadonlyArray<number>,
+    [importance, confidence]: readonly [most: number, most: number]
+  ) {
+    this.#shares = shares
+    this.#columns = columns
+    this.#rates = rates
+    this.#feelings = feelings
+    this.#others = shares.recency + shares.importance * importance + shares.confidence * confidence + shares.emotion
+  }
+
+  /** Returns a relevance below which no score can reach one that is given. */
+  leastFor(score: number): number {
+    const { relevance } = this.#shares
+    return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // sums are not exact
+  }
+
+  /** Returns the most that the score of a slot can be, given its relevance. */
+  over(slot: number, relevance: number): number {
+    const { confidence, importance, now, recency, relevance: share } = this.#shares
+    const [groups, recencies, importances, confidences] = this.#columns
+    const group = groups[slot]!
+    const age = now - recencies[slot]!
+    const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
+    const sum = share * relevance + recency * left[step]! + importance * importances[slot]! +
+      confidence * confidences[slot]! + this.#feelings[group]!
+    return Math.min(1, sum)
+  }
 }

@@ -286,7 +286,7 @@ export const bestOf = (
 ): Array<number> =>
   count <= limit
     ? Array.from(slots.subarray(0, count))
-    : limit >= 48 && count > 4 * limit
+    : limit >= 128 && count > 4 * limit
     ? bestOfMany(slots, count, scores, limit, tie)
     : bestOfFew(slots, count, scores, limit, tie)
 
@@ -354,4 +354,16 @@ export class TopKBounds {
   get all(): Array<number> {
     return this.#slots.filter((_, i) => this.#most[i]! >= this.#bar.value)
   }
+}
+
+/** Puts those of the first `count` slots that pass first, and returns how many do. */
+export const narrow = (slots: Int32Array, count: number, passes: (slot: number) => boolean): number => {
+  let kept = 0
+  for (let i = 0; i < count; i++) {
+    const slot = slots[i]!
+    if (!passes(slot)) continue
+    slots[i] = slots[kept]!
+    slots[kept++] = slot
+  }
+  return kept
 }
