@@ -41,6 +41,8 @@ export class InvertedIndex {
   /** By slot; 0 but for the matches. */
   readonly scores = float64()
   kept = 0 // by `Matcher`; they come first
+  /** Whether so many documents match that `clear` takes the score of each: one that is no match any more may keep it until then. */
+  isDense = false
   #marks: Marks | undefined
   // of the last `match`, by term of the question
   readonly documentFrequencies: Array<number> = []
@@ -180,11 +182,8 @@ export class InvertedIndex {
   readonly scope = (number: number): MemoryScope => this.#scopes.all[number]!
 
   /** The numbers of scopes by slot, and how many scopes there are. */
-  get scopeColumn(): Int32Array {
-    return this.#scope.data
-  }
-  get scopeCount(): number {
-    return this.#scopes.all.length
+  get scopeColumn(): readonly [numbers: Int32Array, count: number] {
+    return [this.#scope.data, this.#scopes.all.length]
   }
 
   /** Number of terms. */
@@ -234,28 +233,28 @@ export class InvertedIndex {
     const slope = this.slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
     const isSeen = (scope: number) => (seen ??= new Set(view.scopes)).has(scope)
+    const postings = this.#postings
     terms.forEach((text, n) => {
-      const term = this.#postings.knownTerm(text) ?? -1
+      const term = postings.knownTerm(text) ?? -1
       let df = 0
-      for (const list of term < 0 ? [] : this.#postings.listsIn(term, view.scopes, isSeen)) {
-        const scope = this.#postings.scopeOf(list)
-        df += view.whole || this.#isWhole(scope, view.at)
-          ? this.#postings.count(list)
-          : this.#postings.countOf(list, this.until.data, view.at)
+      for (const list of term < 0 ? [] : postings.listsIn(term, view.scopes, isSeen)) {
+        const scope = postings.scopeOf(list)
+        const isWhole = view.whole || this.#isWhole(scope, view.at)
+        df += isWhole ? postings.count(list) : postings.countOf(list, this.until.data, view.at)
         this.#walk.add(scope, list, n)
       }
       this.#asked.push(term)
       this.documentFrequencies.push(df)
       this.weights.push(df > 0 ? idf(view.count, df) : 0)
     })
+    this.isDense = 4 * Math.max(...this.documentFrequencies, 0) > this.slots
     let from = 0
-    const { arena } = this.#postings
     this.#walk.run((list, n) => {
       if (this.documentFrequencies[n] === 0) return
-      const at = this.#postings.at(list)
-      const end = at + 2 * this.#postings.count(list)
-      this.#scatter(arena, at, end, this.weights[n]!, slope)
-      if (marks !== undefined && n < 31) marks.mark(arena, at, end, n)
+      const at = postings.at(list)
+      const end = at + 2 * postings.count(list)
+      this.#scatter(postings.arena, at, end, this.weights[n]!, slope)
+      if (marks !== undefined && n < 31) marks.mark(postings.arena, at, end, n)
     }, () => {
       scoped?.(from)
       from = this.matched
@@ -270,12 +269,13 @@ export class InvertedIndex {
 
   clear(): void {
     const matches = this.matches.data.subarray(0, this.matched)
-    const isMany = 4 * matches.length > this.slots
+    const isMany = this.isDense || 4 * matches.length > this.slots
     if (isMany) this.scores.data.fill(0, 0, this.slots)
     else for (let i = 0; i < matches.length; i++) this.scores.data[matches[i]!] = 0
     this.#marks?.clear(isMany ? undefined : matches)
     this.matched = 0
     this.kept = 0
+    this.isDense = false
     this.documentFrequencies.length = 0
     this.weights.length = 0
     this.#asked.length = 0

@@ -14,8 +14,6 @@ export class Marks {
   /** Groups that hold a term: the first `#held`. */
   readonly #touched = int32()
   #held = 0
-  /** By term, how many groups hold it. */
-  readonly counts = new Int32Array(31)
 
   /** Puts a slot into a group; 0: into none. */
   join(slot: number, group: number): void {
@@ -52,29 +50,33 @@ export class Marks {
     for (let i = from; i < end; i += 2) masks[arena[i]!]! |= bit
   }
 
-  /** Reads off the marks of some slots what their groups hold. */
-  gather(slots: Int32Array): void {
-    const [groups, masks, byGroup, touched] = [
-      this.#groups.data,
-      this.#masks.data,
-      this.#byGroup.data,
-      this.#touched.data
-    ]
+  /** Reads off the marks of the slots between two places what their groups hold. */
+  gather(slots: Int32Array, from: number, end: number): void {
+    const [groups, masks] = [this.#groups.data, this.#masks.data]
+    const [byGroup, touched] = [this.#byGroup.data, this.#touched.data]
     let held = this.#held
-    for (let i = 0; i < slots.length; i++) {
+    for (let i = from; i < end;) {
       const group = groups[slots[i]!]!
-      const mask = masks[slots[i]!]!
+      let mask = 0
+      // turns of a session lie side by side
+      do mask |= masks[slots[i++]!]!
+      while (i < end && groups[slots[i]!] === group)
       const before = byGroup[group]!
-      touched[held] = group
-      held += +(before === 0) & +(mask !== 0) // without a branch, which would often be foreseen wrongly
+      if (before === 0 && mask !== 0) touched[held++] = group
       byGroup[group] = before | mask
     }
     this.#held = held
-    for (let i = 0; i < held; i++) {
-      for (let left = byGroup[touched[i]!]!; left !== 0; left &= left - 1) {
-        this.counts[31 - Math.clz32(left & -left)]! += 1
+  }
+
+  /** Returns how many groups hold each of the first `terms` terms. */
+  counts(terms: number): Array<number> {
+    const counts = Array.from({ length: terms }, () => 0)
+    for (const group of this.touched) {
+      for (let left = this.#byGroup.data[group]!; left !== 0; left &= left - 1) {
+        counts[31 - Math.clz32(left & -left)]! += 1
       }
     }
+    return counts
   }
 
   /** Forgets what was marked of a slot. */
@@ -88,6 +90,5 @@ export class Marks {
     else for (let i = 0; i < slots.length; i++) this.#masks.data[slots[i]!] = 0
     for (let i = 0; i < this.#held; i++) this.#byGroup.data[this.#touched.data[i]!] = 0
     this.#held = 0
-    this.counts.fill(0)
   }
 }

@@ -8,12 +8,12 @@ import type * as Viewer from "../../domain/Viewer.ts"
 import { relevanceOf } from "../Bm25.ts"
 import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Retrieval.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
-import { Contenders } from "./Contenders.ts"
+import { byWords, Contenders } from "./Contenders.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, Columns, isLong, type Outline, type Sieve } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
-import { choose, type Chosen } from "./Selection.ts"
-import { Bar, narrow, RecencyIndex, topK } from "./Slots.ts"
+import { bestThat, choose, type Chosen, sampled, Skim } from "./Selection.ts"
+import { narrow, RecencyIndex, topK } from "./Slots.ts"
 
 export interface Options<R extends Outline> {
   /** Makes the words of a passage. */
@@ -159,26 +159,40 @@ export class Matcher<R extends Outline> {
     try {
       const sieve = this.passing(asked)
       const { also, depth, minScore, score, terms } = question
-      // where the words alone decide, few matches are kept
-      const skim = terms === undefined || ranked !== undefined || score !== undefined || sieve.rest !== undefined ||
-          minScore > 0 || also.length > 0
-        ? undefined
-        : new Skim(index, view, sieve, Math.max(1, depth))
+      const isByWords = ranked === undefined && score === undefined && minScore === 0 && also.length === 0
+      const limit = ranked !== undefined ? byWords : score === undefined ? Math.max(1, depth) : depth + sampled
+      const skim = terms === undefined || sieve.rest !== undefined ? undefined : new Skim(index, sieve, limit)
+      const marks = ranked && this.#contenders.marksFor(index)
       if (terms === undefined) index.everything(view)
-      else index.match(view, terms, ranked && this.#contenders.marksFor(index), skim?.keep)
-      index.kept = skim === undefined ? sift(index, view, sieve, 0) : index.matched
-      return this.#matchesOf(view, sieve, question, ranked, skim?.count)
+      else {
+        index.match(view, terms, marks, (from) => {
+          dropUnseen(index, view, from)
+          marks?.gather(index.matches.data, from, index.matched)
+          if (isByWords) skim?.keep(from)
+          else skim?.note(from)
+        })
+      }
+      index.kept = isByWords && skim !== undefined
+        ? index.matched
+        : sieve.narrow(index.matches.data, 0, index.matched)
+      const matches = index.matches.data.subarray(0, index.kept)
+      const promising = skim && (isByWords ? matches : Int32Array.from(skim.promising))
+      return this.#matchesOf(view, sieve, question, ranked, promising, isByWords ? skim?.count : undefined)
     } finally {
       index.clear()
     }
   }
 
-  /** Ranks, weighs and cuts what the index has matched. `passed`: how many match and pass, where few of them were kept. */
+  /**
+   * Ranks, weighs and cuts what the index has matched. `promising`: the slots that may be among the best by words, where that is known;
+   * `passed`: how many match and pass, where those alone were kept.
+   */
   #matchesOf(
     view: View,
     sieve: Sieve,
     question: Question,
     ranked: Ranked | undefined,
+    promising: Int32Array | undefined,
     passed: number | undefined
   ): Matches {
     const index = this.index
@@ -193,17 +207,32 @@ export class Matcher<R extends Outline> {
       rest = undefined
     }
     const matches = index.matches.data.subarray(0, index.kept)
-    const ranking = ranked &&
-      contenders.rank(index, view, { matches, rest, passes: sieve.has, depth, newestFirst, terms }, ranked)
+    const chosen = ranked &&
+      bestThat(promising ?? matches, (promising ?? matches).length, scores, byWords, newestFirst, rest)
+    const ranking = ranked && chosen && contenders.rank(
+      index,
+      view,
+      {
+        matches,
+        chosen: promising === undefined ? chosen : { ...chosen, count: matches.length },
+        rest,
+        passes: sieve.has,
+        depth,
+        newestFirst,
+        terms
+      },
+      ranked
+    )
     const scored = score &&
       ((slot: number, relevance: number) => score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
     const { best, count, first, isExact } =
       ranking === undefined && rest === undefined && score === undefined && minScore === 0
-        ? plainly(matches, scores, depth, newestFirst, passed)
+        ? plainly(promising ?? matches, scores, depth, newestFirst, passed ?? matches.length)
         : choose({
           slots: ranking?.slots ?? matches,
           ranks: ranking?.ranks ?? scores,
           best: ranking?.best,
+          promising,
           rest: ranking === undefined ? rest : undefined,
           scored,
           // of a few each is looked at
@@ -297,71 +326,23 @@ const plainly = (
   scores: Float64Array,
   depth: number,
   newestFirst: (a: number, b: number) => number,
-  count = slots.length
+  count: number
 ): Chosen => {
   const first = topK(slots, slots.length, scores, Math.max(1, depth), newestFirst)
   const best = first.length > 0 ? scores[first[0]!]! : 0
   return { first: first.slice(0, depth), best, count, isExact: true }
 }
 
-/** Drops those of the last matches that are not seen, from a place on, and puts those first that pass as far as columns tell. Returns where these end. */
-const sift = (index: InvertedIndex, { at, whole }: View, sieve: Sieve, from: number): number => {
+/** Drops the matches from a place on that are not seen. */
+const dropUnseen = (index: InvertedIndex, { at, whole }: View, from: number): void => {
+  if (whole) return
   const matches = index.matches.data
-  if (!whole) {
-    const until = index.until.data
-    let seen = from
-    for (let i = from; i < index.matched; i++) {
-      const slot = matches[i]!
-      if (until[slot]! > at) matches[seen++] = slot
-      else index.drop(slot)
-    }
-    index.matched = seen
+  const until = index.until.data
+  let seen = from
+  for (let i = from; i < index.matched; i++) {
+    const slot = matches[i]!
+    if (until[slot]! > at) matches[seen++] = slot
+    else index.drop(slot)
   }
-  return sieve.narrow(matches, from, index.matched)
-}
-
-/**
- * Keeps of the matches of a question, scope by scope, those that may be among the best `limit`, and counts those that pass. So no
- * match is reached again once its scope is done, but few.
- */
-class Skim {
-  /** Number of matches that pass. */
-  count = 0
-  readonly #index: InvertedIndex
-  readonly #view: View
-  readonly #sieve: Sieve
-  readonly #bar: Bar
-
-  constructor(index: InvertedIndex, view: View, sieve: Sieve, limit: number) {
-    this.#index = index
-    this.#view = view
-    this.#sieve = sieve
-    this.#bar = new Bar(limit)
-  }
-
-  /** Keeps of the matches from a place on those that may be among the best. */
-  readonly keep = (from: number): void => {
-    const index = this.#index
-    const bar = this.#bar
-    const end = sift(index, this.#view, this.#sieve, from)
-    const matches = index.matches.data
-    const scores = index.scores.data
-    let least = bar.value
-    let kept = from
-    for (let i = from; i < end; i++) {
-      const slot = matches[i]!
-      const score = scores[slot]!
-      if (score < least) {
-        scores[slot] = 0
-        continue
-      }
-      matches[kept++] = slot
-      if (score === least) continue
-      bar.offer(score)
-      least = bar.value
-    }
-    for (let i = end; i < index.matched; i++) scores[matches[i]!] = 0
-    this.count += end - from
-    index.matched = kept
-  }
+  index.matched = seen
 }

@@ -188,6 +188,22 @@ export class Sieve {
     return kept
   }
 
+  /** Returns how many of the slots between two places pass as far as columns tell. */
+  count(slots: Int32Array, from: number, end: number): number {
+    if (this.isOpen) return end - from
+    let count = 0
+    if (this.#byScope === undefined && this.#begun === Infinity && this.#byGroup !== undefined) {
+      const [verdicts, groups] = [this.#byGroup, this.#groups]
+      for (let i = from; i < end; i++) {
+        const slot = slots[i]!
+        let verdict = verdicts[groups[slot]!]!
+        if (verdict === 0) verdict = this.#inGroup(verdicts, groups[slot]!, slot) ? 1 : 2
+        count += verdict & 1
+      }
+    } else for (let i = from; i < end; i++) count += +this.passes(slots[i]!)
+    return count
+  }
+
   #narrowByGroup(verdicts: Uint8Array, slots: Int32Array, from: number, end: number): number {
     const groups = this.#groups
     let kept = from
@@ -331,8 +347,7 @@ export class Columns {
       ],
       groups: [this.#group.data, groups.length, isOfGroup],
       scopes: [
-        index.scopeColumn,
-        index.scopeCount,
+        ...index.scopeColumn,
         scope && ((number) => MemoryScope.matchesScope(index.scope(number), scope))
       ],
       isShut: () =>

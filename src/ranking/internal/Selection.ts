@@ -5,6 +5,8 @@
  */
 import { relevanceOf } from "../Bm25.ts"
 import type { Question, Shares } from "../Retrieval.ts"
+import type { InvertedIndex } from "./InvertedIndex.ts"
+import type { Sieve } from "./Outline.ts"
 import { Bar, bestOf, narrow, topK } from "./Slots.ts"
 
 type Passes = (slot: number) => boolean
@@ -17,6 +19,8 @@ export interface Choice {
   readonly ranks: Float64Array
   /** The best rank of a slot that passes, where it is known. */
   readonly best: number | undefined
+  /** Slots among which are the best `depth` by rank, and `sampled` more where they are `scored`; `undefined`: any. */
+  readonly promising: Int32Array | undefined
   /** Whether a slot passes; `undefined`: all do. */
   readonly rest: Passes | undefined
   /** The final score of a slot; `undefined`: its relevance, and ranks tell apart what is one number after the division. */
@@ -46,14 +50,15 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
     const best = choice.best ?? (first.length > 0 ? ranks[first[0]!]! : 0)
     return { first: first.slice(0, depth), best, count, isExact: isWhole }
   }
-  const isBounded = choice.ceiling !== undefined && slots.length > choice.examined
-  // of few, one pass finds the best and those by whose scores it is known how good a rank has to be
-  const top = choice.best === undefined || isBounded
-    ? bestThat(slots, slots.length, ranks, isBounded ? depth + sampled : 1, newestFirst, rest).best
+  const ceiling = slots.length > choice.examined ? choice.ceiling : undefined
+  const isSampled = ceiling !== undefined && rest === undefined
+  const among = choice.promising ?? slots
+  const top = choice.best === undefined
+    ? bestThat(among, among.length, ranks, isSampled ? depth + sampled : 1, newestFirst, rest).best
     : []
   const best = choice.best ?? (top.length === 0 ? 0 : ranks[top[0]!]!)
   if (scored !== undefined) {
-    return weighed({ ...choice, scored, best, top: isBounded ? top : undefined }, depth, minScore)
+    return weighed({ ...choice, scored, best, ceiling, sample: isSampled ? top : [] }, depth, minScore)
   }
   const count = narrow(slots, slots.length, (slot) => relevanceOf(ranks[slot]!, best) >= minScore)
   const isFew = rest !== undefined && count <= choice.examined
@@ -61,6 +66,61 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
     ? bestThat(slots, narrow(slots, count, rest), ranks, depth, newestFirst, undefined)
     : bestThat(slots, count, ranks, depth, newestFirst, rest)
   return { first: found.best, best, count: found.count, isExact: found.isWhole }
+}
+
+/**
+ * Reads, scope by scope, which matches of a question may be among the best `limit` that pass as far as columns tell: a scope's matches are
+ * still in the nearest cache when the question is done with it, and few of all are reached again.
+ */
+export class Skim {
+  /** Number of matches that pass. */
+  count = 0
+  /** Slots that may be among the best. */
+  readonly promising: Array<number> = []
+  readonly #index: InvertedIndex
+  readonly #sieve: Sieve
+  readonly #bar: Bar
+
+  constructor(index: InvertedIndex, sieve: Sieve, limit: number) {
+    this.#index = index
+    this.#sieve = sieve
+    this.#bar = new Bar(limit)
+  }
+
+  /** Notes which of the matches from a place on may be among the best. */
+  note(from: number): void {
+    const { matches } = this.#index
+    for (let i = from, end = this.#read(from); i < end; i++) this.promising.push(matches.data[i]!)
+  }
+
+  /** Keeps of the matches from a place on only those that may be among the best, and counts those that pass. */
+  keep(from: number): void {
+    const index = this.#index
+    this.count += this.#sieve.count(index.matches.data, from, index.matched)
+    const end = this.#read(from)
+    if (!index.isDense) { for (let i = end; i < index.matched; i++) index.scores.data[index.matches.data[i]!] = 0 }
+    index.matched = end
+  }
+
+  /** Puts those first that may be among the best, and returns where they end. */
+  #read(from: number): number {
+    const { matched, matches: { data: matches }, scores: { data: scores } } = this.#index
+    const { isOpen, passes } = this.#sieve
+    const bar = this.#bar
+    let least = bar.value
+    let end = from
+    for (let i = from; i < matched; i++) {
+      const slot = matches[i]!
+      const score = scores[slot]!
+      if (score < least || !(isOpen || passes(slot))) continue
+      matches[i] = matches[end]!
+      matches[end++] = slot
+      if (score === least) continue
+      bar.offer(score)
+      least = bar.value
+    }
+    return end
+  }
 }
 
 /** Final scores by slot, of those that were looked at; and the most that they can be. */
@@ -74,11 +134,11 @@ const makeRoom = (slots: number): void => {
 }
 
 const weighed = (
-  { best, ceiling, newestFirst, ranks, rest, scored, slots, top }: Choice & {
+  { best, ceiling, newestFirst, ranks, rest, sample, scored, slots }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
-    /** The best by rank that pass, where few are looked at. */
-    readonly top: ReadonlyArray<number> | undefined
+    /** The best by rank, by whose scores it is known how good a rank has to be; it may be empty. */
+    readonly sample: ReadonlyArray<number>
   },
   depth: number,
   minScore: number
@@ -90,39 +150,41 @@ const weighed = (
     return final < minScore ? undefined : final
   }
   const limit = depth + 1
-  let promising = slots.length
-  if (ceiling !== undefined && top !== undefined && best > 0) {
+  let likely = slots.length
+  let isWhole = true
+  if (ceiling !== undefined) {
     const bar = new Bar(limit)
-    for (const slot of top) bar.offer(look(slot) ?? -Infinity)
-    promising = ranked(slots, ranks, best * ceiling.leastFor(bar.value))
+    for (const slot of sample) bar.offer(look(slot) ?? -Infinity)
+    const least = Math.max(minScore, bar.value)
+    const close = sample.length === 0 ? slots.length : ranked(slots, ranks, best * ceiling.leastFor(least))
+    likely = bounded(slots, close, ranks, best, ceiling, bounds, least)
+    isWhole = bar.value <= minScore || likely === slots.length
   }
-  const likely = ceiling === undefined || top === undefined
-    ? promising
-    : bounded(slots, promising, ranks, best, ceiling, bounds, minScore)
-  const found = top !== undefined
-    ? lookFor({ slots, count: likely, most: bounds, limit, tie: newestFirst }, look)
-    : lookAtAll({ slots, count: likely, most: undefined, limit }, look)
+  const looking = { slots, count: likely, limit, tie: newestFirst }
+  const found = ceiling === undefined
+    ? lookAtAll({ ...looking, most: undefined }, look)
+    : lookFor({ ...looking, most: bounds }, look)
   const first = topK(found.reached, found.reached.length, finals, depth, newestFirst)
   const isCounted = rest === undefined && minScore === 0
   return {
     first,
     best,
     count: isCounted ? slots.length : found.count,
-    isExact: isCounted || (found.isWhole && promising === slots.length)
+    isExact: isCounted || (isWhole && found.isWhole)
   }
 }
 
 /** Number of the best by their ranks whose scores tell how good a rank has to be. */
-const sampled = 32
+export const sampled = 8
 
-/** Puts those first whose ranks are not below one that is given, and returns how many they are. */
+/** Puts those first whose ranks are not below one that is given, mostly few, and returns how many they are. */
 const ranked = (slots: Int32Array, ranks: Float64Array, least: number): number => {
   let kept = 0
   for (let i = 0; i < slots.length; i++) {
     const slot = slots[i]!
+    if (ranks[slot]! < least) continue
     slots[i] = slots[kept]!
-    slots[kept] = slot
-    kept += +(ranks[slot]! >= least)
+    slots[kept++] = slot
   }
   return kept
 }
@@ -202,7 +264,7 @@ interface Looked {
  * Numbers of the most promising slots that are set apart, and of the first of them that are put in order, one after the other, before
  * all are looked at.
  */
-const stages = [[64, 64], [1_024, 1_024], [8_192, 8_192]] as const
+const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Looks for the best slots by what `look` says that they are worth, `undefined`: nothing. The most promising first, until no other can be better. */
 const lookFor = (looking: Looking, look: (slot: number) => number | undefined): Looked => {

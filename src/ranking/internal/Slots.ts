@@ -286,7 +286,7 @@ export const bestOf = (
 ): Array<number> =>
   count <= limit
     ? Array.from(slots.subarray(0, count))
-    : limit >= 128 && count > 4 * limit
+    : limit >= 160 && count > 4 * limit
     ? bestOfMany(slots, count, scores, limit, tie)
     : bestOfFew(slots, count, scores, limit, tie)
 
