@@ -157,9 +157,12 @@ describe("a search that looks at few of its matches", () => {
     const index = make()
     const records = new Map<number, MemoryRecord>()
     const set = (n: number) => {
-      const made = recordOf(any, n, Array.from(records.values()), 0.01)
-      records.set(n, made)
-      index.add(made)
+      const { scope, source: { origin, trust }, ...made } = recordOf(any, n, Array.from(records.values()), 0.1)
+      const [plain, ada] = [{ ...made, source: { origin, trust } }, { userId: "ada" }]
+      // none of a session or a speaker, which more than words would rank
+      const one = record(`${n}`, { ...plain, scope: scope !== "global" && scope.actorId !== undefined ? ada : scope })
+      records.set(n, one)
+      index.add(one)
     }
     for (let n = 0; n < 4_500; n++) set(n)
     let left = 0
@@ -170,23 +173,22 @@ describe("a search that looks at few of its matches", () => {
         records.delete(gone)
         set(below(4_500))
       }
-      const { emotion: _, kinds, minScore, tags, text, weights: { conversation: __, ...weights } = {} } = queryOf(any)
+      const { kinds, minScore, tags, text } = queryOf(any)
       const query = {
-        text: maybe(0.95, () => text ?? "tea"),
+        text: text ?? "tea",
         kinds: kinds ?? maybe(0.2, () => ["note"]),
         tags: tags ?? maybe(0.1, () => ["tea"]),
         asOf: maybe(0.2, () => below(60)),
-        minScore: weights.recency === undefined && weights.importance === undefined
-          ? maybe(0.2, () => minScore)
-          : undefined,
-        weights: { ...weights, ranker: 0 },
-        ...(next() < 0.3 && { weights: { ranker: 0, recency: next(), importance: next() } }),
+        ...(next() < 0.7
+          ? { minScore: maybe(0.2, () => minScore) }
+          : { weights: { recency: next(), importance: next() } }),
+        fold: maybe(0.5, () => false),
         limit: 1 + below(30)
       }
       const viewer = next() < 0.5 ? Viewer.system() : of(viewers)
       const now = below(60)
       const { hits, leftOut } = index.search(viewer, query, now)
-      const expected = foundBy(records.values(), viewer, query, now)
+      const expected = foundBy(records.values(), viewer, query, now, true)
       const about = `${n}: ${JSON.stringify([viewer, query, now])}`
       assert.deepStrictEqual(hits.map((hit) => [hit.record.id, hit.score]), expected.hits.map((hit) => [...hit]), about)
       const { exact, limit, ...others } = leftOut
