@@ -6,7 +6,6 @@
 import { relevanceOf } from "../Bm25.ts"
 import type { Question, Shares } from "../Retrieval.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
-import type { Sieve } from "./Outline.ts"
 import { Bar, bestOf, narrow, topK } from "./Slots.ts"
 
 type Passes = (slot: number) => boolean
@@ -68,6 +67,13 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
   return { first: found.best, best, count: found.count, isExact: found.isWhole }
 }
 
+/** What columns tell of a filter, as a `Sieve` does. */
+interface Columnar {
+  readonly isOpen: boolean
+  readonly passes: Passes
+  readonly count: (slots: Int32Array, from: number, end: number) => number
+}
+
 /**
  * Reads, scope by scope, which matches of a question may be among the best `limit` that pass as far as columns tell: a scope's matches are
  * still in the nearest cache when the question is done with it, and few of all are reached again.
@@ -78,10 +84,10 @@ export class Skim {
   /** Slots that may be among the best. */
   readonly promising: Array<number> = []
   readonly #index: InvertedIndex
-  readonly #sieve: Sieve
+  readonly #sieve: Columnar
   readonly #bar: Bar
 
-  constructor(index: InvertedIndex, sieve: Sieve, limit: number) {
+  constructor(index: InvertedIndex, sieve: Columnar, limit: number) {
     this.#index = index
     this.#sieve = sieve
     this.#bar = new Bar(limit)
