@@ -183,7 +183,7 @@ describe("a search that looks at few of its matches", () => {
           ? { minScore: maybe(0.2, () => minScore) }
           : { weights: { recency: next(), importance: next() } }),
         fold: maybe(0.5, () => false),
-        limit: 1 + below(30)
+        limit: 1 + below(next() < 0.6 ? 4 : 30)
       }
       const viewer = next() < 0.5 ? Viewer.system() : of(viewers)
       const now = below(60)
