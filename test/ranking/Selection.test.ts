@@ -15,7 +15,7 @@ import * as MemoryIndex from "../../src/ranking/MemoryIndex.ts"
 import type { Retrieval } from "../../src/ranking/Retrieval.ts"
 import { times } from "../vault/Program.ts"
 import { queryOf, random, recordOf, viewers, worlds } from "./random.ts"
-import { id, record } from "./world.ts"
+import { found as foundBy, id, record } from "./world.ts"
 
 const analyzer = Analyzer.make()
 const options = { analyzer, kinds: MemoryKind.Kinds.defaultValue() }
@@ -149,6 +149,55 @@ describe("a search that looks at few of its matches", () => {
       else inexact++
     }
     assert.isAbove(inexact, 10)
+  })
+
+  it("finds among thousands of matches of many scopes what a plain scan finds: the same hits, scores and counts", () => {
+    const any = random(11)
+    const { below, maybe, next, of } = any
+    const index = make()
+    const records = new Map<number, MemoryRecord>()
+    const set = (n: number) => {
+      const { scope, source: { origin, trust }, ...made } = recordOf(any, n, Array.from(records.values()), 0.1)
+      const [plain, ada] = [{ ...made, source: { origin, trust } }, { userId: "ada" }]
+      // none of a session or a speaker, which more than words would rank
+      const one = record(`${n}`, { ...plain, scope: scope !== "global" && scope.actorId !== undefined ? ada : scope })
+      records.set(n, one)
+      index.add(one)
+    }
+    for (let n = 0; n < 4_500; n++) set(n)
+    let left = 0
+    for (let n = 0; n < times(50, 500); n++) {
+      for (let i = 0; i < 5; i++) {
+        const gone = below(4_500)
+        index.remove(id(`${gone}`))
+        records.delete(gone)
+        set(below(4_500))
+      }
+      const { kinds, minScore, tags, text } = queryOf(any)
+      const query = {
+        text: text ?? "tea",
+        kinds: kinds ?? maybe(0.2, () => ["note"]),
+        tags: tags ?? maybe(0.1, () => ["tea"]),
+        asOf: maybe(0.2, () => below(60)),
+        ...(next() < 0.7
+          ? { minScore: maybe(0.2, () => minScore) }
+          : { weights: { recency: next(), importance: next() } }),
+        fold: maybe(0.5, () => false),
+        limit: 1 + below(next() < 0.6 ? 4 : 30)
+      }
+      const viewer = next() < 0.5 ? Viewer.system() : of(viewers)
+      const now = below(60)
+      const { hits, leftOut } = index.search(viewer, query, now)
+      const expected = foundBy(records.values(), viewer, query, now, true)
+      const about = `${n}: ${JSON.stringify([viewer, query, now])}`
+      assert.deepStrictEqual(hits.map((hit) => [hit.record.id, hit.score]), expected.hits.map((hit) => [...hit]), about)
+      const { exact, limit, ...others } = leftOut
+      assert.deepStrictEqual(others, { budget: expected.budget, folded: expected.folded }, about)
+      if (exact === false) assert.isAtMost(limit, expected.limit, about)
+      else assert.strictEqual(limit, expected.limit, about)
+      if (exact === undefined && limit > 2_000) left++
+    }
+    assert.isAbove(left, 10)
   })
 
   it("looks at no record for a kind, a tag or a trust, and counts exactly", () => {

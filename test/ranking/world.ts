@@ -220,18 +220,19 @@ export const ranked = (
   return contenders.map((record) => ({ id: record, score: rank(cluesOf(record), most) }))
 }
 
-/** `[id, score]` of the hits, and how many were cut off by limit and budget. */
+/** `[id, score]` of the hits, and how many were cut off by limit and budget. `isPlain`: no record has more than words to rank it. */
 export const found = (
   records: Iterable<MemoryRecord.MemoryRecord>,
   viewer: Viewer.Any,
   query: MemoryFilter.MemoryQuery,
-  now: number
+  now: number,
+  isPlain = false
 ) => {
   const visible = seen(records, viewer, now)
   const isMeant = passes(viewer, query, now)
   const passing = query.text === undefined
     ? visible.filter(isMeant).map((record) => ({ id: record, score: 1 }))
-    : ranked(visible, query, isMeant, now)
+    : ranked(visible, isPlain ? { ...query, weights: { ranker: 0 } } : query, isMeant, now)
   const best = Math.max(...passing.map(({ score }) => score))
   const kinds = MemoryKind.Kinds.defaultValue()
   const weigh = Scorer.score(query)
@@ -242,7 +243,7 @@ export const found = (
     })
     .filter(({ score }) => score >= (query.minScore ?? 0))
     .sort((a, b) => b.rank - a.rank || MemoryRecord.byRecency(a.id, b.id))
-  return cut(matching, query, query.text !== undefined)
+  return cut(matching, query, query.text !== undefined && query.fold !== false)
 }
 
 /** Best first, by limit and budget. */

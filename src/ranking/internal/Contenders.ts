@@ -14,14 +14,15 @@ import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { foldName, type Tokenizer } from "../Tokenizer.ts"
 import { Conversations, sumOf } from "./Conversations.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
+import type { Marks } from "./Marks.ts"
 import { actorOf, isLong, type Outline, sizeOf } from "./Outline.ts"
 import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
-import { bestThat } from "./Selection.ts"
-import { int32, type Marks } from "./Slots.ts"
+import { bestThat, type Passed } from "./Selection.ts"
+import { int32 } from "./Slots.ts"
 
 /** Number of the best matches by words that are ranked. */
-const byWords = 40
+export const byWords = 40
 /** Number of the first of these whose neighbours are ranked, too. */
 const sociable = 10
 /** Number of turns that are ranked for the sake of their speaker. */
@@ -101,15 +102,16 @@ export class Contenders {
   }
 
   /**
-   * Gathers and ranks the contenders of the question that the index has just matched. `matches` are those that may pass, `rest` tells
+   * Gathers and ranks the contenders of the question that the index has just matched. `matches` are those that may pass, `chosen` the best `byWords` of them, `rest` tells
    * which of them do (`undefined`: all), `passes` tells it of any slot; `depth` is the number of hits that may be wanted. Good
    * until the next call.
    */
   rank(
     index: InvertedIndex,
     view: View,
-    { depth, matches, newestFirst, passes, rest, terms }: {
+    { chosen, depth, matches, newestFirst, passes, rest, terms }: {
       readonly matches: Int32Array
+      readonly chosen: Passed
       readonly rest: Passes | undefined
       readonly passes: Passes
       readonly depth: number
@@ -123,10 +125,9 @@ export class Contenders {
     if (this.#chosen.data.length < scores.length) this.#chosen.set(scores.length, 0)
     this.#speakers.grow(scores.length)
     const ranks = this.#ranks
-    this.#conversations.begin(index, view, ranked.times !== undefined)
+    this.#conversations.begin(index, view, ranked)
     const named = ranked.named(this.#speakers.in(view, index, ranked.words))
     this.#isSpeaker = this.#speakers.said(index, named, ranked.own)
-    const chosen = bestThat(matches, matches.length, scores, byWords, newestFirst, rest)
     const bestMatch = chosen.best.length > 0 ? scores[chosen.best[0]!]! : 0
     const slots = this.#gather(index, view, chosen.best, passes)
     const all = named.length === 0 ? slots : this.#withSpoken(slots, index, view, passes, ranked)
@@ -182,6 +183,7 @@ export class Contenders {
     const clues = this.#conversations.cluesOf(slot)
     clues.isSpeaker = this.#isSpeaker !== undefined && this.#isSpeaker(slot) &&
       (clues.isTurn || this.#speakers.has(slot))
+    clues.isFirstPerson = clues.isSpeaker && this.#conversations.isFirstPerson(slot)
     if (this.#words.size > 0) clues.words = Math.max(clues.words, this.#words.get(slot) ?? 0)
     return clues
   }

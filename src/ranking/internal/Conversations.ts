@@ -13,10 +13,11 @@
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import { idf } from "../Bm25.ts"
 import type { InvertedIndex, View } from "./InvertedIndex.ts"
+import { Marks } from "./Marks.ts"
 import type { Outline } from "./Outline.ts"
-import { type Clues, formOf } from "./Ranker.ts"
-import { float64, int32, Marks } from "./Slots.ts"
-import { closeness, type Times } from "./TimeExpression.ts"
+import { type Clues, type Form, isFirstPerson, isQuestion, type Ranker } from "./Ranker.ts"
+import { float64, int32 } from "./Slots.ts"
+import { closeness, namesTime, type Times } from "./TimeExpression.ts"
 
 /** Number of sessions that are told as worth most. */
 const worthy = 5
@@ -54,13 +55,14 @@ export class Conversations {
   // by slot
   readonly #sequence = float64()
   readonly #place = int32()
-  /** What is known of the text: bits, the first of which says that the others are known. */
+  /** What is known of the text: two bits for each of `signs`, that it is known, and what it is. */
   readonly #form = int32()
   readonly #recordOf: (slot: number) => Outline
   // of the question under way, as `contenders` was told
   #index: InvertedIndex | undefined
   #at = 0
   #isTimed = false
+  #isWhen = false
   #weights: ReadonlyArray<number> = []
   /** The sum of these. */
   #held = 0
@@ -108,15 +110,16 @@ export class Conversations {
   }
 
   /** Begins with the question that the index has just matched: reads off the marks which terms each session holds. */
-  begin(index: InvertedIndex, view: View, isTimed: boolean): void {
+  begin(index: InvertedIndex, view: View, { isWhen, times }: Ranker): void {
     const slots = index.scores.data.length
     if (this.#form.data.length < slots) this.#form.set(slots, 0)
     this.#index = index
-    this.#isTimed = isTimed
+    this.#isTimed = times !== undefined
+    this.#isWhen = isWhen
     this.#at = view.at
     this.#weights = index.weights.slice(0, 31)
     this.#held = this.#weights.reduce((sum, weight) => sum + weight, 0)
-    const counts = Array.from(this.marks.counts.subarray(0, this.#weights.length))
+    const counts = this.marks.counts(this.#weights.length)
     const sessions = counts.some((count) => count > 0) ? this.#seen(view, index) : 0
     const rarities = counts.map((count) => count > 0 ? idf(sessions, count) : 0)
     this.#rarities = rarities
@@ -226,13 +229,12 @@ export class Conversations {
     const index = this.#index!
     const own = index.scores.data
     const number = this.marks.groupOf(slot) - 1
-    const form = this.#formOf(slot)
     const clues = this.#clues
     clues.words = own[slot]!
     clues.isTurn = number >= 0
-    clues.isQuestion = (form & 2) !== 0
-    clues.isFirstPerson = (form & 4) !== 0
-    clues.namesTime = (form & 8) !== 0
+    clues.isQuestion = this.#is(slot, "isQuestion")
+    clues.isFirstPerson = false
+    clues.namesTime = this.#isWhen && this.#is(slot, "namesTime")
     clues.validAt = this.#isTimed ? this.#recordOf(slot).validAt : 0
     clues.length = index.lengthOf(slot)
     if (number >= 0) this.#look(slot, number, index)
@@ -270,7 +272,7 @@ export class Conversations {
             continue
           }
           if (words > next) next = words
-          if (side < 0 && words > reply && (this.#formOf(other) & 2) !== 0) reply = words
+          if (side < 0 && words > reply && this.#is(other, "isQuestion")) reply = words
         }
         near += next
         far += second
@@ -282,13 +284,28 @@ export class Conversations {
     clues.coverage = this.#held > 0 ? sumOf(mask, this.#weights) / this.#held : 0
   }
 
-  #formOf(slot: number): number {
-    const known = this.#form.data[slot]!
-    if (known !== 0) return known
-    const { body = "", form = formOf(body) } = this.#recordOf(slot)
-    const { isFirstPerson, isQuestion, namesTime } = form
-    return this.#form.data[slot] = 1 | (isQuestion ? 2 : 0) | (isFirstPerson ? 4 : 0) | (namesTime ? 8 : 0)
+  /** Whether the text of a slot speaks in the first person. */
+  isFirstPerson(slot: number): boolean {
+    return this.#is(slot, "isFirstPerson")
   }
+
+  /** Reads one sign off a text when it is first asked for: patterns take longer than most of the rest. */
+  #is(slot: number, sign: keyof Form): boolean {
+    const { known, read, value } = signs[sign]
+    const before = this.#form.data[slot]!
+    if ((before & known) !== 0) return (before & value) !== 0
+    const { body = "", form } = this.#recordOf(slot)
+    const is = form === undefined ? read(body) : form[sign]
+    this.#form.data[slot] = before | known | (is ? value : 0)
+    return is
+  }
+}
+
+/** How each sign of a text is read, and the bits that it is kept in. */
+const signs = {
+  isQuestion: { known: 1, value: 2, read: isQuestion },
+  isFirstPerson: { known: 4, value: 8, read: isFirstPerson },
+  namesTime: { known: 16, value: 32, read: namesTime }
 }
 
 /** The `worthy` sessions that are worth most, best first; none that is worth nothing. */

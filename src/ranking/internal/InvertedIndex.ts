@@ -9,9 +9,10 @@ import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Sight } from "../../domain/Viewer.ts"
 import { idf, saturation, slopeOf, type Tokens } from "../Bm25.ts"
 import { isCounted, type Vocabulary } from "../Tokenizer.ts"
+import type { Marks } from "./Marks.ts"
 import type { Packed } from "./Packed.ts"
-import { Postings } from "./Postings.ts"
-import { float64, type GrowableArray, int32, type Marks, ScopeIndex } from "./Slots.ts"
+import { Postings, Walk } from "./Postings.ts"
+import { float64, type GrowableArray, int32, ScopeIndex, ScopeSlots } from "./Slots.ts"
 
 /** The documents in sight. Good until the index changes. */
 export interface View {
@@ -30,9 +31,9 @@ export interface View {
 const small = 256
 
 export class InvertedIndex {
-  /** Slots given out, dead ones included. */
-  slots = 0
   live = 0
+  /** Documents that were removed. */
+  removed = 0
   readonly until = float64()
   /** Slots, in no order that means anything. The first `matched` are those of the last `match` or `everything`. */
   readonly matches = int32()
@@ -40,6 +41,8 @@ export class InvertedIndex {
   /** By slot; 0 but for the matches. */
   readonly scores = float64()
   kept = 0 // by `Matcher`; they come first
+  /** Whether so many documents match that `clear` takes the score of each: one that is no match any more may keep it until then. */
+  isDense = false
   #marks: Marks | undefined
   // of the last `match`, by term of the question
   readonly documentFrequencies: Array<number> = []
@@ -47,6 +50,7 @@ export class InvertedIndex {
   slope = 0
   /** −1: no document ever had the term. */
   readonly #asked: Array<number> = []
+  readonly #walk = new Walk()
 
   #postings = new Postings()
   /** By term; 0 but while a document is added. */
@@ -54,10 +58,8 @@ export class InvertedIndex {
   readonly #scopes = new ScopeIndex()
   readonly #scope = int32()
   readonly #length = int32()
-  /** The slot before in the same scope, plus 1. */
-  readonly #before = int32()
+  readonly #places = new ScopeSlots()
   // by scope
-  readonly #last = int32()
   readonly #count = int32()
   readonly #total = float64()
   readonly #dead = int32()
@@ -70,7 +72,7 @@ export class InvertedIndex {
   #totalSoonest = Infinity
 
   /**
-   * The slot: above every earlier one. `until`: epoch ms, or Infinity. `learned`: further tokens, by their numbers in a
+   * The slot: above every earlier one of the scope. `until`: epoch ms, or Infinity. `learned`: further tokens, by their numbers in a
    * vocabulary.
    */
   add(
@@ -105,7 +107,7 @@ export class InvertedIndex {
     }
     for (const tag of tags) this.#codes.data[postings.termOf(tag)]! |= 1
     const number = this.#scopes.numberOf(scope)
-    const slot = this.#place(number, length, until)
+    const slot = this.#place(this.#slotIn(number), number, length, until)
     for (const term of terms) {
       postings.push(postings.list(term, number), slot, this.#codes.data[term]!)
       this.#codes.data[term] = 0
@@ -116,7 +118,7 @@ export class InvertedIndex {
   /** The same of terms that were counted before: each with twice its occurrences, plus 1 where it is a whole tag. */
   addCounted(scope: MemoryScope, terms: ReadonlyArray<string | number>, length: number, until: number): number {
     const number = this.#scopes.numberOf(scope)
-    const slot = this.#place(number, length, until)
+    const slot = this.#place(this.#slotIn(number), number, length, until)
     for (let i = 0; i < terms.length; i += 2) {
       const term = this.#postings.termOf(terms[i] as string) // terms and counts take turns
       this.#codes.set(term, 0) // room for the term
@@ -137,6 +139,7 @@ export class InvertedIndex {
     const length = this.#length.data[slot]!
     this.until.data[slot] = -Infinity
     this.live--
+    this.removed++
     this.#totalLength -= length
     this.#count.data[scope]! -= 1
     this.#total.data[scope]! -= length
@@ -146,7 +149,7 @@ export class InvertedIndex {
   view({ now: at, visibility }: Sight): View {
     const scopes = this.#scopes.seenBy(visibility)
     if (scopes === undefined && this.#totalSoonest > at) {
-      return { scopes, at, count: this.live, length: this.#totalLength, whole: this.live === this.slots }
+      return { scopes, at, count: this.live, length: this.#totalLength, whole: this.removed === 0 }
     }
     const view = { scopes, at, count: 0, length: 0, whole: true }
     const end = scopes?.length ?? this.#scopes.all.length
@@ -156,7 +159,7 @@ export class InvertedIndex {
       view.length += this.#total.data[scope]!
       if (!this.#isWhole(scope, at)) view.whole = false
       if (this.#soonest.data[scope]! > at) continue
-      for (let slot = this.#last.data[scope]! - 1; slot >= 0; slot = this.#before.data[slot]! - 1) {
+      for (let slot = this.#places.last(scope); slot >= 0; slot = this.#places.before(slot)) {
         const until = this.until.data[slot]!
         if (until > at || until === -Infinity) continue
         view.count--
@@ -164,6 +167,11 @@ export class InvertedIndex {
       }
     }
     return view
+  }
+
+  /** Slots given to scopes: see `ScopeSlots`. */
+  get slots(): number {
+    return this.#places.end
   }
 
   /** The number that a document's scope has in a view. */
@@ -174,11 +182,8 @@ export class InvertedIndex {
   readonly scope = (number: number): MemoryScope => this.#scopes.all[number]!
 
   /** The numbers of scopes by slot, and how many scopes there are. */
-  get scopeColumn(): Int32Array {
-    return this.#scope.data
-  }
-  get scopeCount(): number {
-    return this.#scopes.all.length
+  get scopeColumn(): readonly [numbers: Int32Array, count: number] {
+    return [this.#scope.data, this.#scopes.all.length]
   }
 
   /** Number of terms. */
@@ -193,10 +198,10 @@ export class InvertedIndex {
 
   /** Every document that is seen, in no order that means anything. Cost: the documents of the view's scopes. */
   *seen({ at, scopes }: View): Iterable<number> {
-    const until = this.until.data
-    if (scopes === undefined) { for (let slot = 0; slot < this.slots; slot++) if (until[slot]! > at) yield slot }
+    const { slots, until: { data: until } } = this
+    if (scopes === undefined) { for (let slot = 0; slot < slots; slot++) if (until[slot]! > at) yield slot }
     for (const scope of scopes ?? []) {
-      for (let slot = this.#last.data[scope]! - 1; slot >= 0; slot = this.#before.data[slot]! - 1) {
+      for (let slot = this.#places.last(scope); slot >= 0; slot = this.#places.before(slot)) {
         if (until[slot]! > at) yield slot
       }
     }
@@ -212,71 +217,65 @@ export class InvertedIndex {
 
   /** The occurrences in a document of each term of the last `match`. Cost: the logarithm of the term's documents, each. */
   frequenciesIn(slot: number): ReadonlyArray<number> {
-    const { arena } = this.#postings
     return this.#asked.map((term) => {
       const list = term < 0 ? -1 : this.#postings.find(term, this.#scope.data[slot]!)
-      if (list < 0) return 0
-      const at = this.#postings.at(list)
-      let low = 0
-      let high = this.#postings.count(list)
-      while (low < high) { // slots ascend
-        const middle = (low + high) >>> 1
-        if (arena[at + 2 * middle]! < slot) low = middle + 1
-        else high = middle
-      }
-      return low < this.#postings.count(list) && arena[at + 2 * low] === slot ? arena[at + 2 * low + 1]! >> 1 : 0
+      return list < 0 ? 0 : this.#postings.codeIn(list, slot) >> 1
     })
   }
 
   /**
    * Scores the documents that hold any of the terms. Where the view is not `whole`, some matches may not be seen.
-   * `clear` before the next. `marks`: marks the matches, too.
+   * `clear` before the next. `marks`: marks the matches, too. `scoped` is told of each scope once its matches are scored, and where
+   * they begin: they are the last ones, of which it may drop some by `drop` and `matched`.
    */
-  match(view: View, terms: ReadonlyArray<string>, marks?: Marks): void {
+  match(view: View, terms: ReadonlyArray<string>, marks?: Marks, scoped?: (from: number) => void): void {
     this.#marks = marks
     const slope = this.slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
     const isSeen = (scope: number) => (seen ??= new Set(view.scopes)).has(scope)
-    for (const text of terms) {
-      const term = this.#postings.knownTerm(text) ?? -1
-      const lists = term < 0 ? [] : this.#listsOf(term, view, isSeen)
+    const postings = this.#postings
+    terms.forEach((text, n) => {
+      const term = postings.knownTerm(text) ?? -1
       let df = 0
-      for (const list of lists) {
-        const whole = view.whole || this.#isWhole(this.#postings.scopeOf(list), view.at)
-        df += whole ? this.#postings.count(list) : this.#alive(list, view.at)
+      for (const list of term < 0 ? [] : postings.listsIn(term, view.scopes, isSeen)) {
+        const scope = postings.scopeOf(list)
+        const isWhole = view.whole || this.#isWhole(scope, view.at)
+        df += isWhole ? postings.count(list) : postings.countOf(list, this.until.data, view.at)
+        this.#walk.add(scope, list, n)
       }
       this.#asked.push(term)
       this.documentFrequencies.push(df)
-      const n = this.weights.push(df > 0 ? idf(view.count, df) : 0) - 1
-      if (df === 0) continue
-      for (const list of lists) {
-        this.#scatter(list, this.weights[n]!, slope)
-        if (marks !== undefined && n < 31) this.#mark(marks, list, n, view)
-      }
-    }
+      this.weights.push(df > 0 ? idf(view.count, df) : 0)
+    })
+    this.isDense = 4 * Math.max(...this.documentFrequencies, 0) > this.slots
+    let from = 0
+    this.#walk.run((list, n) => {
+      if (this.documentFrequencies[n] === 0) return
+      const at = postings.at(list)
+      const end = at + 2 * postings.count(list)
+      this.#scatter(postings.arena, at, end, this.weights[n]!, slope)
+      if (marks !== undefined && n < 31) marks.mark(postings.arena, at, end, n)
+    }, () => {
+      scoped?.(from)
+      from = this.matched
+    })
   }
 
-  #listsOf(term: number, { scopes }: View, isSeen: (scope: number) => boolean): ReadonlyArray<number> {
-    const postings = this.#postings
-    const lists: Array<number> = []
-    if (scopes !== undefined && scopes.length <= postings.listsOf(term)) {
-      for (const scope of scopes) {
-        const list = postings.find(term, scope)
-        if (list >= 0) lists.push(list)
-      }
-      return lists
-    }
-    for (let list = postings.first(term); list >= 0; list = postings.next(list)) {
-      if (scopes === undefined || isSeen(postings.scopeOf(list))) lists.push(list)
-    }
-    return lists
+  /** Takes the score and the marks of a match that is not to be one. */
+  drop(slot: number): void {
+    this.scores.data[slot] = 0
+    this.#marks?.forget(slot)
   }
 
   clear(): void {
-    for (let i = 0; i < this.matched; i++) this.scores.data[this.matches.data[i]!] = 0
-    this.#marks?.clear(this.matches.data.subarray(0, this.matched))
+    const matches = this.matches.data.subarray(0, this.matched)
+    const isMany = this.isDense || 4 * matches.length > this.slots
+    if (isMany) this.scores.data.fill(0, 0, this.slots)
+    else for (let i = 0; i < matches.length; i++) this.scores.data[matches[i]!] = 0
+    this.#marks?.clear(isMany ? undefined : matches)
     this.matched = 0
     this.kept = 0
+    this.isDense = false
     this.documentFrequencies.length = 0
     this.weights.length = 0
     this.#asked.length = 0
@@ -288,13 +287,18 @@ export class InvertedIndex {
     const kept = new Int32Array(this.live)
     const slots = new Int32Array(this.slots).fill(-1)
     const scopes = new Int32Array(this.#scopes.all.length).fill(-1)
-    for (let slot = 0; slot < this.slots; slot++) {
-      const until = this.until.data[slot]!
-      if (until === -Infinity) continue
-      const scope = this.#scope.data[slot]!
-      if (scopes[scope]! < 0) scopes[scope] = index.#scopes.numberOf(this.#scopes.all[scope]!)
-      slots[slot] = index.#place(scopes[scope]!, this.#length.data[slot]!, until)
-      kept[slots[slot]!] = slot
+    for (let scope = 0, left = 0; scope < scopes.length; scope++) {
+      if (this.#count.data[scope] === 0) continue
+      scopes[scope] = index.#scopes.numberOf(this.#scopes.all[scope]!)
+      left += this.#count.data[scope]!
+      let to = left
+      for (let slot = this.#places.last(scope); slot >= 0; slot = this.#places.before(slot)) {
+        if (this.until.data[slot] !== -Infinity) kept[--to] = slot
+      }
+      for (; to < left; to++) {
+        const slot = kept[to]!
+        slots[slot] = index.#place(to, scopes[scope]!, this.#length.data[slot]!, this.until.data[slot]!)
+      }
     }
     index.#postings = this.#postings.compacted(slots, scopes)
     return { index, kept }
@@ -305,49 +309,67 @@ export class InvertedIndex {
     this.#postings = this.#postings.packed()
   }
 
-  /** Of an index without tombstones. */
-  encode(): Packed {
-    const { ends, lists, terms } = this.#postings.encode()
-    const columns = [this.#scope, this.#length].map(({ data }) => data.subarray(0, this.slots))
-    return { head: { terms, scopes: this.#scopes.all }, columns: [...columns, ends], bytes: lists }
+  /** Of an index without tombstones. `order`: the slot of each document, those of a scope in the order in which they came. */
+  encode(order: Int32Array): Packed {
+    const numbers = new Int32Array(this.slots)
+    order.forEach((slot, number) => numbers[slot] = number)
+    const { ends, lists, terms } = this.#postings.encode(numbers)
+    const [scopes, lengths] = [this.#scope, this.#length].map(({ data }) => order.map((slot) => data[slot]!))
+    return { head: { terms, scopes: this.#scopes.all }, columns: [scopes!, lengths!, ends], bytes: lists }
   }
 
-  /** What `encode` gave; `untils` by slot. Totals are added up anew. */
-  static decode({ bytes, columns, head }: Packed, untils: ReadonlyArray<number>): InvertedIndex {
+  /** What `encode` gave, and the slots of its documents in their order; `untils` in that order. Totals are added up anew. */
+  static decode(
+    { bytes, columns, head }: Packed,
+    untils: ReadonlyArray<number>
+  ): { readonly index: InvertedIndex; readonly order: Int32Array } {
     const { scopes, terms } = head as { scopes: ReadonlyArray<MemoryScope>; terms: ReadonlyArray<string> } // as encoded
     const [scope, length, ends] = columns // three of three
     const index = new InvertedIndex()
     for (const one of scopes) index.#scopes.numberOf(one)
-    untils.forEach((until, slot) => index.#place(scope![slot]!, length![slot]!, until))
-    index.#postings = Postings.decode({ terms, lists: bytes, ends: ends! })
-    return index
+    const nexts = new Int32Array(scopes.length + 1)
+    for (let n = 0; n < untils.length; n++) nexts[scope![n]! + 1]! += 1
+    for (let n = 1; n < nexts.length; n++) nexts[n]! += nexts[n - 1]!
+    const order = new Int32Array(untils.length)
+    untils.forEach((until, n) => order[n] = index.#place(nexts[scope![n]!]!++, scope![n]!, length![n]!, until))
+    index.#postings = Postings.decode({ terms, lists: bytes, ends: ends! }, order)
+    return { index, order }
   }
 
   /** Terms by their numbers in a vocabulary, plus 1; 0: not known yet. Of a small index they are found anew each time. */
   #termsOf(vocabulary: Vocabulary): GrowableArray<Int32Array> {
-    const { generation } = vocabulary
-    if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== generation) {
-      this.#known = { vocabulary, generation, terms: int32() }
+    if (this.#known?.vocabulary !== vocabulary || this.#known.generation !== vocabulary.generation) {
+      this.#known = { vocabulary, generation: vocabulary.generation, terms: int32() }
     }
     const { terms } = this.#known
-    if (this.slots < small) this.#known = undefined
+    if (this.live < small) this.#known = undefined
     return terms
   }
 
-  #place(scope: number, length: number, until: number): number {
-    const slot = this.slots++
-    const isNew = scope >= this.#last.data.length || this.#last.data[scope] === 0
+  #slotIn(scope: number): number {
+    const before = this.slots
+    const slot = this.#places.next(scope)
+    this.#grow()
+    this.until.data.fill(-Infinity, before, this.slots) // those that wait are not seen
+    return slot
+  }
+
+  #grow(): void {
+    if (this.matches.data.length > this.slots) return // one more, which `#scatter` writes to
+    for (const column of [this.until, this.scores, this.matches]) column.set(this.slots, 0)
+  }
+
+  #place(slot: number, scope: number, length: number, until: number): number {
+    const isNew = this.#places.last(scope) < 0
+    this.#places.take(scope, slot)
+    this.#grow()
     this.live++
-    this.until.set(slot, until)
-    this.scores.set(slot, 0)
-    this.matches.set(slot + 1, 0) // one more, which `#scatter` writes to
+    this.until.data[slot] = until
     this.#scope.set(slot, scope)
     this.#length.set(slot, length)
-    this.#before.set(slot, isNew ? 0 : this.#last.data[scope]!)
-    this.#last.set(scope, slot + 1)
     this.#count.set(scope, isNew ? 1 : this.#count.data[scope]! + 1)
     this.#total.set(scope, isNew ? length : this.#total.data[scope]! + length)
-    if (isNew) this.#dead.set(scope, 0)
+    this.#dead.set(scope, isNew ? 0 : this.#dead.data[scope]!)
     this.#soonest.set(scope, isNew ? until : Math.min(until, this.#soonest.data[scope]!))
     this.#totalLength += length
     this.#totalSoonest = Math.min(until, this.#totalSoonest)
@@ -358,25 +380,13 @@ export class InvertedIndex {
     return this.#dead.data[scope] === 0 && this.#soonest.data[scope]! > at
   }
 
-  #alive(list: number, at: number): number {
-    const { arena } = this.#postings
-    const until = this.until.data
-    let alive = 0
-    for (let i = this.#postings.at(list), end = i + 2 * this.#postings.count(list); i < end; i += 2) {
-      if (until[arena[i]!]! > at) alive++
-    }
-    return alive
-  }
-
   /** The hot loop: 3 ns a posting. Without a branch, which would be foreseen wrongly for a third of the postings. */
-  #scatter(list: number, weight: number, slope: number): void {
-    const { arena } = this.#postings
+  #scatter(arena: Int32Array, from: number, end: number, weight: number, slope: number): void {
     const scores = this.scores.data
     const matches = this.matches.data
     const lengths = this.#length.data
     let matched = this.matched
-    const end = this.#postings.at(list) + 2 * this.#postings.count(list)
-    for (let i = this.#postings.at(list); i < end; i += 2) {
+    for (let i = from; i < end; i += 2) {
       const slot = arena[i]!
       const code = arena[i + 1]!
       const score = scores[slot]!
@@ -385,12 +395,5 @@ export class InvertedIndex {
       scores[slot] = score + (weight * saturation(code >> 1, lengths[slot]!, slope) + (code & 1))
     }
     this.matched = matched
-  }
-
-  #mark(marks: Marks, list: number, term: number, view: View): void {
-    const from = this.#postings.at(list)
-    const isWhole = view.whole || this.#isWhole(this.#postings.scopeOf(list), view.at)
-    const isSeen = isWhole ? undefined : (slot: number) => this.until.data[slot]! > view.at
-    marks.mark(this.#postings.arena, from, from + 2 * this.#postings.count(list), term, isSeen)
   }
 }

@@ -8,11 +8,11 @@ import type * as Viewer from "../../domain/Viewer.ts"
 import { relevanceOf } from "../Bm25.ts"
 import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Retrieval.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
-import { Contenders } from "./Contenders.ts"
+import { byWords, Contenders } from "./Contenders.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, Columns, isLong, type Outline, type Sieve } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
-import { choose, type Chosen } from "./Selection.ts"
+import { bestThat, choose, type Chosen, sampled, Skim } from "./Selection.ts"
 import { narrow, RecencyIndex, topK } from "./Slots.ts"
 
 export interface Options<R extends Outline> {
@@ -83,7 +83,7 @@ export class Matcher<R extends Outline> {
     this.#columns.remove(slot)
     this.#records[slot] = undefined
     this.index.remove(slot)
-    if (this.index.slots - this.index.live > 1_024 + this.index.live / 2) this.compact()
+    if (this.index.removed > 1_024 + this.index.live / 2) this.compact()
     return true
   }
 
@@ -91,6 +91,7 @@ export class Matcher<R extends Outline> {
   compact(): void {
     const { index, kept } = this.index.compacted()
     const before = this.#records
+    const slots = Int32Array.from(this.slots.values())
     this.index = index
     this.#records = []
     this.#timeline = new RecencyIndex()
@@ -98,7 +99,9 @@ export class Matcher<R extends Outline> {
     this.#contenders = this.#noContenders()
     this.#special = []
     this.#anySpecial = 0
-    kept.forEach((old, slot) => this.add(slot, before[old]!))
+    const made = new Int32Array(before.length)
+    kept.forEach((old, slot) => made[old] = slot)
+    for (const old of slots) this.add(made[old]!, before[old]!) // in the order in which they came, which is mostly that of time
   }
 
   #noContenders(): Contenders {
@@ -154,22 +157,49 @@ export class Matcher<R extends Outline> {
       ? question.ranked.read()
       : undefined
     try {
-      if (question.terms === undefined) index.everything(view)
-      else index.match(view, question.terms, ranked && this.#contenders.marksFor(index))
-      return this.#matchesOf(view, this.passing(asked), question, ranked)
+      const sieve = this.passing(asked)
+      const { also, depth, minScore, score, terms } = question
+      const isByWords = ranked === undefined && score === undefined && minScore === 0 && also.length === 0
+      const limit = ranked !== undefined ? byWords : score === undefined ? Math.max(1, depth) : depth + sampled
+      const skim = terms === undefined || sieve.rest !== undefined ? undefined : new Skim(index, sieve, limit)
+      const marks = ranked && this.#contenders.marksFor(index)
+      if (terms === undefined) index.everything(view)
+      else {
+        index.match(view, terms, marks, (from) => {
+          dropUnseen(index, view, from)
+          marks?.gather(index.matches.data, from, index.matched)
+          if (isByWords) skim?.keep(from)
+          else skim?.note(from)
+        })
+      }
+      index.kept = isByWords && skim !== undefined
+        ? index.matched
+        : sieve.narrow(index.matches.data, 0, index.matched)
+      const matches = index.matches.data.subarray(0, index.kept)
+      const promising = skim && (isByWords ? matches : Int32Array.from(skim.promising))
+      return this.#matchesOf(view, sieve, question, ranked, promising, isByWords ? skim?.count : undefined)
     } finally {
       index.clear()
     }
   }
 
-  /** Ranks, weighs and cuts what the index has matched. */
-  #matchesOf(view: View, sieve: Sieve, question: Question, ranked: Ranked | undefined): Matches {
+  /**
+   * Ranks, weighs and cuts what the index has matched. `promising`: the slots that may be among the best by words, where that is known;
+   * `passed`: how many match and pass, where those alone were kept.
+   */
+  #matchesOf(
+    view: View,
+    sieve: Sieve,
+    question: Question,
+    ranked: Ranked | undefined,
+    promising: Int32Array | undefined,
+    passed: number | undefined
+  ): Matches {
     const index = this.index
     const contenders = this.#contenders
     const { newestFirst, recencies } = this.#timeline
     const { also, depth, minScore, score, shares, terms = [] } = question
     const scores = index.scores.data
-    keep(index, view, sieve)
     const { examined = 2_048 } = this.#options
     let { rest } = sieve
     if (rest !== undefined && index.kept <= examined) {
@@ -177,17 +207,32 @@ export class Matcher<R extends Outline> {
       rest = undefined
     }
     const matches = index.matches.data.subarray(0, index.kept)
-    const ranking = ranked &&
-      contenders.rank(index, view, { matches, rest, passes: sieve.has, depth, newestFirst, terms }, ranked)
+    const chosen = ranked &&
+      bestThat(promising ?? matches, (promising ?? matches).length, scores, byWords, newestFirst, rest)
+    const ranking = ranked && chosen && contenders.rank(
+      index,
+      view,
+      {
+        matches,
+        chosen: promising === undefined ? chosen : { ...chosen, count: matches.length },
+        rest,
+        passes: sieve.has,
+        depth,
+        newestFirst,
+        terms
+      },
+      ranked
+    )
     const scored = score &&
       ((slot: number, relevance: number) => score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
     const { best, count, first, isExact } =
       ranking === undefined && rest === undefined && score === undefined && minScore === 0
-        ? plainly(matches, scores, depth, newestFirst)
+        ? plainly(promising ?? matches, scores, depth, newestFirst, passed ?? matches.length)
         : choose({
           slots: ranking?.slots ?? matches,
           ranks: ranking?.ranks ?? scores,
           best: ranking?.best,
+          promising,
           rest: ranking === undefined ? rest : undefined,
           scored,
           // of a few each is looked at
@@ -280,37 +325,24 @@ const plainly = (
   slots: Int32Array,
   scores: Float64Array,
   depth: number,
-  newestFirst: (a: number, b: number) => number
+  newestFirst: (a: number, b: number) => number,
+  count: number
 ): Chosen => {
   const first = topK(slots, slots.length, scores, Math.max(1, depth), newestFirst)
   const best = first.length > 0 ? scores[first[0]!]! : 0
-  return { first: first.slice(0, depth), best, count: slots.length, isExact: true }
+  return { first: first.slice(0, depth), best, count, isExact: true }
 }
 
-/** Drops the matches that are not seen, and puts those first that pass as far as columns tell. */
-const keep = (index: InvertedIndex, view: View, sieve: Sieve): void => {
-  const { isOpen } = sieve
-  const { at, whole } = view
-  index.kept = index.matched
-  if (whole && isOpen) return
-  const until = index.until.data
-  const scores = index.scores.data
+/** Drops the matches from a place on that are not seen. */
+const dropUnseen = (index: InvertedIndex, { at, whole }: View, from: number): void => {
+  if (whole) return
   const matches = index.matches.data
-  let seen = 0
-  let kept = 0
-  for (let i = 0, end = index.matched; i < end; i++) {
+  const until = index.until.data
+  let seen = from
+  for (let i = from; i < index.matched; i++) {
     const slot = matches[i]!
-    if (!whole && !(until[slot]! > at)) {
-      scores[slot] = 0
-      continue
-    }
-    matches[seen] = slot
-    if (isOpen || sieve.passes(slot)) {
-      matches[seen] = matches[kept]!
-      matches[kept++] = slot
-    }
-    seen++
+    if (until[slot]! > at) matches[seen++] = slot
+    else index.drop(slot)
   }
   index.matched = seen
-  index.kept = kept
 }

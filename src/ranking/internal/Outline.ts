@@ -18,6 +18,7 @@ import type { Asked, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
 import type { Form } from "./Ranker.ts"
+import { Ceiling, steps } from "./Selection.ts"
 import { float64, GrowableArray } from "./Slots.ts"
 
 /** A record without its texts, as far as matching and ranking need it. A record is its own outline. */
@@ -111,9 +112,6 @@ export class RecordFact extends OutlineFact {
   }
 }
 
-/** `max(.1, ½^(age / half-life))`, both in ms; 1 of what is yet to come. */
-export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
-
 /** The group of records that are of none. */
 const none = 0
 const mostGroups = 65_536
@@ -178,6 +176,71 @@ export class Sieve {
     (this.#byGroup === undefined || this.#inGroup(this.#byGroup, this.#groups[slot]!, slot)) &&
     (this.#byScope === undefined || this.#inScope(this.#byScope, this.#scopes[slot]!))
 
+  /**
+   * Puts those of the slots between two places first that pass as far as columns tell, and returns where they end. Without a branch
+   * on what is mostly foreseen wrongly: slots that do not pass change places.
+   */
+  narrow(slots: Int32Array, from: number, end: number): number {
+    let kept = end
+    if (this.#byGroup !== undefined) kept = this.#narrowByGroup(this.#byGroup, slots, from, kept)
+    if (this.#byScope !== undefined) kept = this.#narrowByScope(this.#byScope, slots, from, kept)
+    if (this.#begun < Infinity) kept = this.#narrowByTime(slots, from, kept)
+    return kept
+  }
+
+  /** Returns how many of the slots between two places pass as far as columns tell. */
+  count(slots: Int32Array, from: number, end: number): number {
+    if (this.isOpen) return end - from
+    let count = 0
+    if (this.#byScope === undefined && this.#begun === Infinity && this.#byGroup !== undefined) {
+      const [verdicts, groups] = [this.#byGroup, this.#groups]
+      for (let i = from; i < end; i++) {
+        const slot = slots[i]!
+        let verdict = verdicts[groups[slot]!]!
+        if (verdict === 0) verdict = this.#inGroup(verdicts, groups[slot]!, slot) ? 1 : 2
+        count += verdict & 1
+      }
+    } else for (let i = from; i < end; i++) count += +this.passes(slots[i]!)
+    return count
+  }
+
+  #narrowByGroup(verdicts: Uint8Array, slots: Int32Array, from: number, end: number): number {
+    const groups = this.#groups
+    let kept = from
+    for (let i = from; i < end; i++) {
+      const slot = slots[i]!
+      let verdict = verdicts[groups[slot]!]!
+      if (verdict === 0) verdict = this.#inGroup(verdicts, groups[slot]!, slot) ? 1 : 2
+      slots[i] = slots[kept]!
+      slots[kept] = slot
+      kept += verdict & 1
+    }
+    return kept
+  }
+
+  #narrowByScope(verdicts: Uint8Array, slots: Int32Array, from: number, end: number): number {
+    let kept = from
+    for (let i = from; i < end; i++) {
+      const slot = slots[i]!
+      slots[i] = slots[kept]!
+      slots[kept] = slot
+      kept += +this.#inScope(verdicts, this.#scopes[slot]!)
+    }
+    return kept
+  }
+
+  #narrowByTime(slots: Int32Array, from: number, end: number): number {
+    const [validAt, invalidAt, begun, ended] = [this.#validAt, this.#invalidAt, this.#begun, this.#ended]
+    let kept = from
+    for (let i = from; i < end; i++) {
+      const slot = slots[i]!
+      slots[i] = slots[kept]!
+      slots[kept] = slot
+      kept += +(validAt[slot]! <= begun) & +(invalidAt[slot]! > ended)
+    }
+    return kept
+  }
+
   /** Whether a slot passes the whole filter. */
   readonly has = (slot: number): boolean =>
     (this.isOpen || this.passes(slot)) && (this.rest === undefined || this.rest(slot))
@@ -213,6 +276,9 @@ export class Columns {
   /** No record becomes valid later than this, or ceases to be valid earlier. */
   #lastValid = -Infinity
   #firstInvalid = Infinity
+  /** No record has more. */
+  #mostImportance = 0
+  #mostConfidence = 0
 
   add(slot: number, record: Outline): void {
     const { confidence = 0.5, importance, invalidAt = Infinity, validAt } = record
@@ -226,6 +292,8 @@ export class Columns {
     this.#confidence.set(slot, confidence)
     this.#lastValid = Math.max(this.#lastValid, validAt)
     this.#firstInvalid = Math.min(this.#firstInvalid, invalidAt)
+    this.#mostImportance = Math.max(this.#mostImportance, importance)
+    this.#mostConfidence = Math.max(this.#mostConfidence, confidence)
   }
 
   remove(slot: number): void {
@@ -279,8 +347,7 @@ export class Columns {
       ],
       groups: [this.#group.data, groups.length, isOfGroup],
       scopes: [
-        index.scopeColumn,
-        index.scopeCount,
+        ...index.scopeColumn,
         scope && ((number) => MemoryScope.matchesScope(index.scope(number), scope))
       ],
       isShut: () =>
@@ -303,51 +370,11 @@ export class Columns {
       shares,
       [this.#group.data, recencies, this.#importance.data, this.#confidence.data],
       this.#groups.map((group) => group === undefined ? 0 : rateOf(group.like.kind)),
-      this.#groups.map((group) => emotion * (group === undefined || group.isFelt ? 1 : 0.5))
+      this.#groups.map((group) => emotion * (group === undefined || group.isFelt ? 1 : 0.5)),
+      [this.#mostImportance, this.#mostConfidence]
     )
   }
 }
 
 /** Clauses of a filter that no column tells. */
 const looked = ["ids", "createdAt", "validAt", "minImportance", "where"] as const
-
-/** Number of steps in which a record is taken to fade, to each half-life; and the most that is left in each. */
-const steps = 128
-const lastStep = Math.ceil(steps * Math.log2(10)) + 1
-const left = Float64Array.from(
-  { length: lastStep + 1 },
-  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // powers are not exact
-)
-
-type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: Float64Array, confidence: Float64Array]
-
-/**
- * The most that a score can be, by columns. It is added up in the order of `Scorer`, so that rounding makes it no less; and it is the
- * score itself where nothing fades any more and no feeling is told.
- */
-export class Ceiling {
-  readonly #shares: Shares
-  readonly #columns: Factors
-  /** By group: steps of fading to a millisecond, and what a feeling may give. */
-  readonly #rates: ReadonlyArray<number>
-  readonly #feelings: ReadonlyArray<number>
-
-  constructor(shares: Shares, columns: Factors, rates: ReadonlyArray<number>, feelings: ReadonlyArray<number>) {
-    this.#shares = shares
-    this.#columns = columns
-    this.#rates = rates
-    this.#feelings = feelings
-  }
-
-  /** Returns the most that the score of a slot can be, given its relevance. */
-  over(slot: number, relevance: number): number {
-    const { confidence, importance, now, recency, relevance: share } = this.#shares
-    const [groups, recencies, importances, confidences] = this.#columns
-    const group = groups[slot]!
-    const age = now - recencies[slot]!
-    const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
-    const sum = share * relevance + recency * left[step]! + importance * importances[slot]! +
-      confidence * confidences[slot]! + this.#feelings[group]!
-    return Math.min(1, sum)
-  }
-}

@@ -15,7 +15,7 @@
  */
 import { detached } from "../Tokenizer.ts"
 import { readNumbers, Writer } from "./Packed.ts"
-import { int32 } from "./Slots.ts"
+import { type GrowableArray, int32 } from "./Slots.ts"
 
 const TERM = 0
 const SCOPE = 1
@@ -46,6 +46,8 @@ export class Postings {
   #table: Int32Array = new Int32Array(16)
   #entries = 0
   #packed: Encoded | undefined
+  /** The slots that the numbers in `#packed` stand for. */
+  #order: Int32Array | undefined
 
   /** Numbers are dense, from 0. */
   termOf(text: string): number {
@@ -111,12 +113,54 @@ export class Postings {
   count(list: number): number {
     return this.heads[list + COUNT]!
   }
+  /** Postings of documents whose time, by slot, lies beyond another. Cost: the list. */
+  countOf(list: number, until: Float64Array, at: number): number {
+    let count = 0
+    for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
+      if (until[this.arena[i]!]! > at) count++
+    }
+    return count
+  }
   /** Where in the arena. */
   at(list: number): number {
     return this.heads[list + AT]!
   }
 
-  encode(): Encoded {
+  /** The lists of a term in some scopes; `undefined`: in all. `isSeen`: whether a scope is among them. */
+  listsIn(
+    term: number,
+    scopes: ReadonlyArray<number> | undefined,
+    isSeen: (scope: number) => boolean
+  ): ReadonlyArray<number> {
+    const lists: Array<number> = []
+    if (scopes !== undefined && scopes.length <= this.listsOf(term)) {
+      for (const scope of scopes) {
+        const list = this.find(term, scope)
+        if (list >= 0) lists.push(list)
+      }
+      return lists
+    }
+    for (let list = this.first(term); list >= 0; list = this.next(list)) {
+      if (scopes === undefined || isSeen(this.scopeOf(list))) lists.push(list)
+    }
+    return lists
+  }
+
+  /** The code of a document in a list; 0: it is not in it. Cost: the logarithm of the list. */
+  codeIn(list: number, slot: number): number {
+    const at = this.at(list)
+    let low = 0
+    let high = this.count(list)
+    while (low < high) { // slots ascend
+      const middle = (low + high) >>> 1
+      if (this.arena[at + 2 * middle]! < slot) low = middle + 1
+      else high = middle
+    }
+    return low < this.count(list) && this.arena[at + 2 * low] === slot ? this.arena[at + 2 * low + 1]! : 0
+  }
+
+  /** `numbers`: what is written for each slot, ascending within a scope; of what is still packed those that `decode` was given. */
+  encode(numbers?: Int32Array): Encoded {
     const out = new Writer(2 * this.#used)
     const ends = new Int32Array(this.#terms.size)
     for (let term = 0; term < this.#terms.size; term++) {
@@ -130,9 +174,10 @@ export class Postings {
         out.write(this.count(list))
         let before = -1 // slots ascend
         for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
-          out.write(this.arena[i]! - before)
+          const number = numbers === undefined ? this.arena[i]! : numbers[this.arena[i]!]!
+          out.write(number - before)
           out.write(this.arena[i + 1]!)
-          before = this.arena[i]!
+          before = number
         }
       }
       ends[term] = out.length
@@ -146,11 +191,12 @@ export class Postings {
     return Postings.decode({ ...rest, lists: lists.slice() }) // a view would hold all that the writer has room for
   }
 
-  /** Restores what `encode` returned, and keeps it. Cost: the terms. */
-  static decode(encoded: Encoded): Postings {
+  /** Restores what `encode` returned, and keeps it. `order`: the slot of each number; default: the same. Cost: the terms. */
+  static decode(encoded: Encoded, order?: Int32Array): Postings {
     const postings = new Postings()
     const { terms } = encoded
     postings.#packed = encoded
+    postings.#order = order
     postings.#firsts = int32(new Int32Array(Math.max(2, 2 * terms.length)).fill(packed))
     for (let number = 0; number < terms.length; number++) postings.#terms.set(terms[number]!, number)
     return postings
@@ -168,7 +214,7 @@ export class Postings {
       const at = this.#block(roomFor(count))
       this.heads[list + COUNT] = count
       this.heads[list + AT] = at
-      next = spread(numbers, next + 2, this.arena, at, count)
+      next = spread(numbers, next + 2, this.arena, at, count, this.#order)
     }
     return firsts[2 * term]!
   }
@@ -259,12 +305,19 @@ const bytesOf = ({ ends, lists }: Encoded, term: number): Uint8Array => lists.su
 /** The size of the block that a list of so many postings lies in: the next power of two. */
 const roomFor = (count: number): number => 2 ** (32 - Math.clz32(count - 1))
 
-/** Copies `count` postings, whose slots are written as distances, and returns where the next number stands. */
-const spread = (numbers: Int32Array, from: number, arena: Int32Array, at: number, count: number): number => {
-  let slot = -1
+/** Copies `count` postings, whose documents are written as distances, and returns where the next number stands. */
+const spread = (
+  numbers: Int32Array,
+  from: number,
+  arena: Int32Array,
+  at: number,
+  count: number,
+  order: Int32Array | undefined
+): number => {
+  let number = -1
   for (let i = 0; i < 2 * count; i += 2) {
-    slot += numbers[from + i]!
-    arena[at + i] = slot
+    number += numbers[from + i]!
+    arena[at + i] = order === undefined ? number : order[number]!
     arena[at + i + 1] = numbers[from + i + 1]!
   }
   return from + 2 * count
@@ -282,4 +335,40 @@ const grown = (array: Int32Array, length: number): Int32Array => {
   const copy = new Int32Array(Math.max(length, Math.ceil(array.length * 1.5)))
   copy.set(array)
   return copy
+}
+
+/** The lists of a question's terms, to be walked scope by scope: within a scope in the order of the terms. */
+export class Walk {
+  readonly #lists: Array<number> = []
+  readonly #terms: Array<number> = []
+  /** Per list, the scope's next one, plus 1. */
+  readonly #nexts: Array<number> = []
+  /** Per scope, its first and its last list, plus 1; 0 outside of a walk. */
+  readonly #ends: GrowableArray<Int32Array> = int32()
+  readonly #scopes: Array<number> = []
+
+  add(scope: number, list: number, term: number): void {
+    const end = this.#lists.push(list)
+    this.#terms.push(term)
+    this.#nexts.push(0)
+    if (2 * scope + 1 >= this.#ends.data.length) this.#ends.set(2 * scope + 1, 0)
+    const ends = this.#ends.data
+    if (ends[2 * scope] === 0) {
+      ends[2 * scope] = end
+      this.#scopes.push(scope)
+    } else this.#nexts[ends[2 * scope + 1]! - 1] = end
+    ends[2 * scope + 1] = end
+  }
+
+  /** Visits all lists, tells when it has visited those of a scope, and forgets them. */
+  run(visit: (list: number, term: number) => void, end: () => void): void {
+    for (const scope of this.#scopes) {
+      for (let at = this.#ends.data[2 * scope]!; at > 0; at = this.#nexts[at - 1]!) {
+        visit(this.#lists[at - 1]!, this.#terms[at - 1]!)
+      }
+      this.#ends.data[2 * scope] = 0
+      end()
+    }
+    for (const each of [this.#lists, this.#terms, this.#nexts, this.#scopes]) each.length = 0
+  }
 }

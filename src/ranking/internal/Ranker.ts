@@ -64,7 +64,9 @@ export interface Clues {
   /** Whether one who is meant said it. */
   isSpeaker: boolean
   isQuestion: boolean
+  /** False, too, of one that nobody who is meant said. */
   isFirstPerson: boolean
+  /** False, too, where the question asks for no time. */
   namesTime: boolean
   validAt: number
   /** Number of terms. */
@@ -103,6 +105,8 @@ export interface Emphasis {
 export interface Ranker {
   /** The times that the question names. */
   readonly times: Times | undefined
+  /** Whether the question asks for a time. */
+  readonly isWhen: boolean
   /** `best`: the best BM25 among the records that pass. */
   readonly rank: (clues: Readonly<Clues>, best: number) => number
   /** The share of each feature in the rank; they add up to it. Those of no weight are left out. */
@@ -130,7 +134,7 @@ export const make = (text: string, now: number, { conversation, ranker }: Emphas
     const all = features.map((feature) => [feature, weightIn(feature) * values[feature]] as const)
     return Object.fromEntries(all.filter(([, share]) => share > 0))
   }
-  return { times, rank, shares }
+  return { times, isWhen, rank, shares }
 }
 
 /** What a best match says of whether it answers. Shares are 0..1. */
@@ -203,14 +207,18 @@ export interface Form {
 }
 
 /** Reads the form of a text. */
-export const formOf = (body: string): Form => {
+export const formOf = (body: string): Form => ({
+  isQuestion: isQuestion(body),
+  isFirstPerson: isFirstPerson(body),
+  namesTime: namesTime(body)
+})
+
+/** The parts of `formOf`, for whoever needs one of them. */
+export const isQuestion = (body: string): boolean => {
   const end = body.trimEnd()
-  return {
-    isQuestion: end.endsWith("?") || end.endsWith("？"),
-    isFirstPerson: first.test(body),
-    namesTime: namesTime(body)
-  }
+  return end.endsWith("?") || end.endsWith("？")
 }
+export const isFirstPerson = (body: string): boolean => first.test(body)
 
 const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|we|our|ours|us|we['’]re|we['’]ve)\b/i
 

@@ -4,8 +4,8 @@
  * then only known to be at least so many.
  */
 import { relevanceOf } from "../Bm25.ts"
-import type { Question } from "../Retrieval.ts"
-import type { Ceiling } from "./Outline.ts"
+import type { Question, Shares } from "../Retrieval.ts"
+import type { InvertedIndex } from "./InvertedIndex.ts"
 import { Bar, bestOf, narrow, topK } from "./Slots.ts"
 
 type Passes = (slot: number) => boolean
@@ -18,6 +18,8 @@ export interface Choice {
   readonly ranks: Float64Array
   /** The best rank of a slot that passes, where it is known. */
   readonly best: number | undefined
+  /** Slots among which are the best `depth` by rank, and `sampled` more where they are `scored`; `undefined`: any. */
+  readonly promising: Int32Array | undefined
   /** Whether a slot passes; `undefined`: all do. */
   readonly rest: Passes | undefined
   /** The final score of a slot; `undefined`: its relevance, and ranks tell apart what is one number after the division. */
@@ -47,15 +49,84 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
     const best = choice.best ?? (first.length > 0 ? ranks[first[0]!]! : 0)
     return { first: first.slice(0, depth), best, count, isExact: isWhole }
   }
-  const [top] = choice.best === undefined ? bestThat(slots, slots.length, ranks, 1, newestFirst, rest).best : []
-  const best = choice.best ?? (top === undefined ? 0 : ranks[top]!)
-  if (scored !== undefined) return weighed({ ...choice, scored, best }, depth, minScore)
+  const ceiling = slots.length > choice.examined ? choice.ceiling : undefined
+  const isSampled = ceiling !== undefined && rest === undefined
+  const among = choice.promising ?? slots
+  const top = choice.best === undefined
+    ? bestThat(among, among.length, ranks, isSampled ? depth + sampled : 1, newestFirst, rest).best
+    : []
+  const best = choice.best ?? (top.length === 0 ? 0 : ranks[top[0]!]!)
+  if (scored !== undefined) {
+    return weighed({ ...choice, scored, best, ceiling, sample: isSampled ? top : [] }, depth, minScore)
+  }
   const count = narrow(slots, slots.length, (slot) => relevanceOf(ranks[slot]!, best) >= minScore)
   const isFew = rest !== undefined && count <= choice.examined
   const found = isFew
     ? bestThat(slots, narrow(slots, count, rest), ranks, depth, newestFirst, undefined)
     : bestThat(slots, count, ranks, depth, newestFirst, rest)
   return { first: found.best, best, count: found.count, isExact: found.isWhole }
+}
+
+/** What columns tell of a filter, as a `Sieve` does. */
+interface Columnar {
+  readonly isOpen: boolean
+  readonly passes: Passes
+  readonly count: (slots: Int32Array, from: number, end: number) => number
+}
+
+/**
+ * Reads, scope by scope, which matches of a question may be among the best `limit` that pass as far as columns tell: a scope's matches are
+ * still in the nearest cache when the question is done with it, and few of all are reached again.
+ */
+export class Skim {
+  /** Number of matches that pass. */
+  count = 0
+  /** Slots that may be among the best. */
+  readonly promising: Array<number> = []
+  readonly #index: InvertedIndex
+  readonly #sieve: Columnar
+  readonly #bar: Bar
+
+  constructor(index: InvertedIndex, sieve: Columnar, limit: number) {
+    this.#index = index
+    this.#sieve = sieve
+    this.#bar = new Bar(limit)
+  }
+
+  /** Notes which of the matches from a place on may be among the best. */
+  note(from: number): void {
+    const { matches } = this.#index
+    for (let i = from, end = this.#read(from); i < end; i++) this.promising.push(matches.data[i]!)
+  }
+
+  /** Keeps of the matches from a place on only those that may be among the best, and counts those that pass. */
+  keep(from: number): void {
+    const index = this.#index
+    this.count += this.#sieve.count(index.matches.data, from, index.matched)
+    const end = this.#read(from)
+    if (!index.isDense) { for (let i = end; i < index.matched; i++) index.scores.data[index.matches.data[i]!] = 0 }
+    index.matched = end
+  }
+
+  /** Puts those first that may be among the best, and returns where they end. */
+  #read(from: number): number {
+    const { matched, matches: { data: matches }, scores: { data: scores } } = this.#index
+    const { isOpen, passes } = this.#sieve
+    const bar = this.#bar
+    let least = bar.value
+    let end = from
+    for (let i = from; i < matched; i++) {
+      const slot = matches[i]!
+      const score = scores[slot]!
+      if (score < least || !(isOpen || passes(slot))) continue
+      matches[i] = matches[end]!
+      matches[end++] = slot
+      if (score === least) continue
+      bar.offer(score)
+      least = bar.value
+    }
+    return end
+  }
 }
 
 /** Final scores by slot, of those that were looked at; and the most that they can be. */
@@ -69,9 +140,11 @@ const makeRoom = (slots: number): void => {
 }
 
 const weighed = (
-  { best, ceiling, examined, newestFirst, ranks, rest, scored, slots }: Choice & {
+  { best, ceiling, newestFirst, ranks, rest, sample, scored, slots }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
+    /** The best by rank, by whose scores it is known how good a rank has to be; it may be empty. */
+    readonly sample: ReadonlyArray<number>
   },
   depth: number,
   minScore: number
@@ -82,21 +155,50 @@ const weighed = (
     const final = scored(slot, relevanceOf(ranks[slot]!, best))
     return final < minScore ? undefined : final
   }
-  const isBounded = ceiling !== undefined && slots.length > examined
-  const likely = isBounded
-    ? bounded(slots, ranks, best, ceiling, bounds, minScore)
-    : slots.length
-  const found = isBounded
-    ? lookFor({ slots, count: likely, most: bounds, limit: depth + 1, tie: newestFirst }, look)
-    : lookAtAll({ slots, count: likely, most: undefined, limit: depth + 1 }, look)
+  const limit = depth + 1
+  let likely = slots.length
+  let isWhole = true
+  if (ceiling !== undefined) {
+    const bar = new Bar(limit)
+    for (const slot of sample) bar.offer(look(slot) ?? -Infinity)
+    const least = Math.max(minScore, bar.value)
+    const close = sample.length === 0 ? slots.length : ranked(slots, ranks, best * ceiling.leastFor(least))
+    likely = bounded(slots, close, ranks, best, ceiling, bounds, least)
+    isWhole = bar.value <= minScore || likely === slots.length
+  }
+  const looking = { slots, count: likely, limit, tie: newestFirst }
+  const found = ceiling === undefined
+    ? lookAtAll({ ...looking, most: undefined }, look)
+    : lookFor({ ...looking, most: bounds }, look)
   const first = topK(found.reached, found.reached.length, finals, depth, newestFirst)
   const isCounted = rest === undefined && minScore === 0
-  return { first, best, count: isCounted ? slots.length : found.count, isExact: isCounted || found.isWhole }
+  return {
+    first,
+    best,
+    count: isCounted ? slots.length : found.count,
+    isExact: isCounted || (isWhole && found.isWhole)
+  }
+}
+
+/** Number of the best by their ranks whose scores tell how good a rank has to be. */
+export const sampled = 8
+
+/** Puts those first whose ranks are not below one that is given, mostly few, and returns how many they are. */
+const ranked = (slots: Int32Array, ranks: Float64Array, least: number): number => {
+  let kept = 0
+  for (let i = 0; i < slots.length; i++) {
+    const slot = slots[i]!
+    if (ranks[slot]! < least) continue
+    slots[i] = slots[kept]!
+    slots[kept++] = slot
+  }
+  return kept
 }
 
 /** Writes the most that each slot can be worth, puts those first that can be worth `minScore`, and returns how many can. */
 const bounded = (
   slots: Int32Array,
+  count: number,
   ranks: Float64Array,
   best: number,
   ceiling: Ceiling,
@@ -104,7 +206,7 @@ const bounded = (
   minScore: number
 ): number => {
   let kept = 0
-  for (let i = 0; i < slots.length; i++) {
+  for (let i = 0; i < count; i++) {
     const slot = slots[i]!
     const bound = ceiling.over(slot, relevanceOf(ranks[slot]!, best))
     most[slot] = bound
@@ -168,7 +270,7 @@ interface Looked {
  * Numbers of the most promising slots that are set apart, and of the first of them that are put in order, one after the other, before
  * all are looked at.
  */
-const stages = [[1_024, 128], [1_024, 1_024], [8_192, 8_192]] as const
+const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
 /** Looks for the best slots by what `look` says that they are worth, `undefined`: nothing. The most promising first, until no other can be better. */
 const lookFor = (looking: Looking, look: (slot: number) => number | undefined): Looked => {
@@ -228,4 +330,63 @@ const lookAtAll = (
     if (final > bar.value) bar.offer(final)
   }
   return { reached: new Int32Array(reached), count: found, isWhole }
+}
+
+/** `max(.1, ½^(age / half-life))`, both in ms; 1 of what is yet to come. */
+export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
+
+/** Number of steps in which a record is taken to fade, to each half-life; and the most that is left in each. */
+export const steps = 128
+const lastStep = Math.ceil(steps * Math.log2(10)) + 1
+const left = Float64Array.from(
+  { length: lastStep + 1 },
+  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // powers are not exact
+)
+
+type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: Float64Array, confidence: Float64Array]
+
+/**
+ * The most that a score can be, by columns. It is added up in the order of `Scorer`, so that rounding makes it no less; and it is the
+ * score itself where nothing fades any more and no feeling is told.
+ */
+export class Ceiling {
+  readonly #shares: Shares
+  readonly #columns: Factors
+  /** By group: steps of fading to a millisecond, and what a feeling may give. */
+  readonly #rates: ReadonlyArray<number>
+  readonly #feelings: ReadonlyArray<number>
+  /** The most that any record's other factors than its relevance add. */
+  readonly #others: number
+
+  constructor(
+    shares: Shares,
+    columns: Factors,
+    rates: ReadonlyArray<number>,
+    feelings: ReadonlyArray<number>,
+    [importance, confidence]: readonly [most: number, most: number]
+  ) {
+    this.#shares = shares
+    this.#columns = columns
+    this.#rates = rates
+    this.#feelings = feelings
+    this.#others = shares.recency + shares.importance * importance + shares.confidence * confidence + shares.emotion
+  }
+
+  /** Returns a relevance below which no score can reach one that is given. */
+  leastFor(score: number): number {
+    const { relevance } = this.#shares
+    return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // sums are not exact
+  }
+
+  /** Returns the most that the score of a slot can be, given its relevance. */
+  over(slot: number, relevance: number): number {
+    const { confidence, importance, now, recency, relevance: share } = this.#shares
+    const [groups, recencies, importances, confidences] = this.#columns
+    const group = groups[slot]!
+    const age = now - recencies[slot]!
+    const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
+    const sum = share * relevance + recency * left[step]! + importance * importances[slot]! +
+      confidence * confidences[slot]! + this.#feelings[group]!
+    return Math.min(1, sum)
+  }
 }

@@ -90,82 +90,6 @@ export class RecencyIndex {
   }
 }
 
-/**
- * Which of a question's terms documents and groups of documents hold: a bit for each of the first 31 terms. What belongs to a slot
- * lies side by side, since far more time goes into reaching it than into reading it.
- */
-export class Marks {
-  /** By slot: the number of its group, counted from 1, 0 for none; and which terms it holds. */
-  readonly #bySlot = int32()
-  /** By group: which terms it holds; of the slots of none, whatever they hold, all. */
-  readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
-  /** Groups that hold a term: the first `#groups`. */
-  readonly #touched = int32()
-  #groups = 0
-  /** By term, how many groups hold it. */
-  readonly counts = new Int32Array(31)
-
-  /** Puts a slot into a group; 0: into none. */
-  join(slot: number, group: number): void {
-    this.#bySlot.set(2 * slot + 1, 0) // room for both
-    this.#bySlot.data[2 * slot] = group
-    if (group === 0) return
-    if (group >= this.#byGroup.data.length) this.#byGroup.set(group, 0)
-    this.#touched.set(group, 0)
-  }
-
-  /** Makes room for so many slots. */
-  grow(slots: number): void {
-    if (this.#bySlot.data.length < 2 * slots) this.#bySlot.set(2 * slots - 1, 0)
-  }
-
-  groupOf(slot: number): number {
-    return this.#bySlot.data[2 * slot]!
-  }
-  maskOf(slot: number): number {
-    return this.#bySlot.data[2 * slot + 1]!
-  }
-  maskOfGroup(group: number): number {
-    return this.#byGroup.data[group]!
-  }
-
-  /** The groups that hold a term. Good until the next `mark`. */
-  get touched(): Int32Array {
-    return this.#touched.data.subarray(0, this.#groups)
-  }
-
-  /** Marks the documents of the postings from one place in an arena to another as holders of a term. `isSeen`: only those; default all. */
-  mark(arena: Int32Array, from: number, end: number, term: number, isSeen?: (slot: number) => boolean): void {
-    const bySlot = this.#bySlot.data
-    const byGroup = this.#byGroup.data
-    const touched = this.#touched.data
-    const bit = 1 << term
-    let groups = this.#groups
-    let count = 0
-    for (let i = from; i < end; i += 2) {
-      const slot = arena[i]!
-      if (isSeen !== undefined && !isSeen(slot)) continue
-      const group = bySlot[2 * slot]!
-      const held = byGroup[group]!
-      bySlot[2 * slot + 1]! |= bit
-      touched[groups] = group
-      groups += +(held === 0) // without a branch, which would often be foreseen wrongly
-      count += +((held & bit) === 0)
-      byGroup[group] = held | bit
-    }
-    this.#groups = groups
-    this.counts[term]! += count
-  }
-
-  /** Forgets what was marked of some slots. */
-  clear(slots: Int32Array): void {
-    for (let i = 0; i < slots.length; i++) this.#bySlot.data[2 * slots[i]! + 1] = 0
-    for (let i = 0; i < this.#groups; i++) this.#byGroup.data[this.#touched.data[i]!] = 0
-    this.#groups = 0
-    this.counts.fill(0)
-  }
-}
-
 /** The scopes of an index by number, so that each slot needs only a number, and what a viewer sees is a set of numbers. */
 export class ScopeIndex {
   readonly all: Array<MemoryScope.MemoryScope> = []
@@ -220,6 +144,56 @@ const internal = MemoryScope.key(MemoryScope.Internal)
 
 const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
   MemoryScope.fields.flatMap((field) => ids[field] === undefined ? [] : [MemoryScope.key({ [field]: ids[field] })])
+
+/** Most slots that a scope is given at once. */
+const mostRoom = 1_024
+
+/**
+ * Where the documents of each scope lie. Those of one scope lie side by side, so that a question that walks scope by scope reads and
+ * writes what is in the processor's nearest cache: a scope that has filled its slots is given as many again, up to 1,024.
+ */
+export class ScopeSlots {
+  /** Slots given to scopes: those of documents, of removed ones, and those that wait for one. */
+  end = 0
+  // by scope
+  /** The slot of its last document, plus 1; how many slots wait behind that; and how many documents came. */
+  readonly #last = int32()
+  readonly #room = int32()
+  readonly #filled = int32()
+  /** By slot: the slot before in the same scope, plus 1. */
+  readonly #before = int32()
+
+  /** Returns the slot of a scope's next document; where that is new, `end` grows. */
+  next(scope: number): number {
+    if (this.last(scope) >= 0 && this.#room.data[scope]! > 0) {
+      this.#room.data[scope]! -= 1
+      return this.#last.data[scope]!
+    }
+    const room = this.last(scope) < 0 ? 1 : Math.min(mostRoom, this.#filled.data[scope]!)
+    this.#room.set(scope, room - 1)
+    this.end += room
+    return this.end - room
+  }
+
+  /** Takes a slot for a document of a scope. */
+  take(scope: number, slot: number): void {
+    const last = this.last(scope)
+    this.#before.set(slot, last + 1)
+    this.#filled.set(scope, last < 0 ? 1 : this.#filled.data[scope]! + 1)
+    this.#last.set(scope, slot + 1)
+    this.#room.set(scope, last < 0 ? 0 : this.#room.data[scope]!)
+    if (slot >= this.end) this.end = slot + 1
+  }
+
+  /** The slot of a scope's last document; −1: none. */
+  last(scope: number): number {
+    return scope < this.#last.data.length ? this.#last.data[scope]! - 1 : -1
+  }
+  /** The slot before in the same scope; −1: none. */
+  before(slot: number): number {
+    return this.#before.data[slot]! - 1
+  }
+}
 
 /** The `limit`-th best score so far, which the next one must exceed to matter. */
 export class Bar {
@@ -312,7 +286,7 @@ export const bestOf = (
 ): Array<number> =>
   count <= limit
     ? Array.from(slots.subarray(0, count))
-    : limit >= 48 && count > 4 * limit
+    : limit >= 160 && count > 4 * limit
     ? bestOfMany(slots, count, scores, limit, tie)
     : bestOfFew(slots, count, scores, limit, tie)
 
@@ -349,18 +323,6 @@ const bestOfFew = (
   return best.concat(equal.sort(tie).slice(0, wanted))
 }
 
-/** Puts those of the first `count` slots that pass first, and returns how many do. */
-export const narrow = (slots: Int32Array, count: number, passes: (slot: number) => boolean): number => {
-  let kept = 0
-  for (let i = 0; i < count; i++) {
-    const slot = slots[i]!
-    if (!passes(slot)) continue
-    slots[i] = slots[kept]!
-    slots[kept++] = slot
-  }
-  return kept
-}
-
 /**
  * The slots that may still be among the best `limit`, judged by the least and the most that a score can be: those that could
  * reach the bar, which is the `limit`-th best least score so far. None of the best is ever lost, ties included.
@@ -392,4 +354,16 @@ export class TopKBounds {
   get all(): Array<number> {
     return this.#slots.filter((_, i) => this.#most[i]! >= this.#bar.value)
   }
+}
+
+/** Puts those of the first `count` slots that pass first, and returns how many do. */
+export const narrow = (slots: Int32Array, count: number, passes: (slot: number) => boolean): number => {
+  let kept = 0
+  for (let i = 0; i < count; i++) {
+    const slot = slots[i]!
+    if (!passes(slot)) continue
+    slots[i] = slots[kept]!
+    slots[kept++] = slot
+  }
+  return kept
 }
