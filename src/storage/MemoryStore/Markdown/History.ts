@@ -37,6 +37,8 @@ export interface History {
   readonly records: () => number
   /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
   readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.Kept>>
+  /** Whether the line is there and undamaged. Cost: one read of the line. */
+  readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
   /** Number of times that the file was found written anew. A place from before says nothing of the file as it is. */
   readonly generation: () => number
   /** Whether the file was written anew since it was last read, so that places are of no use until `news`. */
@@ -66,6 +68,8 @@ export interface History {
   readonly news: (locked: boolean) => Io<void>
   /** Appends a batch and forces it to disk. `conflict` where another writer was first. For the holder of the lock. */
   readonly append: (parts: ReadonlyArray<HistoryLine.Part>) => Io<HistoryLine.Batch>
+  /** Appends batches, in their order, and forces all of them to disk at once; where that fails none of them counts. */
+  readonly appendAll: (batches: ReadonlyArray<ReadonlyArray<HistoryLine.Part>>) => Io<ReadonlyArray<HistoryLine.Batch>>
   /** Takes back a batch whose files could not be written. */
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
   /** Says that the files of every batch so far are forced to disk. */
@@ -230,7 +234,7 @@ export const make = (disk: Disk): History => {
       const stat = yield* disk.stat(file)
       const isSame = Option.exists(stat, (now) => now.ino === ino)
       const isOurs = isSame && (Option.exists(stat, ({ size }) => size === from + bytes.length) ||
-        equal(yield* disk.bytesFrom(file, from, bytes.length), bytes))
+        HistoryLine.equal(yield* disk.bytesFrom(file, from, bytes.length), bytes))
       if (!isOurs) return yield* late
       end = from + bytes.length
       torn = 0
@@ -263,24 +267,36 @@ export const make = (disk: Disk): History => {
       yield* news(true)
     })
 
-  const read: History["read"] = (place) =>
-    Effect.map(
-      disk.bytesFrom(file, place.offset, place.length),
-      (bytes) => HistoryLine.read(bytes.subarray(0, place.length - 1), place)
-    )
+  const lineOf = (place: HistoryLine.Place) =>
+    Effect.map(disk.bytesFrom(file, place.offset, place.length), (bytes) => bytes.subarray(0, place.length - 1))
+  const read: History["read"] = (place) => Effect.map(lineOf(place), (line) => HistoryLine.read(line, place))
 
-  /** Reads the times of tombstones that an earlier release kept without them. Cost: none of what this one kept. */
-  const timesOf = (all: ReadonlyArray<HistoryLine.Place>) =>
-    Effect.gen(function*() {
-      const timed = new Map<HistoryLine.Place, HistoryLine.Place>()
-      for (const [n, place] of all.entries()) {
-        const isNewest = all[n - 1]?.id !== place.id || all[n - 1]?.tenant !== place.tenant
-        if (!isNewest || !place.forgotten || place.times !== undefined) continue
-        const kept = yield* read(place)
-        if (Option.isSome(kept)) timed.set(place, { ...place, times: HistoryLine.timesOf(kept.value.record) })
-      }
-      return timed
-    })
+  const appendAll: History["appendAll"] = (batches) =>
+    one(Effect.gen(function*() {
+      yield* undoFailed
+      const first = batch + 1
+      let made: ReadonlyArray<ReturnType<typeof HistoryLine.batch>> = []
+      const appended = appendAt((offset) => {
+        let next = offset
+        made = batches.map((parts, n) => {
+          const one = HistoryLine.batch(parts, epoch, first + n, next)
+          next += one.length
+          return one
+        })
+        return made.flatMap(({ lines }) => lines)
+      }, true)
+      yield* Effect.tapError(appended, (error) =>
+        Effect.suspend(() => {
+          if (isLate(error)) return Effect.void
+          for (const [n, { lines: [line], placed: [place] }] of made.entries()) {
+            if (line === undefined || place === undefined) continue
+            batch = first + n // the line may be there, and then its number is used
+            failed.set(place.offset, { number: batch, checksum: HistoryLine.checksumOf(line) })
+          }
+          return Effect.option(undoFailed)
+        }))
+      return made.map(({ placed }, n) => take(first + n, placed, false))
+    }))
 
   return {
     isThere: () => ino !== undefined && epoch > 0,
@@ -291,6 +307,7 @@ export const make = (disk: Disk): History => {
     tenants: () => places.tenants(),
     records: () => places.records(),
     read,
+    isWhole: (place) => Effect.map(lineOf(place), (line) => HistoryLine.isOf(line, place)),
     generation: () => generation,
     isReplaced: Effect.suspend(() => Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
     last: () => batch,
@@ -313,33 +330,15 @@ export const make = (disk: Disk): History => {
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
         landed = batch
-        const timed = yield* timesOf(index.places)
+        const timed = yield* HistoryLine.timed(read, index.places)
         yield* EventLoop.forEach(index.places, 4_096, (place) => places.addEarlier(timed.get(place) ?? place))
         return timed.size > 0
       })),
     unlanded: () => pending,
     awaited,
     news: (locked) => one(news(locked)),
-    append: (parts) =>
-      one(Effect.gen(function*() {
-        yield* undoFailed
-        const number = batch + 1
-        let made: ReturnType<typeof HistoryLine.batch> | undefined
-        const appended = appendAt((offset) => {
-          made = HistoryLine.batch(parts, epoch, number, offset)
-          return made.lines
-        }, true)
-        yield* Effect.tapError(appended, (error) =>
-          Effect.suspend(() => {
-            const [first] = made?.placed ?? []
-            const [line] = made?.lines ?? []
-            if (isLate(error) || first === undefined || line === undefined) return Effect.void
-            batch = number // the line may be there, and then its number is used
-            failed.set(first.offset, { number, checksum: HistoryLine.checksumOf(line) })
-            return Effect.option(undoFailed)
-          }))
-        return take(number, made?.placed ?? [], false)
-      })),
+    append: (parts) => Effect.map(appendAll([parts]), ([made]) => made!), // one for one
+    appendAll,
     undo: ({ number, places: [first] }) => one(first ? undo(number, first.offset) : Effect.void),
     land: one(Effect.suspend(() => {
       if (pending.length === 0) return Effect.void
@@ -389,6 +388,3 @@ const late = MemoryError.make("conflict", {
 })
 /** In a span, what is failed with is another object. */
 const isLate = ({ op, reason }: MemoryError.MemoryError): boolean => op === late.op && reason === late.reason
-
-/** Whether both have the same bytes. */
-const equal = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && a.every((byte, i) => byte === b[i])

@@ -8,6 +8,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as MemoryError from "../../../domain/MemoryError.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import { type Claim, type Disk, isTemporary } from "./Disk.ts"
 import { hidden, internal } from "./Layout.ts"
 
@@ -80,6 +81,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
             seen = other
             since = now
           } else if (isStale && seen !== undefined) {
+            yield* EventLoop.sleepOutside(0) // where this process stood still, a holder in it has a heartbeat due
             yield* steal(seen)
           }
           // a stale lock was just removed, so another attempt follows: only a holder that is alive ends the wait

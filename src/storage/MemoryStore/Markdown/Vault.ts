@@ -90,7 +90,7 @@ export const open = (
     const changes = Changes.make()
     const { awaited } = history
     /** A batch that failed, and the files before it, until all of it could be taken back. */
-    let failed: { readonly batch: History.Batch; readonly before: ReadonlyMap<string, Uint8Array | null> } | undefined
+    let failed: { readonly batch: History.Batch; readonly before: Plan.Before } | undefined
     /** Whether this process wrote files that may not have landed. */
     let isWritten = false
     /** Last batch whose files this process has seen or written. */
