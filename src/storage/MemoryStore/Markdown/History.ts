@@ -11,12 +11,13 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as MemoryError from "../../../domain/MemoryError.ts"
+import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Disk } from "./Disk.ts"
 import * as HistoryLine from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
+import { isLost, lost } from "./Lock.ts"
 
 export type { Batch, Kept, Part, Place, View } from "./HistoryLine.ts"
 
@@ -72,6 +73,10 @@ export interface History {
   readonly appendAll: (batches: ReadonlyArray<ReadonlyArray<HistoryLine.Part>>) => Io<ReadonlyArray<HistoryLine.Batch>>
   /** Takes back a batch whose files could not be written. */
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
+  /** Reads what is there, and takes back the batches that failed, as nobody else does. For the holder of the lock. */
+  readonly settle: Io<void>
+  /** Whether there are batches that failed and were not taken back yet. */
+  readonly isUnsettled: () => boolean
   /** Says that the files of every batch so far are forced to disk. */
   readonly land: Io<void>
   /** Overwrites these lines, in place. Each must have landed, or be the only part of its batch. */
@@ -98,8 +103,10 @@ export const make = (disk: Disk): History => {
   let dead = 0
   let places = HistoryLine.makePlaces()
   const awaited = new Map<string, number>()
-  /** One reader or writer of the file at a time: each goes on where the one before ended. */
-  const one = Effect.unsafeMakeSemaphore(1).withPermits(1)
+  let isTorn = false // an append failed, and a part of it may be there
+  const permit = Effect.unsafeMakeSemaphore(1).withPermits(1)
+  /** One reader or writer of the file at a time: each goes on where the one before ended, and none ends on the way. */
+  const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(permit(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
    * Batches to be taken back, by offset: those of ours whose append failed, with the checksum of their first line, since
@@ -132,13 +139,7 @@ export const make = (disk: Disk): History => {
   const clear = () => {
     generation++
     ino = undefined
-    epoch =
-      end =
-      torn =
-      batch =
-      landed =
-      dead =
-        0
+    ;[epoch, end, torn, batch, landed, dead] = [0, 0, 0, 0, 0, 0]
     failed.clear()
     places = HistoryLine.makePlaces()
     pending = []
@@ -164,7 +165,12 @@ export const make = (disk: Disk): History => {
       torn = bytes.length - at
       end = start + at
       const known = lines.reduce((most, { meta }) => Math.max(most, meta?.landed ?? 0), landed)
-      const undone = new Set(lines.flatMap(({ meta, offset }) => meta?.offset === offset ? meta.at ?? [] : []))
+      /** Numbers of the batches that were taken back, by offset: later, another one may begin at the same byte. */
+      const undone = new Map(
+        lines.flatMap(({ meta, offset }) =>
+          meta?.offset === offset && meta.at !== undefined ? [[meta.at, meta.undone]] : []
+        )
+      )
       let open: Array<HistoryLine.Parsed> = []
       /** Ends the batch that is open: it counts if it is whole or has landed. */
       const close = () => {
@@ -173,7 +179,7 @@ export const make = (disk: Disk): History => {
           const isLanded = first.batch <= known
           const isWhole = open.length === first.parts || isLanded
           if (!isWhole && locked) failed.set(first.offset, { number: first.batch })
-          if (isWhole && !failed.has(first.offset) && !undone.has(first.offset)) {
+          if (isWhole && !failed.has(first.offset) && undone.get(first.offset) !== first.batch) {
             const batch = take(first.batch, open.filter(({ isBlank }) => !isBlank), isLanded)
             dead += open.reduce((sum, { isBlank, length }) => isBlank ? sum + length : sum, 0)
             for (const { gone, path } of batch.places) {
@@ -230,32 +236,35 @@ export const make = (disk: Disk): History => {
       const start = from + (torn > 0 ? 1 : 0)
       const lines = make(start)
       const bytes = HistoryLine.joined(torn > 0 ? [newLine, ...lines] : lines)
+      isTorn = true
       yield* disk.append(file, bytes, { force })
       const stat = yield* disk.stat(file)
       const isSame = Option.exists(stat, (now) => now.ino === ino)
       const isOurs = isSame && (Option.exists(stat, ({ size }) => size === from + bytes.length) ||
         HistoryLine.equal(yield* disk.bytesFrom(file, from, bytes.length), bytes))
-      if (!isOurs) return yield* late
+      if (!isOurs) return yield* lost
       end = from + bytes.length
       torn = 0
+      isTorn = false
       return start
     })
 
   const undo = (number: number, at: number): Io<void> =>
-    Effect.zipRight(
-      Effect.sync(() => drop(number, at)),
-      appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true).pipe(Effect.asVoid)
+    Effect.map(
+      appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true),
+      () => drop(number, at)
     )
   /** Takes back the batches whose append failed, since their lines may be there all the same. */
-  const undoFailed: Io<void> = Effect.suspend(() =>
-    failed.size === 0 ? Effect.void : Effect.gen(function*() {
-      yield* news(true)
-      for (const [offset, { number }] of failed) {
-        yield* undo(number, offset)
-        failed.delete(offset)
-      }
-    })
-  )
+  const settle: Io<void> = Effect.gen(function*() {
+    yield* news(true)
+    isTorn = false
+    for (const [offset, { number }] of failed) {
+      yield* undo(number, offset)
+      failed.delete(offset)
+    }
+  })
+  /** The same, where an append failed. */
+  const settled: Io<void> = Effect.suspend(() => failed.size > 0 || isTorn ? settle : Effect.void)
 
   /** Writes the file whole: the head, and these lines. */
   const rewrite = (make: (epoch: number) => ReadonlyArray<Uint8Array>): Io<void> =>
@@ -273,7 +282,7 @@ export const make = (disk: Disk): History => {
 
   const appendAll: History["appendAll"] = (batches) =>
     one(Effect.gen(function*() {
-      yield* undoFailed
+      yield* settled
       const first = batch + 1
       let made: ReadonlyArray<ReturnType<typeof HistoryLine.batch>> = []
       const appended = appendAt((offset) => {
@@ -287,13 +296,13 @@ export const make = (disk: Disk): History => {
       }, true)
       yield* Effect.tapError(appended, (error) =>
         Effect.suspend(() => {
-          if (isLate(error)) return Effect.void
+          if (isLost(error)) return Effect.void
           for (const [n, { lines: [line], placed: [place] }] of made.entries()) {
             if (line === undefined || place === undefined) continue
             batch = first + n // the line may be there, and then its number is used
             failed.set(place.offset, { number: batch, checksum: HistoryLine.checksumOf(line) })
           }
-          return Effect.option(undoFailed)
+          return Effect.option(settle)
         }))
       return made.map(({ placed }, n) => take(first + n, placed, false))
     }))
@@ -339,20 +348,28 @@ export const make = (disk: Disk): History => {
     news: (locked) => one(news(locked)),
     append: (parts) => Effect.map(appendAll([parts]), ([made]) => made!), // one for one
     appendAll,
-    undo: ({ number, places: [first] }) => one(first ? undo(number, first.offset) : Effect.void),
-    land: one(Effect.suspend(() => {
-      if (pending.length === 0) return Effect.void
-      return Effect.map(
-        appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false),
-        () => land(batch)
-      )
+    undo: (made) =>
+      one(Effect.zipRight(
+        settled,
+        // whoever wrote the file anew, or says that all landed, had written its files
+        Effect.suspend(() =>
+          made.places[0] && pending.includes(made) ? undo(made.number, made.places[0].offset) : Effect.void
+        )
+      )),
+    settle: one(settle),
+    isUnsettled: () => failed.size > 0,
+    land: one(Effect.gen(function*() {
+      yield* settled // else it would be said to have landed
+      if (pending.length === 0) return
+      yield* appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false)
+      land(batch)
     })),
     erase: (erased) =>
       one(Effect.gen(function*() {
         for (const place of erased) {
           const { batch, isKept, length, offset, part, parts } = place
           const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }
-          if (!(yield* disk.overwrite(file, offset, HistoryLine.blank(meta, length), ino))) return yield* late
+          if (!(yield* disk.overwrite(file, offset, HistoryLine.blank(meta, length), ino))) return yield* lost
           places.remove(place)
         }
       })),
@@ -381,10 +398,3 @@ export const make = (disk: Disk): History => {
 
 const lineBreak = 10
 const newLine = new Uint8Array([lineBreak])
-const late = MemoryError.make("conflict", {
-  op: "lock",
-  message: "another writer was first",
-  detail: { expected: 0, actual: 0 }
-})
-/** In a span, what is failed with is another object. */
-const isLate = ({ op, reason }: MemoryError.MemoryError): boolean => op === late.op && reason === late.reason

@@ -13,7 +13,11 @@ import { type Claim, type Disk, isTemporary } from "./Disk.ts"
 import { hidden, internal } from "./Layout.ts"
 
 export interface Lock {
-  readonly withLock: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E | MemoryError.MemoryError>
+  /** Waits for the lock as long as `isWanted` says, by default without end, and for a holder that lives twenty timeouts. */
+  readonly withLock: <A, E>(
+    self: Effect.Effect<A, E>,
+    isWanted?: () => boolean
+  ) => Effect.Effect<A, E | MemoryError.MemoryError>
   /** Whether the lock is still ours: asked before what cannot be taken back. */
   readonly isOurs: Effect.Effect<boolean, MemoryError.MemoryError>
 }
@@ -59,7 +63,10 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         }
       })
 
-    const acquire = (restore: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E>) =>
+    const acquire = (
+      restore: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E>,
+      isWanted: () => boolean
+    ) =>
       Effect.gen(function*() {
         let seen: string | undefined
         let since = 0
@@ -85,7 +92,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
             yield* steal(seen)
           }
           // a stale lock was just removed, so another attempt follows: only a holder that is alive ends the wait
-          if (!isStale && now - first >= patience * Duration.toMillis(timeout)) {
+          if (!isWanted() || (!isStale && now - first >= patience * Duration.toMillis(timeout))) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",
               message: "the vault is locked by another process"
@@ -115,10 +122,10 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
 
     return {
       isOurs,
-      withLock: (self) =>
+      withLock: (self, isWanted = () => true) =>
         Effect.uninterruptibleMask((restore) =>
           Effect.scoped(Effect.gen(function*() {
-            const claim = yield* acquire(restore)
+            const claim = yield* acquire(restore, isWanted)
             held = claim
             yield* Effect.addFinalizer(() => release)
             yield* Effect.forkScoped(Effect.interruptible(beat(claim)))
@@ -138,6 +145,15 @@ const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 
 /** The owner that a lock names: the first word of its text. A lock of another form has none whose turn could be ended. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
+
+/** Failure of a writer whose lock was taken away, or who finds that another one wrote meanwhile: it begins again. */
+export const lost = MemoryError.make("conflict", {
+  op: "lock",
+  message: "the lock was taken away",
+  detail: { expected: 0, actual: 0 }
+})
+/** Whether a failure is `lost`. In a span, what is failed with is another object. */
+export const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op === lost.op && reason === lost.reason
 
 /* What a writer was killed in the middle of: a hidden file beside the one it was to become, and of no use to anybody. */
 
