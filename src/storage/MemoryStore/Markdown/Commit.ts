@@ -100,10 +100,10 @@ export const make = (circumstances: Circumstances): Commit => {
           Effect.flatMap(isOurs, (ours) => ours ? Effect.zipRight(disk.begin, view) : Effect.fail(error))
         ),
         Effect.catchAll((error) =>
-          Effect.flatMap(isOurs, (ours) =>
-            ours
-              ? Effect.zipRight(Effect.option(takeBack(batch, beforeOf(prepared))), error)
-              : Effect.void) // the history has it: whoever has the lock writes the files
+          Effect.flatMap(Effect.option(isOurs), (ours) =>
+            Option.contains(ours, false)
+              ? Effect.void // the history has it: whoever has the lock writes the files
+              : Effect.zipRight(Effect.option(takeBack(batch, beforeOf(prepared))), error))
         )
       )
       written(batch)

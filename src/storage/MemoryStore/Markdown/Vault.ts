@@ -255,7 +255,7 @@ export const open = (
       takeBack: (batch, before) =>
         Effect.suspend(() => {
           failed.set(batch, before)
-          return takeBackFailed
+          return Effect.zipRight(guard, takeBackFailed)
         }),
       cleaned: (batch, isPurge) => cleaned(batch, isPurge),
       written: (batch) => {
