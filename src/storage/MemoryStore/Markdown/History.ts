@@ -75,7 +75,7 @@ export interface History {
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
   /** Reads what is there, and takes back the batches that failed, as nobody else does. For the holder of the lock. */
   readonly settle: Io<void>
-  /** Whether there are batches that failed and were not taken back yet. */
+  /** Whether an append failed, and what it left was not taken back yet. */
   readonly isUnsettled: () => boolean
   /** Says that the files of every batch so far are forced to disk. */
   readonly land: Io<void>
@@ -264,7 +264,7 @@ export const make = (disk: Disk): History => {
     }
   })
   /** The same, where an append failed. */
-  const settled: Io<void> = Effect.suspend(() => failed.size > 0 || isTorn ? settle : Effect.void)
+  const settled: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? settle : Effect.void)
 
   /** Writes the file whole: the head, and these lines. */
   const rewrite = (make: (epoch: number) => ReadonlyArray<Uint8Array>): Io<void> =>
@@ -357,7 +357,7 @@ export const make = (disk: Disk): History => {
         )
       )),
     settle: one(settle),
-    isUnsettled: () => failed.size > 0,
+    isUnsettled: () => isTorn || failed.size > 0,
     land: one(Effect.gen(function*() {
       yield* settled // else it would be said to have landed
       if (pending.length === 0) return

@@ -203,8 +203,7 @@ export const open = (
 
     /** Brings the holder of the lock up to date. A step that fails because the lock was taken away fails with that. */
     const caughtUp: Io<void> = Effect.gen(function*() {
-      yield* history.settle
-      yield* takeBackFailed
+      if (history.isUnsettled() || failed.size > 0) yield* Effect.zipRight(history.settle, takeBackFailed)
       yield* follow(true)
       yield* Effect.forEach(littered.values(), ([batch, isPurge]) => cleaned(batch, isPurge), { discard: true })
       yield* sweep(guard)
