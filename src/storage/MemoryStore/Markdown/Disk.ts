@@ -14,7 +14,6 @@ import { isAs, isSameStat, type Stat, statOf } from "./DirectFiles.ts"
 import { hidden, shown } from "./Layout.ts"
 
 export { isSameStat, type Stat } from "./DirectFiles.ts"
-
 export interface Look {
   readonly stat: Option.Option<Stat & { readonly type: FileSystem.File.Type }>
   readonly isLink: boolean
@@ -25,7 +24,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** A file of ours, held open: as long as it is, no other file has its inode, and what is written goes into this one alone. */
 export interface Claim {
   readonly ino: number
-  /** In place. */
+  /** In place: the texts of a claim are of one length. */
   readonly write: (text: string) => Io<void>
 }
 
@@ -80,7 +79,7 @@ export interface Disk {
   readonly begin: Io<void>
   /** Ends the turn of another process, which may only stand still: what it has in hand gets nowhere. */
   readonly end: (own: string) => Io<void>
-  /** Made by us and by nobody else; `None` where there is one. */
+  /** Made by us alone; `None` where there is one. A second name of a file that is kept: to make and remove it costs ten times as much. */
   readonly claim: (
     path: string,
     text: string
@@ -299,6 +298,8 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           { discard: true, concurrency: 8 }
         ),
       claim: (relative, content) => {
+        const kept = `${turnOf(own)}/claim`
+        const gone = Effect.option(fs.remove(at(relative)))
         const claimed = (file: DirectFiles.OpenFile) =>
           Effect.gen(function*() {
             // a full disk has room for an empty file, and whoever purges needs the lock
@@ -308,9 +309,19 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
               write: (text: string) =>
                 io(Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text))), relative)
             }
-          }).pipe(Effect.tapError(() => Effect.option(fs.remove(at(relative)))))
+          })
+        const link = fs.link(at(kept), at(relative))
+        const made = Effect.zipRight(makeFolder(turnOf(own)), opened(kept, "wx", () => Effect.void))
+        const linked = Effect.catchIf(link, (error) => isReason(error, "NotFound"), () => Effect.zipRight(made, link))
+        const named = Effect.matchEffect(linked, {
+          onSuccess: () => Effect.tapError(fs.open(at(kept), { flag: "r+" }), () => gone),
+          onFailure: (error) =>
+            isReason(error, "AlreadyExists")
+              ? Effect.fail(error)
+              : fs.open(at(relative), { flag: "wx", mode: 0o600 }) // no file can have two names
+        })
         return unlessTaken(
-          Effect.flatMap(fs.open(at(relative), { flag: "wx", mode: 0o600 }), claimed),
+          Effect.flatMap(named, (file) => Effect.tapError(claimed(file), () => gone)),
           relative,
           { taken: Option.none(), done: (claim: Claim) => Option.some(claim) }
         )

@@ -36,6 +36,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
     const one = yield* Effect.makeSemaphore(1)
     let held: Claim | undefined
     let thefts = 0
+    const textOf = (beats: number) => `${disk.own} ${String(beats).padStart(9, "0")}` // always as long
 
     const look = (path: string) =>
       Effect.gen(function*() {
@@ -73,7 +74,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         /** When the holder was first seen that has the lock now. */
         let first = Infinity
         for (;;) {
-          const claim = yield* disk.claim(file, `${disk.own} 0`)
+          const claim = yield* disk.claim(file, textOf(0))
           if (Option.isSome(claim)) {
             yield* Effect.tapError(disk.begin, () => Effect.option(disk.remove(file, { force: false })))
             // from here on whoever steals it ends the turn as well
@@ -109,7 +110,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         body: (n) =>
           Effect.sleep(Duration.times(timeout, 1 / 3)).pipe(
             Effect.zipRight(
-              Effect.catchAll(claim.write(`${disk.own} ${n}`), (error) => Effect.logDebug("no heartbeat", error))
+              Effect.catchAll(claim.write(textOf(n)), (error) => Effect.logDebug("no heartbeat", error))
             ),
             Effect.as(n + 1)
           )
@@ -139,7 +140,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
 const isBeat = (before: string | undefined, after: string | undefined): boolean => {
   const [, owner, beats, ino] = holding.exec(before ?? "") ?? []
   const [, again, more, same] = holding.exec(after ?? "") ?? []
-  return owner === again && ino === same && Number(more ?? 0) >= Number(beats ?? 0)
+  return owner === again && ino === same && Number(more ?? 0) > Number(beats ?? 0)
 }
 const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 

@@ -184,26 +184,27 @@ export const open = (
         }), { discard: true })
     )
     /** Takes back the batches that failed: as long as one is there, nothing may be said to have landed. */
-    const takeBackFailed: Io<void> = Effect.suspend(() =>
-      Effect.forEach(failed, ([batch, before]) =>
-        Effect.gen(function*() {
-          // whoever had the lock meanwhile may have written it
-          if (history.unlanded().includes(batch)) yield* Plan.takeBack(disk, batch.places, before)
-          yield* history.undo(batch)
-          failed.delete(batch)
-        }), { discard: true })
-    )
+    const takeBackFailed: Io<void> = Effect.gen(function*() {
+      if (failed.size > 0) yield* history.settle
+      for (const [batch, before] of failed) {
+        // whoever had the lock meanwhile may have written it
+        if (history.unlanded().includes(batch)) yield* Plan.takeBack(disk, batch.places, before)
+        yield* history.undo(batch)
+        failed.delete(batch)
+      }
+    })
     /** Forces to disk the files of every batch that did not land, and says so. For the holder of the lock. */
     const land: Io<void> = Effect.flatMap(takeBackFailed, () => {
       const places = history.unlanded().flatMap((batch) => batch.places)
-      if (places.length === 0 || littered.size > 0) return Effect.void
+      if (places.length === 0) return history.settle
+      if (littered.size > 0) return Effect.void
       const touched = places.flatMap(({ gone, path }) => path === null ? gone : [path, ...gone])
       return Effect.zipRight(disk.force(touched), history.land)
     })
 
     /** Brings the holder of the lock up to date. A step that fails because the lock was taken away fails with that. */
     const caughtUp: Io<void> = Effect.gen(function*() {
-      if (history.isUnsettled() || failed.size > 0) yield* Effect.zipRight(history.settle, takeBackFailed)
+      yield* takeBackFailed
       yield* follow(true)
       yield* Effect.forEach(littered.values(), ([batch, isPurge]) => cleaned(batch, isPurge), { discard: true })
       yield* sweep(guard)
