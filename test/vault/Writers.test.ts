@@ -102,6 +102,30 @@ describe("writers of whom some are interrupted", () => {
   it.scopedLive("all of them, at whichever step", () => law(() => [0, 1, 2, 3, 4], quick))
   it.scopedLive("several of them, while the disk takes its time", () => law((step) => [step % 5, (step + 1) % 5]))
 
+  it.scopedLive("all of them, while they wait for a process that has the lock: nobody asks for it any more", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      let claims = 0
+      const counting = platformWith((real) => ({
+        link: (from, to) => Effect.suspend(() => (claims++, real.link(from, to)))
+      }))
+      const { store } = yield* opened(root, { lockTimeout: "1 hour" }, counting)
+      const other = yield* opened(root, { lockTimeout: "1 hour" })
+      yield* put(other.store, draft("of another"))
+      fs.writeFileSync(path.join(root, ".effect-memory/lock"), "12345 0")
+      const before = claims
+      const writers = yield* Effect.replicateEffect(Effect.fork(put(store, draft("gives up"))), 3)
+      yield* Effect.sleep(30)
+      for (const writer of writers) yield* Fiber.interrupt(writer).pipe(ends("a writer that gives up"))
+      assert.isAbove(claims, before)
+      yield* Effect.sleep(30)
+      const after = claims
+      yield* Effect.sleep(50)
+      assert.strictEqual(claims, after)
+      fs.rmSync(path.join(root, ".effect-memory/lock"))
+      yield* put(store, draft("later")).pipe(ends("the next writer"))
+    }))
+
   it.scopedLive("while they wait for a process that has the lock: they end at once, and nobody waits for it any more", () =>
     Effect.gen(function*() {
       const root = yield* place
@@ -178,31 +202,61 @@ describe("writers whose disk fails", () => {
 
   it.scopedLive("so that several batches can neither be written nor taken back: all of them stay away", () =>
     Effect.gen(function*() {
-      for (const isClosed of [true, false]) {
-        const root = yield* place
-        const hook = { fails: healthy }
-        const scope = yield* Scope.make()
-        const vault = yield* Scope.extend(failing(root, hook), scope)
-        yield* put(vault.store, draft("first"))
-        let isAppended = false
-        hook.fails = (method, at) => {
-          if (isAppended) return true
-          isAppended = method === "fsync" && at.endsWith("/history")
-          return false
+      for (const isForced of [true, false]) {
+        for (const isClosed of [true, false]) {
+          for (const hasFirst of [true, false]) {
+            const root = yield* place
+            const hook = { fails: healthy }
+            const scope = yield* Scope.make()
+            const vault = yield* Scope.extend(failing(root, hook), scope)
+            if (hasFirst) yield* put(vault.store, draft("first"))
+            let isAppended = false
+            hook.fails = (method, at) => {
+              const wasAppended = isAppended
+              isAppended ||= method === "fsync" && at.endsWith("/history")
+              return isForced ? wasAppended : isAppended
+            }
+            const results = yield* Effect.forEach(
+              numbers,
+              (n) => Effect.either(put(vault.store, draft(`number ${n}`))),
+              { concurrency: "unbounded" }
+            ).pipe(ends("the writers"))
+            hook.fails = healthy
+            assert.isTrue(results.every(Either.isLeft))
+            if (!isClosed) yield* put(vault.store, draft("later")).pipe(ends("the next writer"))
+            const left = [...hasFirst ? ["first"] : [], ...isClosed ? [] : ["later"]]
+            assert.deepStrictEqual(yield* bodies(vault), left)
+            yield* Scope.close(scope, Exit.void)
+            assert.deepStrictEqual(yield* again(root), left, JSON.stringify({ isForced, isClosed, hasFirst }))
+          }
         }
-        const results = yield* Effect.forEach(
-          numbers,
-          (n) => Effect.either(put(vault.store, draft(`number ${n}`))),
-          { concurrency: "unbounded" }
-        ).pipe(ends("the writers"))
-        hook.fails = healthy
-        assert.isTrue(results.every(Either.isLeft))
-        if (!isClosed) yield* put(vault.store, draft("later")).pipe(ends("the next writer"))
-        const left = isClosed ? ["first"] : ["first", "later"]
-        assert.deepStrictEqual(yield* bodies(vault), left)
-        yield* Scope.close(scope, Exit.void)
-        assert.deepStrictEqual(yield* again(root), left)
       }
+    }))
+
+  it.scopedLive("for one, and the next is about the same record: it finds nothing of the one that failed", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const hook = { fails: healthy }
+      const vault = yield* failing(root, hook)
+      yield* put(vault.store, draft("first"))
+      let appends = 0
+      hook.fails = (method, at) => {
+        if (method === "write" && at.endsWith("/history")) return ++appends === 2
+        return method === "rename" && at.includes("/turns/") && appends === 1
+      }
+      const [one, other] = yield* Effect.forEach(
+        ["one", "other"],
+        (body) => Effect.either(put(vault.store, draft(body, { id: id("same") }))),
+        { concurrency: "unbounded" }
+      ).pipe(ends("the writers"))
+      hook.fails = healthy
+      assert.isTrue(Either.isLeft(one!) && Either.isRight(other!))
+      assert.deepStrictEqual(
+        (yield* vault.store.history(ada, id("same"))).map(({ body, revision }) => [body, revision]),
+        [
+          ["other", 1]
+        ]
+      )
     }))
 
   it.scopedLive("and tears what takes a batch back: the next writer goes on", () =>
@@ -223,6 +277,30 @@ describe("writers whose disk fails", () => {
       yield* put(vault.store, draft("later")).pipe(ends("the next writer"))
       assert.deepStrictEqual(yield* bodies(vault), ["first", "later"])
       assert.deepStrictEqual(yield* again(root), ["first", "later"])
+    }))
+})
+
+describe("writers who commit together", () => {
+  it.scopedLive("are told of in the order of their commits, however many steps each takes at a time", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      const { store } = yield* opened(root, {}, quick)
+      const told: Array<string> = []
+      yield* Effect.forkScoped(
+        Stream.runForEach(
+          store.changes(ada),
+          (change) => Effect.sync(() => change._tag === "Written" && told.push(change.record.body))
+        )
+      )
+      yield* steps(64) // until it listens
+      yield* Effect.forEach(
+        Array.from({ length: 96 }, (_, n) => n),
+        (n) => Effect.withMaxOpsBeforeYield(put(store, draft(`number ${n}`)), n % 2 === 0 ? 16 : 2_048),
+        { concurrency: "unbounded" }
+      )
+      yield* steps(64)
+      assert.lengthOf(told, 96)
+      assert.deepStrictEqual(told, written(root))
     }))
 })
 
