@@ -62,8 +62,8 @@ const profiles = {
     "23 % to compute what each match can be worth at most, 17 % to look at the promising ones, 13 % to choose them",
   build: "terms are found by hash and put into lists per scope, in JavaScript; FTS5 is C and has one list",
   memory: "postings are pairs of 32-bit numbers in blocks whose size is a power of two",
-  put: "each call of the file system is a hop to a thread and back; YAML, schema and the lock are most of the rest",
-  open: "a hop to a thread for the look at each file, bodies and JSON of the snapshot, restoring the index",
+  put: "30 % Effect's fibers, 16 % handing the wait for the disk to a thread, 14 % garbage collection",
+  open: "bodies and JSON of the snapshot 160 ms, the index 70, the look at each file 65",
   stalls:
     "the first search after 20,000 records came, and the restoring and encoding of a vault's index, are made in one go"
 }

@@ -78,7 +78,7 @@ describe("architecture", () => {
     const knows = new Map([
       ["domain/Digest.ts", "node:crypto"],
       ["storage/MemoryStore/Markdown/SnapshotPart.ts", "node:zlib"],
-      ["storage/MemoryStore/Markdown/Disk.ts", "node:fs"]
+      ["storage/MemoryStore/Markdown/DirectFiles.ts", "node:fs"]
     ])
     for (const file of files) {
       const node = specifiers(file).filter((specifier) => specifier.startsWith("node:"))
