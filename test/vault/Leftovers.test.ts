@@ -1,15 +1,17 @@
-import { NodeContext } from "@effect/platform-node"
+import { NodeContext, NodeFileSystem } from "@effect/platform-node"
+import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
-import { opened, place, platformWith } from "./Place.ts"
+import { opened, place } from "./Place.ts"
 
 /** A file that was last written that long ago. */
 const plant = (file: string, { seconds }: { readonly seconds: number }) =>
@@ -89,15 +91,22 @@ describe("what a killed writer left half written", () => {
       const slow = yield* opened(
         root,
         {},
-        platformWith((fs) => ({
-          rename: (from, to) =>
-            to === file
-              ? Effect.zipRight(
-                Effect.zipRight(Deferred.succeed(reached, undefined), Deferred.await(go)),
-                fs.rename(from, to)
-              )
-              : fs.rename(from, to)
-        }))
+        Layer.merge(
+          NodeContext.layer,
+          Layer.effect(
+            FileSystem.FileSystem,
+            Effect.map(FileSystem.FileSystem, (fs): FileSystem.FileSystem => ({
+              ...fs,
+              rename: (from, to) =>
+                to === file
+                  ? Effect.zipRight(
+                    Effect.zipRight(Deferred.succeed(reached, undefined), Deferred.await(go)),
+                    fs.rename(from, to)
+                  )
+                  : fs.rename(from, to)
+            }))
+          ).pipe(Layer.provide(NodeFileSystem.layer))
+        )
       )
       const other = yield* opened(root)
       const writing = yield* Effect.fork(put(slow.store, draft("slow", { id: id("slow") })))

@@ -1,4 +1,4 @@
-import { NodeContext } from "@effect/platform-node"
+import { NodeContext, NodeFileSystem } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import { assert, describe, it } from "@effect/vitest"
@@ -15,7 +15,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as Lock from "../../src/storage/MemoryStore/Markdown/Lock.ts"
-import { place, reached } from "./Place.ts"
+import { place } from "./Place.ts"
 
 const timeout = Duration.millis(300)
 const file = (root: string) => path.join(root, ".effect-memory/lock")
@@ -62,7 +62,7 @@ const counting = (root: string) => {
       ...real,
       stat: (name) => Effect.ensuring(real.stat(name), Effect.sync(() => name === file(root) && looks++))
     }))
-  ).pipe(Layer.provide(reached), Layer.merge(Path.layer))
+  ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
   return { looks: () => looks, platform }
 }
 
@@ -173,7 +173,7 @@ describe("the lock of a vault", () => {
               () => name.includes("lock.") ? Deferred.succeed(gave, undefined) : Effect.void
             )
         }))
-      ).pipe(Layer.provide(reached), Layer.merge(Path.layer))
+      ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
       const [slow, quick] = [yield* lockOf(root, "slow", slowly), yield* lockOf(root, "quick")]
       let inside = 0
       const alone = (lock: Lock.Lock, work: Effect.Effect<unknown>) =>
@@ -221,7 +221,7 @@ describe("the lock of a vault", () => {
           open: (name, options) => Effect.delay(real.open(name, options), "1 minute"),
           stat: (name) => Effect.delay(real.stat(name), "1 minute")
         }))
-      ).pipe(Layer.provide(reached), Layer.merge(Path.layer))
+      ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
       const lock = yield* lockOf(root, "a", slow)
       const mine = yield* Effect.fork(Effect.either(lock.withLock(Effect.void)))
       while ((yield* Fiber.poll(mine))._tag === "None") {

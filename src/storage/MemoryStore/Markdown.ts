@@ -142,8 +142,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   lifetimes: vault.revisions.lifetimes,
   tombstones: (tenant) => Stream.fromIterableEffect(vault.revisions.forgotten(tenant)),
   revisions: vault.revisions.all,
-  commit: vault.commitTogether,
-  inTurn: vault.inTurn,
+  commit: vault.commit,
   exclusive: vault.exclusive,
   secret: vault.secret,
   catalog: (tenant) => Effect.sync(() => vault.mirror.catalog(tenant))

@@ -1,4 +1,7 @@
-/** The folder behind a vault, in its own words: paths relative to the root, writes that are whole, failures as `MemoryError`. */
+/**
+ * The folder behind a vault, in its own words: paths relative to the root, writes that are whole, failures as `MemoryError`.
+ * The one module that imports node:fs.
+ */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -7,13 +10,22 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
+import { lstat, type Stats } from "node:fs"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
-import * as DirectFiles from "./DirectFiles.ts"
-import { isAs, isSameStat, type Stat, statOf } from "./DirectFiles.ts"
 import { hidden, shown } from "./Layout.ts"
 
-export { isSameStat, type Stat } from "./DirectFiles.ts"
+/**
+ * What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. The platform tells no time of the last change
+ * to the inode (`ctime`); it tells when the inode was made, which a tool that replaces a file cannot set back.
+ */
+export interface Stat {
+  readonly mtime: number
+  readonly size: number
+  readonly ino: number
+  readonly born: number
+}
+
 export interface Look {
   readonly stat: Option.Option<Stat & { readonly type: FileSystem.File.Type }>
   readonly isLink: boolean
@@ -24,7 +36,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** A file of ours, held open: as long as it is, no other file has its inode, and what is written goes into this one alone. */
 export interface Claim {
   readonly ino: number
-  /** In place: the texts of a claim are of one length. */
+  /** In place. */
   readonly write: (text: string) => Io<void>
 }
 
@@ -34,8 +46,6 @@ export interface Disk {
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
   /** Runs an effect unless the file is as it was. Where nobody can tell, it runs. Cost: a `stat`. */
   readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
-  /** Whether the file is as it was, told at once, some microseconds; `false` where nobody can tell at once. */
-  readonly isAsBefore: (path: string, was: Stat) => boolean
   readonly isLink: (path: string) => Io<boolean>
   /** The file, or what a link leads to, and whether a link lies at the path. Cost of a file that is no link: one call. */
   readonly look: (path: string) => Io<Look>
@@ -79,7 +89,7 @@ export interface Disk {
   readonly begin: Io<void>
   /** Ends the turn of another process, which may only stand still: what it has in hand gets nowhere. */
   readonly end: (own: string) => Io<void>
-  /** Made by us alone; `None` where there is one. A second name of a file that is kept: to make and remove it costs ten times as much. */
+  /** Made by us and by nobody else; `None` where there is one. */
   readonly claim: (
     path: string,
     text: string
@@ -99,7 +109,7 @@ export interface Disk {
 
 export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSystem | Path.Path> =>
   Effect.gen(function*() {
-    const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem)
+    const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
     const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
     let written = 0 // fenced files so far: no two have a name
@@ -116,18 +126,16 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     const opened = <A>(
       relative: string,
       flag: FileSystem.OpenFlag,
-      use: (file: DirectFiles.OpenFile) => Effect.Effect<A, PlatformError, Scope.Scope>
+      use: (file: FileSystem.File) => Effect.Effect<A, PlatformError, Scope.Scope>
     ) => Effect.scoped(Effect.flatMap(fs.open(at(relative), { flag, mode: 0o600 }), use))
 
     const bytesFrom = (relative: string, offset: number, length = Infinity) =>
-      length <= DirectFiles.most && fs.readRange !== undefined
-        ? fs.readRange(at(relative), offset, length)
-        : opened(relative, "r", (file) =>
-          Effect.gen(function*() {
-            const size = Math.min(Number((yield* file.stat).size), offset + length)
-            yield* file.seek(BigInt(offset), "start")
-            return size > offset ? yield* file.readAlloc(BigInt(size - offset)) : Option.none()
-          })).pipe(Effect.map(Option.getOrElse(() => new Uint8Array())))
+      opened(relative, "r", (file) =>
+        Effect.gen(function*() {
+          const size = Math.min(Number((yield* file.stat).size), offset + length)
+          yield* file.seek(BigInt(offset), "start")
+          return size > offset ? yield* file.readAlloc(BigInt(size - offset)) : Option.none()
+        })).pipe(Effect.map(Option.getOrElse(() => new Uint8Array())))
 
     const forceFolder = (relative: string) =>
       opened(relative, "r", (folder) => folder.sync).pipe(
@@ -144,16 +152,10 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         onFailure: (error) =>
           isReason(error, "AlreadyExists") ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
       })
-    /** What lies at a path, a link not followed; `undefined` where only the platform can tell. */
-    const linkStat = (relative: string) =>
-      fs.lookNow ? Effect.succeed(fs.lookNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
     const isLink = (relative: string): Io<boolean> =>
       Effect.flatMap(
-        linkStat(relative),
-        (found) =>
-          found === undefined
-            ? canBeReadAsLink(relative)
-            : Effect.succeed(found !== "nothing" && found.isSymbolicLink())
+        linkStatOf(at(relative)),
+        (found) => found === undefined ? canBeReadAsLink(relative) : Effect.succeed(found.isSymbolicLink())
       )
     /** The same by the platform's own means, for a file system that is not Node's. */
     const canBeReadAsLink = (relative: string): Io<boolean> =>
@@ -184,10 +186,8 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
       stat,
       look: (relative) =>
-        Effect.flatMap(linkStat(relative), (found) =>
-          found === "nothing"
-            ? Effect.succeed(nothing)
-            : found?.isFile() === true
+        Effect.flatMap(linkStatOf(at(relative)), (found) =>
+          found?.isFile() === true
             ? Effect.succeed(fileOf(found))
             : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))),
       // of every file at every look: as few steps as can be
@@ -196,10 +196,6 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           onFailure: effect,
           onSuccess: (info) => isSameStat(was, statOf(info)) ? Effect.void : effect()
         }),
-      isAsBefore: (relative, was) => {
-        const found = fs.lookNow?.(at(relative))
-        return found !== undefined && found !== "nothing" && isAs(was, found)
-      },
       isLink,
       linkAbove,
       within: (relative) =>
@@ -255,14 +251,11 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           ? `${turnOf(own)}/${++written}`
           : path.join(folder, temporaryOf(path.basename(relative), own))
         const discard = fs.remove(at(temporary), { force: true })
-        const bytes = bytesOf(content)
-        const made = !force && fs.writeWhole !== undefined && bytes.length <= DirectFiles.most
-          ? fs.writeWhole(at(temporary), { flag: "wx", mode: 0o600 }, bytes)
-          : opened(
-            temporary,
-            "wx", // never through a link that lies there
-            (file) => Effect.zipRight(file.writeAll(bytes), force ? file.sync : Effect.void)
-          )
+        const made = opened(
+          temporary,
+          "wx", // never through a link that lies there
+          (file) => Effect.zipRight(file.writeAll(bytesOf(content)), force ? file.sync : Effect.void)
+        )
         return io(
           Effect.zipRight(makeFolder(folder), Effect.zipRight(isFenced ? Effect.void : discard, made)),
           relative
@@ -298,9 +291,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           { discard: true, concurrency: 8 }
         ),
       claim: (relative, content) => {
-        const kept = `${turnOf(own)}/claim`
-        const gone = Effect.option(fs.remove(at(relative)))
-        const claimed = (file: DirectFiles.OpenFile) =>
+        const claimed = (file: FileSystem.File) =>
           Effect.gen(function*() {
             // a full disk has room for an empty file, and whoever purges needs the lock
             yield* Effect.catchIf(file.writeAll(encoder.encode(content)), isFull, () => Effect.void)
@@ -309,19 +300,9 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
               write: (text: string) =>
                 io(Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text))), relative)
             }
-          })
-        const link = fs.link(at(kept), at(relative))
-        const made = Effect.zipRight(makeFolder(turnOf(own)), opened(kept, "wx", () => Effect.void))
-        const linked = Effect.catchIf(link, (error) => isReason(error, "NotFound"), () => Effect.zipRight(made, link))
-        const named = Effect.matchEffect(linked, {
-          onSuccess: () => Effect.tapError(fs.open(at(kept), { flag: "r+" }), () => gone),
-          onFailure: (error) =>
-            isReason(error, "AlreadyExists")
-              ? Effect.fail(error)
-              : fs.open(at(relative), { flag: "wx", mode: 0o600 }) // no file can have two names
-        })
+          }).pipe(Effect.tapError(() => Effect.option(fs.remove(at(relative)))))
         return unlessTaken(
-          Effect.flatMap(named, (file) => Effect.tapError(claimed(file), () => gone)),
+          Effect.flatMap(fs.open(at(relative), { flag: "wx", mode: 0o600 }), claimed),
           relative,
           { taken: Option.none(), done: (claim: Claim) => Option.some(claim) }
         )
@@ -344,11 +325,20 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     }
   })
 
-const fileOf = ({ birthtime, ino, mtime, size }: DirectFiles.LinkStat): Look => ({
+const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => ({
+  mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
+  born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
+  size: Number(size),
+  ino: Option.isSome(ino) ? ino.value : 0
+})
+
+const fileOf = ({ birthtime, ino, mtime, size }: Stats): Look => ({
   stat: Option.some({ mtime: mtime.getTime(), born: birthtime.getTime() || 0, size, ino, type: "File" }),
   isLink: false
 })
-const nothing: Look = { stat: Option.none(), isLink: false }
+
+export const isSameStat = (a: Stat, b: Stat): boolean =>
+  a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born
 
 /** Holds what a writer has in hand. Moved away by whoever takes the lock from it. */
 const turnOf = (own: string): string => `${hidden}/turns/${own}`
@@ -398,3 +388,10 @@ const codeOf = (error: PlatformError): string | undefined => {
     ? cause.code
     : undefined
 }
+
+/**
+ * What lies at an absolute path, a link not followed; `undefined` where Node's file system has nothing there, or may not look.
+ * The platform has `stat`, which follows a link, and `readLink`, which fails for what is none: both cost a sixth of a first look.
+ */
+const linkStatOf = (path: string): Effect.Effect<Stats | undefined> =>
+  Effect.async((resume) => lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))

@@ -11,13 +11,12 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type * as MemoryError from "../../../domain/MemoryError.ts"
+import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Disk } from "./Disk.ts"
 import * as HistoryLine from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
-import { isLost, lost } from "./Lock.ts"
 
 export type { Batch, Kept, Part, Place, View } from "./HistoryLine.ts"
 
@@ -38,8 +37,6 @@ export interface History {
   readonly records: () => number
   /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
   readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.Kept>>
-  /** Whether the line is there and undamaged. Cost: one read of the line. */
-  readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
   /** Number of times that the file was found written anew. A place from before says nothing of the file as it is. */
   readonly generation: () => number
   /** Whether the file was written anew since it was last read, so that places are of no use until `news`. */
@@ -69,14 +66,8 @@ export interface History {
   readonly news: (locked: boolean) => Io<void>
   /** Appends a batch and forces it to disk. `conflict` where another writer was first. For the holder of the lock. */
   readonly append: (parts: ReadonlyArray<HistoryLine.Part>) => Io<HistoryLine.Batch>
-  /** Appends batches, in their order, and forces all of them to disk at once; where that fails none of them counts. */
-  readonly appendAll: (batches: ReadonlyArray<ReadonlyArray<HistoryLine.Part>>) => Io<ReadonlyArray<HistoryLine.Batch>>
   /** Takes back a batch whose files could not be written. */
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
-  /** Reads what is there, and takes back the batches that failed, as nobody else does. For the holder of the lock. */
-  readonly settle: Io<void>
-  /** Whether an append failed, and what it left was not taken back yet. */
-  readonly isUnsettled: () => boolean
   /** Says that the files of every batch so far are forced to disk. */
   readonly land: Io<void>
   /** Overwrites these lines, in place. Each must have landed, or be the only part of its batch. */
@@ -103,10 +94,8 @@ export const make = (disk: Disk): History => {
   let dead = 0
   let places = HistoryLine.makePlaces()
   const awaited = new Map<string, number>()
-  let isTorn = false // an append failed, and a part of it may be there
-  const permit = Effect.unsafeMakeSemaphore(1).withPermits(1)
-  /** One reader or writer of the file at a time: each goes on where the one before ended, and none ends on the way. */
-  const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(permit(self))
+  /** One reader or writer of the file at a time: each goes on where the one before ended. */
+  const one = Effect.unsafeMakeSemaphore(1).withPermits(1)
   let pending: Array<HistoryLine.Batch> = []
   /**
    * Batches to be taken back, by offset: those of ours whose append failed, with the checksum of their first line, since
@@ -139,7 +128,13 @@ export const make = (disk: Disk): History => {
   const clear = () => {
     generation++
     ino = undefined
-    ;[epoch, end, torn, batch, landed, dead] = [0, 0, 0, 0, 0, 0]
+    epoch =
+      end =
+      torn =
+      batch =
+      landed =
+      dead =
+        0
     failed.clear()
     places = HistoryLine.makePlaces()
     pending = []
@@ -165,12 +160,7 @@ export const make = (disk: Disk): History => {
       torn = bytes.length - at
       end = start + at
       const known = lines.reduce((most, { meta }) => Math.max(most, meta?.landed ?? 0), landed)
-      /** Numbers of the batches that were taken back, by offset: later, another one may begin at the same byte. */
-      const undone = new Map(
-        lines.flatMap(({ meta, offset }) =>
-          meta?.offset === offset && meta.at !== undefined ? [[meta.at, meta.undone]] : []
-        )
-      )
+      const undone = new Set(lines.flatMap(({ meta, offset }) => meta?.offset === offset ? meta.at ?? [] : []))
       let open: Array<HistoryLine.Parsed> = []
       /** Ends the batch that is open: it counts if it is whole or has landed. */
       const close = () => {
@@ -179,7 +169,7 @@ export const make = (disk: Disk): History => {
           const isLanded = first.batch <= known
           const isWhole = open.length === first.parts || isLanded
           if (!isWhole && locked) failed.set(first.offset, { number: first.batch })
-          if (isWhole && !failed.has(first.offset) && undone.get(first.offset) !== first.batch) {
+          if (isWhole && !failed.has(first.offset) && !undone.has(first.offset)) {
             const batch = take(first.batch, open.filter(({ isBlank }) => !isBlank), isLanded)
             dead += open.reduce((sum, { isBlank, length }) => isBlank ? sum + length : sum, 0)
             for (const { gone, path } of batch.places) {
@@ -236,35 +226,32 @@ export const make = (disk: Disk): History => {
       const start = from + (torn > 0 ? 1 : 0)
       const lines = make(start)
       const bytes = HistoryLine.joined(torn > 0 ? [newLine, ...lines] : lines)
-      isTorn = true
       yield* disk.append(file, bytes, { force })
       const stat = yield* disk.stat(file)
       const isSame = Option.exists(stat, (now) => now.ino === ino)
       const isOurs = isSame && (Option.exists(stat, ({ size }) => size === from + bytes.length) ||
-        HistoryLine.equal(yield* disk.bytesFrom(file, from, bytes.length), bytes))
-      if (!isOurs) return yield* lost
+        equal(yield* disk.bytesFrom(file, from, bytes.length), bytes))
+      if (!isOurs) return yield* late
       end = from + bytes.length
       torn = 0
-      isTorn = false
       return start
     })
 
   const undo = (number: number, at: number): Io<void> =>
-    Effect.map(
-      appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true),
-      () => drop(number, at)
+    Effect.zipRight(
+      Effect.sync(() => drop(number, at)),
+      appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true).pipe(Effect.asVoid)
     )
   /** Takes back the batches whose append failed, since their lines may be there all the same. */
-  const settle: Io<void> = Effect.gen(function*() {
-    yield* news(true)
-    isTorn = false
-    for (const [offset, { number }] of failed) {
-      yield* undo(number, offset)
-      failed.delete(offset)
-    }
-  })
-  /** The same, where an append failed. */
-  const settled: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? settle : Effect.void)
+  const undoFailed: Io<void> = Effect.suspend(() =>
+    failed.size === 0 ? Effect.void : Effect.gen(function*() {
+      yield* news(true)
+      for (const [offset, { number }] of failed) {
+        yield* undo(number, offset)
+        failed.delete(offset)
+      }
+    })
+  )
 
   /** Writes the file whole: the head, and these lines. */
   const rewrite = (make: (epoch: number) => ReadonlyArray<Uint8Array>): Io<void> =>
@@ -276,36 +263,24 @@ export const make = (disk: Disk): History => {
       yield* news(true)
     })
 
-  const lineOf = (place: HistoryLine.Place) =>
-    Effect.map(disk.bytesFrom(file, place.offset, place.length), (bytes) => bytes.subarray(0, place.length - 1))
-  const read: History["read"] = (place) => Effect.map(lineOf(place), (line) => HistoryLine.read(line, place))
+  const read: History["read"] = (place) =>
+    Effect.map(
+      disk.bytesFrom(file, place.offset, place.length),
+      (bytes) => HistoryLine.read(bytes.subarray(0, place.length - 1), place)
+    )
 
-  const appendAll: History["appendAll"] = (batches) =>
-    one(Effect.gen(function*() {
-      yield* settled
-      const first = batch + 1
-      let made: ReadonlyArray<ReturnType<typeof HistoryLine.batch>> = []
-      const appended = appendAt((offset) => {
-        let next = offset
-        made = batches.map((parts, n) => {
-          const one = HistoryLine.batch(parts, epoch, first + n, next)
-          next += one.length
-          return one
-        })
-        return made.flatMap(({ lines }) => lines)
-      }, true)
-      yield* Effect.tapError(appended, (error) =>
-        Effect.suspend(() => {
-          if (isLost(error)) return Effect.void
-          for (const [n, { lines: [line], placed: [place] }] of made.entries()) {
-            if (line === undefined || place === undefined) continue
-            batch = first + n // the line may be there, and then its number is used
-            failed.set(place.offset, { number: batch, checksum: HistoryLine.checksumOf(line) })
-          }
-          return Effect.option(settle)
-        }))
-      return made.map(({ placed }, n) => take(first + n, placed, false))
-    }))
+  /** Reads the times of tombstones that an earlier release kept without them. Cost: none of what this one kept. */
+  const timesOf = (all: ReadonlyArray<HistoryLine.Place>) =>
+    Effect.gen(function*() {
+      const timed = new Map<HistoryLine.Place, HistoryLine.Place>()
+      for (const [n, place] of all.entries()) {
+        const isNewest = all[n - 1]?.id !== place.id || all[n - 1]?.tenant !== place.tenant
+        if (!isNewest || !place.forgotten || place.times !== undefined) continue
+        const kept = yield* read(place)
+        if (Option.isSome(kept)) timed.set(place, { ...place, times: HistoryLine.timesOf(kept.value.record) })
+      }
+      return timed
+    })
 
   return {
     isThere: () => ino !== undefined && epoch > 0,
@@ -316,7 +291,6 @@ export const make = (disk: Disk): History => {
     tenants: () => places.tenants(),
     records: () => places.records(),
     read,
-    isWhole: (place) => Effect.map(lineOf(place), (line) => HistoryLine.isOf(line, place)),
     generation: () => generation,
     isReplaced: Effect.suspend(() => Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
     last: () => batch,
@@ -339,37 +313,47 @@ export const make = (disk: Disk): History => {
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
         landed = batch
-        const timed = yield* HistoryLine.timed(read, index.places)
+        const timed = yield* timesOf(index.places)
         yield* EventLoop.forEach(index.places, 4_096, (place) => places.addEarlier(timed.get(place) ?? place))
         return timed.size > 0
       })),
     unlanded: () => pending,
     awaited,
     news: (locked) => one(news(locked)),
-    append: (parts) => Effect.map(appendAll([parts]), ([made]) => made!), // one for one
-    appendAll,
-    undo: (made) =>
-      one(Effect.zipRight(
-        settled,
-        // whoever wrote the file anew, or says that all landed, had written its files
-        Effect.suspend(() =>
-          made.places[0] && pending.includes(made) ? undo(made.number, made.places[0].offset) : Effect.void
-        )
-      )),
-    settle: one(settle),
-    isUnsettled: () => isTorn || failed.size > 0,
-    land: one(Effect.gen(function*() {
-      yield* settled // else it would be said to have landed
-      if (pending.length === 0) return
-      yield* appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false)
-      land(batch)
+    append: (parts) =>
+      one(Effect.gen(function*() {
+        yield* undoFailed
+        const number = batch + 1
+        let made: ReturnType<typeof HistoryLine.batch> | undefined
+        const appended = appendAt((offset) => {
+          made = HistoryLine.batch(parts, epoch, number, offset)
+          return made.lines
+        }, true)
+        yield* Effect.tapError(appended, (error) =>
+          Effect.suspend(() => {
+            const [first] = made?.placed ?? []
+            const [line] = made?.lines ?? []
+            if (isLate(error) || first === undefined || line === undefined) return Effect.void
+            batch = number // the line may be there, and then its number is used
+            failed.set(first.offset, { number, checksum: HistoryLine.checksumOf(line) })
+            return Effect.option(undoFailed)
+          }))
+        return take(number, made?.placed ?? [], false)
+      })),
+    undo: ({ number, places: [first] }) => one(first ? undo(number, first.offset) : Effect.void),
+    land: one(Effect.suspend(() => {
+      if (pending.length === 0) return Effect.void
+      return Effect.map(
+        appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false),
+        () => land(batch)
+      )
     })),
     erase: (erased) =>
       one(Effect.gen(function*() {
         for (const place of erased) {
           const { batch, isKept, length, offset, part, parts } = place
           const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }
-          if (!(yield* disk.overwrite(file, offset, HistoryLine.blank(meta, length), ino))) return yield* lost
+          if (!(yield* disk.overwrite(file, offset, HistoryLine.blank(meta, length), ino))) return yield* late
           places.remove(place)
         }
       })),
@@ -398,3 +382,13 @@ export const make = (disk: Disk): History => {
 
 const lineBreak = 10
 const newLine = new Uint8Array([lineBreak])
+const late = MemoryError.make("conflict", {
+  op: "lock",
+  message: "another writer was first",
+  detail: { expected: 0, actual: 0 }
+})
+/** In a span, what is failed with is another object. */
+const isLate = ({ op, reason }: MemoryError.MemoryError): boolean => op === late.op && reason === late.reason
+
+/** Whether both have the same bytes. */
+const equal = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && a.every((byte, i) => byte === b[i])

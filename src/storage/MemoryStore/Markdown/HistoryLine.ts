@@ -13,7 +13,7 @@ import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import { encoded, MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Disk } from "./Disk.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
@@ -106,6 +106,7 @@ const RowJson = Schema.parseJson(Schema.Struct({
   extra: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Unknown })),
   frame: Schema.optional(Schema.Struct({ path: Schema.String, head: Schema.String, tail: Schema.String }))
 }))
+const encodeRow = Schema.encodeSync(RowJson)
 const decodeRow = Schema.decodeOption(RowJson)
 
 /** Prints a line. */
@@ -122,25 +123,17 @@ export const blank = (meta: Meta, length: number): Uint8Array => {
 
 /** The text of a revision, as a line has it. */
 export const encode = ({ extra, frame, record }: Kept): string =>
-  JSON.stringify({
-    record: encoded(record),
-    ...(Object.keys(extra).length > 0 && { extra }),
-    ...(frame && { frame: { path: frame.path, head: frame.head, tail: frame.tail } })
-  })
+  encodeRow({ record, ...(Object.keys(extra).length > 0 && { extra }), ...(frame && { frame }) })
 
 /** The third field of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
 /** The revision of a place; `None` where its line was erased or damaged, or another stands there now. */
-export const read = (line: Uint8Array, place: Place): Option.Option<Kept> =>
-  isOf(line, place)
-    ? Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
-    : Option.none()
-
-/** Whether a line is whole, and that of a place. */
-export const isOf = (line: Uint8Array, { id, revision, tenant }: Place): boolean => {
+export const read = (line: Uint8Array, { id, revision, tenant }: Place): Option.Option<Kept> => {
   const meta = metaOf(line)
-  return meta !== undefined && meta.id === id && meta.revision === revision && meta.tenant === tenant
+  return meta === undefined || meta.id !== id || meta.revision !== revision || meta.tenant !== tenant
+    ? Option.none()
+    : Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
 }
 
 const tab = 9
@@ -239,7 +232,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
     offset += line.length
     lines.push(line)
   }
-  return { lines, placed, length: offset - (from ?? 0) }
+  return { lines, placed }
 }
 
 /* The places of a history's revisions, by record and by path, as they are known so far. */
@@ -371,23 +364,3 @@ export const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
   }
   return all
 }
-
-/** Whether both have the same bytes. */
-export const equal = (a: Uint8Array, b: Uint8Array): boolean =>
-  a.length === b.length && a.every((byte, i) => byte === b[i])
-
-/** Reads the times of tombstones that an earlier release kept without them. Cost: none of what this one kept. */
-export const timed = (
-  read: (place: Place) => Effect.Effect<Option.Option<Kept>, MemoryError>,
-  all: ReadonlyArray<Place>
-): Effect.Effect<ReadonlyMap<Place, Place>, MemoryError> =>
-  Effect.gen(function*() {
-    const timed = new Map<Place, Place>()
-    for (const [n, place] of all.entries()) {
-      const isNewest = all[n - 1]?.id !== place.id || all[n - 1]?.tenant !== place.tenant
-      if (!isNewest || !place.forgotten || place.times !== undefined) continue
-      const kept = yield* read(place)
-      if (Option.isSome(kept)) timed.set(place, { ...place, times: timesOf(kept.value.record) })
-    }
-    return timed
-  })

@@ -41,12 +41,9 @@ export interface Plan {
   readonly gone: ReadonlyArray<string>
   /** The text to write; `undefined` where no file is written. */
   readonly content: string | undefined
-  /** The content of all these files before; `null`: no file. */
-  readonly before: ReadonlyArray<readonly [path: string, content: Uint8Array | string | null]>
+  /** The bytes of all these files before; `null`: no file. */
+  readonly before: ReadonlyArray<readonly [path: string, bytes: Uint8Array | null]>
 }
-
-/** Files before a batch, by path; `null`: no file. */
-export type Before = ReadonlyMap<string, Uint8Array | string | null>
 
 /** Plans the writes of one record, at least one. `conflict` where the file or the record moved on; `corrupt` where it is damaged. */
 export const make = (
@@ -118,25 +115,16 @@ export const make = (
       ? Frontmatter.frameIn(path, content, last.record.body)
       : undefined
     const gone = paths.filter((old) => old !== path)
-    const hashes = new Map<string, string | null>()
-    const before: Array<Plan["before"][number]> = []
-    for (const at of path === undefined ? paths : [path, ...gone]) {
-      const isRead = at === current?.path && Option.isSome(text) && text.value.loss === undefined
-      // a path that no file claims is not taken: that was looked at above
-      const content = isRead
-        ? text.value.text
-        : paths.includes(at)
-        ? Option.getOrNull(yield* disk.readBytes(at))
-        : null
-      before.push([at, content])
-      hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
-    }
-    const after = content === undefined ? null : sha256(content)
+    const before = yield* Effect.forEach(
+      path === undefined ? paths : [path, ...gone],
+      (at) => Effect.map(disk.readBytes(at), (bytes) => [at, Option.getOrNull(bytes)] as const)
+    )
+    const hashes = new Map(before.map(([at, bytes]) => [at, bytes === null ? null : sha256(bytes)]))
     // a note that was only found so far has no history, and a line may be damaged, or lost to a compaction since: what the
     // file has comes first
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
-      (yield* history.isWhole(newest))
+      Option.isSome(yield* history.read(newest))
     const first = current && !isKept && last
       ? [earlierOf(current)]
       : []
@@ -154,17 +142,17 @@ export const make = (
           path: path ?? null,
           gone,
           before: hashes.get(path ?? current?.path ?? "") ?? null,
-          after
+          after: content === undefined ? null : sha256(content)
         }
         : { path: null, gone: [], before: null, after: null })
     }))
-    const entry: Entry | undefined = after !== null && content !== undefined && path !== undefined && last
+    const entry: Entry | undefined = content !== undefined && path !== undefined && last
       ? {
         _tag: "Entry",
         path,
         stat: nowhere,
         settled: false,
-        hash: after,
+        hash: sha256(content),
         tenant,
         signed: true,
         row: last,
@@ -249,7 +237,7 @@ const noteText = (history: History, tenant: string, note: Note, next: MemoryReco
   })
 
 const taken = (disk: Disk, path: string) =>
-  Effect.map(disk.look(path), ({ isLink, stat }) => isLink || Option.isSome(stat))
+  Effect.flatMap(disk.stat(path), (stat) => Option.isSome(stat) ? Effect.succeed(true) : disk.isLink(path))
 
 const isSameScope = (one: MemoryRecord, other: MemoryRecord): boolean =>
   Layout.pathOf("default", one.scope, one.id) === Layout.pathOf("default", other.scope, one.id)
@@ -315,12 +303,12 @@ const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.inclu
 export const takeBack = (
   disk: Disk,
   places: ReadonlyArray<Place>,
-  before: Before
+  before: ReadonlyMap<string, Uint8Array | null>
 ): Io<void> =>
-  Effect.forEach(before, ([path, content]) =>
+  Effect.forEach(before, ([path, bytes]) =>
     Effect.gen(function*() {
       const now = yield* disk.readBytes(path)
       const after = places.find((place) => place.path === path)?.after ?? null
       if (Option.map(now, sha256).pipe(Option.getOrNull) !== after) return
-      yield* content === null ? disk.remove(path, { isFenced: true }) : disk.write(path, content, { isFenced: true })
+      yield* bytes === null ? disk.remove(path, { isFenced: true }) : disk.write(path, bytes, { isFenced: true })
     }), { discard: true })
