@@ -6,7 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import type { MemoryFilter, MemoryQuery, SearchResult } from "../../domain/MemoryFilter.ts"
+import { type MemoryFilter, type MemoryQuery, notNarrower, type SearchResult } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { collapseSpace, embeddingText, isExpired, type MemoryRecord, type Trust } from "../../domain/MemoryRecord.ts"
@@ -172,15 +172,10 @@ const widest = 1_000
 const asked = 1_024
 
 /** Selects records of exactly this scope, without turns. */
-const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => {
-  const absent = [
-    `metadata.${turnMark}`,
-    ...scope === MemoryScope.Global
-      ? []
-      : MemoryScope.fields.filter((field) => scope[field] === undefined).map((field) => `scope.${field}`)
-  ]
-  return { scope, where: Object.fromEntries(absent.map((path) => [path, { exists: false }])) }
-}
+const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => ({
+  scope,
+  where: { [`metadata.${turnMark}`]: { exists: false }, ...(scope !== MemoryScope.Global && notNarrower(scope)) }
+})
 
 /*
  * Vectors of facts, made once per reading: they serve the search for related memories, and are stored with each fact whose text
