@@ -16,11 +16,8 @@ import type * as Embedder from "../../host/Embedder.ts"
 import type * as EventLoop from "../../host/EventLoop.ts"
 import type * as Embedding from "../../storage/Embedding.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
-import { type Fact, maxCharacters } from "../Extraction.ts"
+import { type Fact, maxCharacters, turnMark } from "../Extraction.ts"
 import type { Failure } from "../MemoryPipeline.ts"
-
-/** Metadata key of a turn that was stored word for word; its value is the role of the speaker. */
-export const turnMark = "turn"
 
 /** Selects the memories that facts are compared with. */
 export interface Wanted {
