@@ -77,14 +77,22 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
 <A, E, R1>(self: Effect.Effect<A, E, R1>): Effect.Effect<A | A2, E | E2, R1 | R2> =>
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
+/** Most attempts after the first one: more than there are writers of a record at once. */
+const attempts = 1_000
+
 /**
- * Runs an effect again, at once, for as long as it fails with `conflict`: it reads anew what somebody else changed.
+ * Runs an effect again while it fails with `conflict`: it reads anew what somebody else changed. A turn of the event loop lies
+ * between two attempts, and a conflict that lasts for 1,000 of them is what it fails with.
  *
  * @internal
  */
 export const retryOnConflict = <A, E extends { readonly reason: Reason }, R>(
   self: Effect.Effect<A, E, R>
-): Effect.Effect<A, E, R> => Effect.retry(self, { while: ({ reason }) => reason === "conflict" })
+): Effect.Effect<A, E, R> =>
+  self.pipe(
+    Effect.tapError(({ reason }) => reason === "conflict" ? Effect.sleep(0) : Effect.void),
+    Effect.retry({ times: attempts, while: ({ reason }) => reason === "conflict" })
+  )
 
 /** That it died is its own failure, and no end of what stands beside it: `unavailable`, the cause kept for logs. */
 export const mortal =

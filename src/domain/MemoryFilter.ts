@@ -5,7 +5,7 @@ import { MemoryError } from "./MemoryError.ts"
 import { MemoryId } from "./MemoryId.ts"
 import * as MemoryKind from "./MemoryKind.ts"
 import { embeddingText, foldCase, isValidAt, MemoryRecord, Millis, Tag, Trust, Unit } from "./MemoryRecord.ts"
-import { matchesScope, MemoryScope } from "./MemoryScope.ts"
+import { fields, Global, matchesScope, MemoryScope } from "./MemoryScope.ts"
 import type { Json, JsonObject } from "./Payload.ts"
 
 /** From `from`, before `until`. */
@@ -268,6 +268,12 @@ export const absenceIn = (
     if (!conditions.every((isMet) => isMet(record))) return "where"
     return undefined
   }
+}
+
+/** Conditions that the scope has no id which `scope` lacks: together with a filter by viewer, it is this scope or a broader one. @internal */
+export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
+  const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
+  return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))
 }
 
 const within = (range: typeof Range.Type | undefined, at: number): boolean =>

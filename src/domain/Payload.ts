@@ -106,9 +106,18 @@ export interface Episode extends Schema.Schema.Type<typeof Episode> {}
 export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schema.optional(VAD) })
 export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 
+/** What tells the reflections that a `BeliefMemory` keeps apart from those of somebody else, whatever their trigger is. */
+export const marks = {
+  hindsight: { trigger: "hindsight", beliefMemory: "effect-memory/hindsight" },
+  counterfactual: { trigger: "counterfactual", beliefMemory: "effect-memory/counterfactual" }
+} as const
+/** The fields of `marks`. @internal */
+export const marked = ["trigger", "beliefMemory"] as const
+
 /** kind `reflection`, on how a task came out. */
 export const Hindsight = Schema.Struct({
-  trigger: Schema.Literal("hindsight"),
+  trigger: Schema.Literal(marks.hindsight.trigger),
+  beliefMemory: Schema.Literal(marks.hindsight.beliefMemory),
   taskId: Schema.String,
   expected: Schema.String,
   actual: Schema.String,
@@ -124,7 +133,8 @@ export interface Hindsight extends Schema.Schema.Type<typeof Hindsight> {}
 
 /** kind `reflection`, on what would be if: the body says what. */
 export const Counterfactual = Schema.Struct({
-  trigger: Schema.Literal("counterfactual"),
+  trigger: Schema.Literal(marks.counterfactual.trigger),
+  beliefMemory: Schema.Literal(marks.counterfactual.beliefMemory),
   taskId: Schema.optional(Schema.String),
   /** Beliefs that would change. */
   beliefs: Schema.Array(MemoryId),
@@ -161,6 +171,16 @@ export const Belief = Schema.Struct({
   audit: Schema.optional(Schema.Array(Audited))
 })
 export interface Belief extends Schema.Schema.Type<typeof Belief> {}
+
+/** Levels of confidence as numbers. */
+export const confidenceOf = { high: 0.9, medium: 0.6, low: 0.3, speculative: 0.1 } as const
+
+/** A level of confidence. */
+export type Level = keyof typeof confidenceOf
+
+/** Returns the level whose number is nearest; between two of them the surer one. */
+export const levelOf = (confidence: number): Level =>
+  confidence >= 0.75 ? "high" : confidence >= 0.45 ? "medium" : confidence >= 0.2 ? "low" : "speculative"
 
 /** kind `procedural`. `successRate` is exactly successes ÷ executions. */
 export const Procedure = Schema.Struct({

@@ -11,16 +11,19 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
 import { check, invalid } from "../domain/Check.ts"
+import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
-import { Limit, type MemoryFilter } from "../domain/MemoryFilter.ts"
+import { Limit, type MemoryFilter, notNarrower } from "../domain/MemoryFilter.ts"
 import { MemoryId, stableId, ulid } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { deriveSummary, type MemoryRecord, Millis, recencyOf, Unit } from "../domain/MemoryRecord.ts"
+import { Global, matchesScope, MemoryScope } from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
-import { called, type DraftOf, make as typed, type PatchOf, type Typed } from "./TypedMemory.ts"
+import { called, type DraftOf, make as typed, type PatchOf, there, type Typed } from "./TypedMemory.ts"
 
 /** The `data` of a belief. */
 export type Belief = Payload.Belief
@@ -53,24 +56,16 @@ export const BeliefQuery = Schema.Struct({
 })
 export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
 
-/** Levels of confidence as numbers. */
-export const confidenceOf = { high: 0.9, medium: 0.6, low: 0.3, speculative: 0.1 } as const
-
-/** A level of confidence. */
-export type Level = keyof typeof confidenceOf
-
-/** Returns the level whose number is nearest; between two of them the surer one. */
-export const levelOf = (confidence: number): Level =>
-  confidence >= 0.75 ? "high" : confidence >= 0.45 ? "medium" : confidence >= 0.2 ? "low" : "speculative"
+export { confidenceOf, type Level, levelOf } from "../domain/Payload.ts"
 
 /** Counts of the beliefs that a viewer sees. */
 export interface Statistics {
   readonly total: number
-  /** Beliefs that are held, and beliefs that were superseded. */
+  /** Beliefs that are held, and beliefs that were superseded; one that merely ended is neither. */
   readonly active: number
   readonly superseded: number
   /** Of all beliefs, superseded ones included. */
-  readonly byConfidence: Readonly<Record<Level, number>>
+  readonly byConfidence: Readonly<Record<Payload.Level, number>>
   readonly bySource: Readonly<Record<Belief["sourceType"], number>>
   /** Changes of beliefs, with their reasons. */
   readonly updates: number
@@ -88,6 +83,8 @@ export interface Corrected {
 }
 
 type Revised = { readonly [Part in keyof Belief]?: Belief[Part] | undefined }
+/** Fields that a caller leaves out, since the service sets them. */
+type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /**
@@ -104,12 +101,7 @@ export interface Service {
   /** The same belief, said better; as sure as before. What is `undefined` is left alone. */
   readonly revise: (viewer: Viewer.Any, id: MemoryId, data: Revised, because: Because) => Io<Typed<Belief>>
   /** Another in its place, linked to it; the old one is closed and kept. Of two at once the second is `read_only`. */
-  readonly supersede: (
-    viewer: Viewer.Any,
-    id: MemoryId,
-    by: DraftOf<Belief>,
-    because: Because
-  ) => Io<Typed<Belief>>
+  readonly supersede: (viewer: Viewer.Any, id: MemoryId, by: DraftOf<Belief>, because: Because) => Io<Typed<Belief>>
   /** `confidence + by · (1 − confidence)`; `by` is 0..1. */
   readonly reinforce: (viewer: Viewer.Any, id: MemoryId, by: number, because: Because) => Io<Typed<Belief>>
   /** `confidence · (1 − by)`; `by` is 0..1. */
@@ -120,19 +112,24 @@ export interface Service {
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<Payload.Audited>>
   /**
    * Keeps how a task came out and, in the same batch, weakens the beliefs that it corrects `by` 0..1 (default .5): their source is
-   * hindsight from then on, and the hindsight's record their evidence. Without a body it is told in the words of its data.
+   * hindsight from then on, and the hindsight's record their evidence, whose words no audit repeats. Without a body it is told in
+   * the words of its data. Said again with the same id and data, it changes nothing; an id that another record has is
+   * `invalid_draft`.
    */
   readonly applyHindsight: (
     viewer: Viewer.Any,
-    hindsight: DraftOf<Omit<Hindsight, "trigger">>,
+    hindsight: DraftOf<Omit<Hindsight, Mark>>,
     by?: number
   ) => Io<Corrected>
   /** Hindsights, of one task or all, newest first. `limit`: default 20. */
   readonly hindsights: (viewer: Viewer.Any, taskId?: string, limit?: number) => Io<ReadonlyArray<Typed<Hindsight>>>
-  /** Keeps what would be if. Its `beliefs` are by default the ten that its body speaks of most. */
+  /**
+   * Keeps a hypothesis and its predictions. Its `beliefs` are by default those that its body speaks of most, ten at most, among the
+   * beliefs of its own scope and of broader ones.
+   */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
-    counterfactual: DraftOf<Partial<Omit<Counterfactual, "trigger" | "actual">>>
+    counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>
   ) => Io<Typed<Counterfactual>>
   /** Says what came of it. `not_found` where it is no counterfactual. */
   readonly validateCounterfactual: (
@@ -148,26 +145,24 @@ export interface Service {
   ) => Io<ReadonlyArray<Typed<Counterfactual>>>
   /** Cost: all beliefs, hindsights and counterfactuals that the viewer sees. */
   readonly statistics: (viewer: Viewer.Any) => Io<Statistics>
-  /** Forgets the beliefs that were superseded before `olderThan`, epoch ms. Returns how many. They can be restored from the trash. */
+  /**
+   * Forgets the beliefs that were superseded before `olderThan`, epoch ms. Returns how many: those that change meanwhile, and those
+   * that the viewer may not write, stay. They can be restored from the trash.
+   */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Io<number>
 }
 
 export class BeliefMemory extends Context.Tag("@memory/BeliefMemory")<BeliefMemory, Service>() {}
 
 const Step = Schema.Struct({ by: Unit })
+const Told = Schema.Struct({ body: Schema.String, data: Payload.Hindsight.pipe(Schema.omit(...Payload.marked)) })
 const Change = Schema.Struct({ ...Because.fields, ...Step.fields })
 const Cutoff = Schema.Struct({ olderThan: Millis })
 const Hypothesis = Schema.Struct({
+  scope: MemoryScope,
+  data: Schema.partial(Payload.Counterfactual.pipe(Schema.omit(...Payload.marked, "actual"))),
   body: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a hypothesis" }))
 })
-
-/** Fails with `not_found` where there is none. */
-const there = <A>(op: string, id: MemoryId, self: Io<Option.Option<A>>): Io<A> =>
-  Effect.catchTag(
-    Effect.flatten(self),
-    "NoSuchElementException",
-    () => MemoryError.make("not_found", { op, id, message: "there is no such record" })
-  )
 
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
@@ -198,15 +193,9 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       yield* check(op, Because, { reason, evidence })
       const now = yield* Clock.currentTimeMillis
       const held = yield* requireHeld(op, viewer, id, now)
-      return yield* write(
-        held,
-        (confidence) => audited(held, { action: op, at: now, confidence, reason, evidence }),
-        now
-      )
-    }).pipe(
-      MemoryError.retryOnConflict,
-      Effect.withSpan(`BeliefMemory.${op}`)
-    )
+      const change = { action: op, at: now, reason, evidence }
+      return yield* write(held, (confidence) => audited(held, { ...change, confidence }), now)
+    }).pipe(MemoryError.retryOnConflict, Effect.withSpan(`BeliefMemory.${op}`))
 
   const update = (viewer: Viewer.Any, { record: { id, revision } }: Typed<Belief>, patch: PatchOf<Belief>) =>
     beliefs.update(viewer, id, patch, { ifRevision: revision })
@@ -278,70 +267,80 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         Effect.withSpan("BeliefMemory.audit")
       ),
     applyHindsight: Effect.fn("BeliefMemory.applyHindsight")(
-      function*(viewer: Viewer.Any, hindsight: DraftOf<Omit<Hindsight, "trigger">>, by = 0.5) {
+      function*(viewer: Viewer.Any, hindsight: DraftOf<Omit<Hindsight, Mark>>, by = 0.5) {
         yield* check("applyHindsight", Step, { by })
+        yield* check("applyHindsight", Told, { body: hindsight.body, data: hindsight.data })
+        const { actual, corrected: ids, expected, lessons } = hindsight.data
+        const corrected = new Set(ids)
         const id = hindsight.id ?? (yield* ulid)
-        const { actual, corrected, expected, lessons } = hindsight.data
-        const reason = `expected: ${expected}; came: ${actual}`
-        const body = hindsight.body.trim() === "" ? [...lessons, reason].join("\n") : hindsight.body
-        const data = yield* hindsights.encode({ ...hindsight.data, trigger: "hindsight" })
+        if (corrected.has(id)) return yield* invalid("applyHindsight", "corrected: nothing corrects itself")
+        const words = [...lessons, `expected: ${expected}; came: ${actual}`].join("\n")
+        const body = hindsight.body.trim() === "" ? words : hindsight.body
+        const data = yield* hindsights.encode({ ...hindsight.data, ...Payload.marks.hindsight })
+        const [known] = (yield* store.get(viewer, [id])).flatMap(Option.toArray)
+        if (known !== undefined) {
+          const isSame = known.kind === hindsights.kind.name && canonicalJson(known.data) === canonicalJson(data)
+          if (!isSame) return yield* invalid("applyHindsight", "id: another record has it")
+          const held = yield* Effect.forEach(corrected, (id) => beliefs.get(viewer, id))
+          return { hindsight: yield* hindsights.decode(known), corrected: held.flatMap(Option.toArray) }
+        }
         const now = yield* Clock.currentTimeMillis
-        const corrections = yield* Effect.forEach(new Set(corrected), (belief) =>
+        const corrections = yield* Effect.forEach(corrected, (belief) =>
           Effect.gen(function*() {
             const held = yield* requireHeld("applyHindsight", viewer, belief, now)
             const confidence = surenessOf(held) * (1 - by)
-            const change = { action: "correct", at: now, confidence, reason, evidence: [id] } as const
+            const change = { action: "correct", at: now, confidence, reason: "hindsight", evidence: [id] } as const
             const data = yield* beliefs.encode({ ...audited(held, change), sourceType: "hindsight" })
             const ifRevision = held.record.revision
             return { _tag: "Update", id: belief, patch: { confidence, data }, ifRevision } as const
           }))
-        yield* store.apply(viewer, [
-          { _tag: "Put", draft: { ...hindsight, id, kind: hindsights.kind.name, body, data } },
-          ...corrections
-        ])
+        const draft = { ...hindsight, id, kind: hindsights.kind.name, body, data }
+        const applied = yield* store.apply(viewer, [{ _tag: "Put", draft, ifRevision: 0 }, ...corrections])
+        const [made, ...changed] = applied.flatMap(({ record }) => record ?? [])
         return {
-          hindsight: yield* there("applyHindsight", id, hindsights.get(viewer, id)),
-          corrected: yield* Effect.forEach(corrections, ({ id }) => require("applyHindsight", viewer, id))
+          hindsight: yield* hindsights.decode(made!), // a Put answers with its record
+          corrected: yield* Effect.forEach(changed, beliefs.decode)
         }
       },
       MemoryError.retryOnConflict
     ),
-    hindsights: (viewer, taskId, limit = 20) => hindsights.list(viewer, { ...about("hindsight", taskId), limit }),
+    hindsights: (viewer, taskId, limit = 20) =>
+      hindsights.listReadable(viewer, { ...about("hindsight", taskId), limit }),
     createCounterfactual: Effect.fn("BeliefMemory.createCounterfactual")(
-      function*(viewer: Viewer.Any, draft: DraftOf<Partial<Omit<Counterfactual, "trigger" | "actual">>>) {
-        const { predicted = [], taskId } = draft.data
-        const { body: text } = yield* check("createCounterfactual", Hypothesis, { body: draft.body })
-        const affected = draft.data.beliefs ??
-          (yield* beliefs.search(viewer, { text, limit: 10 })).map(({ record }) => record.id)
-        const data = { trigger: "counterfactual", taskId, beliefs: affected, predicted } as const
-        return yield* counterfactuals.put(viewer, { ...draft, data })
+      function*(viewer: Viewer.Any, draft: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>) {
+        const { body: text, data, scope } = draft
+        yield* check("createCounterfactual", Hypothesis, { body: text, data, scope })
+        const { predicted = [], taskId } = data
+        const affected = data.beliefs ?? (yield* beliefs.search(viewer, { text, limit: 10, where: notNarrower(scope) }))
+          .filter(({ record }) => record.scope === Global || matchesScope(scope, record.scope))
+          .map(({ record }) => record.id)
+        const made = { ...Payload.marks.counterfactual, taskId, beliefs: affected, predicted }
+        return yield* counterfactuals.put(viewer, { ...draft, data: made })
       }
     ),
     validateCounterfactual: Effect.fn("BeliefMemory.validateCounterfactual")(
       function*(viewer: Viewer.Any, id: MemoryId, actual: ReadonlyArray<string>) {
-        const listed = counterfactuals.list(viewer, { ...about("counterfactual"), ids: [id] })
-        const { data, record } = yield* there("validateCounterfactual", id, Effect.map(listed, Arr.head))
+        const found = counterfactuals.listReadable(viewer, { ...about("counterfactual"), ids: [id] })
+        const { data, record } = yield* there("validateCounterfactual", id, Effect.map(found, Arr.head))
         return yield* counterfactuals.update(viewer, id, { data: { ...data, actual } }, { ifRevision: record.revision })
       },
       MemoryError.retryOnConflict
     ),
     counterfactuals: (viewer, taskId, limit = 20) =>
-      counterfactuals.list(viewer, { ...about("counterfactual", taskId), limit }),
+      counterfactuals.listReadable(viewer, { ...about("counterfactual", taskId), limit }),
     statistics: Effect.fn("BeliefMemory.statistics")(function*(viewer: Viewer.Any) {
       const counts = statisticsOf(yield* beliefs.all(viewer, { closed: true }), yield* Clock.currentTimeMillis)
-      return {
-        ...counts,
-        hindsights: (yield* hindsights.all(viewer, about("hindsight"))).length,
-        counterfactuals: (yield* counterfactuals.all(viewer, about("counterfactual"))).length
-      }
+      const count = (trigger: keyof typeof Payload.marks) =>
+        Stream.runCount(store.stream(viewer, { ...about(trigger), kinds: [MemoryKind.reflection.name], limit: 1_000 }))
+      return { ...counts, hindsights: yield* count("hindsight"), counterfactuals: yield* count("counterfactual") }
     }),
     pruneSuperseded: Effect.fn("BeliefMemory.pruneSuperseded")(function*(viewer: Viewer.Any, olderThan: number) {
       yield* check("pruneSuperseded", Cutoff, { olderThan })
+      const now = yield* Clock.currentTimeMillis
       const all = yield* beliefs.all(viewer, { closed: true })
-      const old = all.filter(({ record }) =>
-        record.supersededBy !== undefined && (record.invalidAt ?? Infinity) < olderThan
-      )
-      return (yield* store.forget(viewer, old.map(({ record }) => record.id))).filter((wasThere) => wasThere).length
+      const old = all.filter(({ record }) => isSuperseded(record, now) && record.invalidAt! < olderThan) // it has an end
+      const counts = yield* Effect.forEach(Arr.chunksOf(old, 1_000), (some) => beliefs.forgetUnchanged(viewer, some))
+      return counts.reduce((sum, count) => sum + count, 0)
     })
   }
 })
@@ -353,11 +352,11 @@ const nameOf = ({ object, predicate, subject }: Belief): string => `${subject} $
 /** Nobody's to bring along is what was done to it. */
 const toDraft = (belief: DraftOf<Belief>): DraftOf<Belief> => ({
   ...called(nameOf(belief.data), belief),
-  confidence: belief.confidence ?? confidenceOf.medium,
+  confidence: belief.confidence ?? Payload.confidenceOf.medium,
   data: { ...belief.data, audit: undefined }
 })
 
-const surenessOf = ({ record }: Typed<Belief>): number => record.confidence ?? confidenceOf.medium
+const surenessOf = ({ record }: Typed<Belief>): number => record.confidence ?? Payload.confidenceOf.medium
 
 const orders = {
   confidence: surenessOf,
@@ -372,26 +371,30 @@ const audited = ({ data, record }: Typed<Belief>, change: Omit<Payload.Audited, 
 })
 
 /** Hindsights or counterfactuals, of one task or all. */
-const about = (trigger: "hindsight" | "counterfactual", taskId?: string): Pick<MemoryFilter, "where"> => ({
-  where: { "data.trigger": { eq: trigger }, ...(taskId !== undefined && { "data.taskId": { eq: taskId } }) }
+const about = (trigger: keyof typeof Payload.marks, taskId?: string): Pick<MemoryFilter, "where"> => ({
+  where: {
+    "data.beliefMemory": { eq: Payload.marks[trigger].beliefMemory },
+    ...(taskId !== undefined && { "data.taskId": { eq: taskId } })
+  }
 })
 
 const statisticsOf = (all: ReadonlyArray<Typed<Belief>>, now: number) => {
   const byConfidence = { high: 0, medium: 0, low: 0, speculative: 0 }
   const bySource = { observation: 0, inference: 0, external: 0, user_input: 0, hindsight: 0, prior: 0 }
-  let superseded = 0
-  let updates = 0
+  let [active, superseded, updates] = [0, 0, 0]
   for (const belief of all) {
-    byConfidence[levelOf(surenessOf(belief))]++
+    byConfidence[Payload.levelOf(surenessOf(belief))]++
     bySource[belief.data.sourceType]++
-    if (isClosed(belief.record, now)) superseded++
+    if (!isClosed(belief.record, now)) active++
+    if (isSuperseded(belief.record, now)) superseded++
     updates += belief.data.audit?.length ?? 0
   }
   const times = all.map(({ record }) => record.createdAt).sort((a, b) => a - b)
-  return {
-    ...{ total: all.length, active: all.length - superseded, superseded },
-    ...{ byConfidence, bySource, updates, oldest: times[0], newest: times.at(-1) }
-  }
+  const [oldest, newest] = [times[0], times.at(-1)]
+  return { total: all.length, active, superseded, byConfidence, bySource, updates, oldest, newest }
 }
 
 const isClosed = ({ invalidAt }: MemoryRecord, now: number): boolean => invalidAt !== undefined && invalidAt <= now
+
+const isSuperseded = (record: MemoryRecord, now: number): boolean =>
+  record.supersededBy !== undefined && isClosed(record, now)

@@ -153,7 +153,7 @@ export const layerAdapter = (adapter: Adapter.MemoryAdapter): Layer.Layer<Episod
  *
  * What it saves is clamped, where `saveEpisode` of the service refuses it: importance, intensity, emotion and appraisal to their
  * ranges, a time ahead of the clock to now. The numbers come from a model, and callers of an adapter swallow a rejected save.
- * Queries are not: one out of range is rejected. A `limit` of 0 is none, and one beyond 1,000 is 1,000.
+ * Queries are not: one out of range is rejected. A `limit` of 0 means no limit, and one beyond 1,000 is 1,000.
  */
 export const toAdapter = (
   viewer: Viewer.Any,

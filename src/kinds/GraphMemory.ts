@@ -22,6 +22,7 @@ import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import { byRecency, Link, type MemoryRecord, Unit } from "../domain/MemoryRecord.ts"
 import type * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
+import * as EventLoop from "../host/EventLoop.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as TypedMemory from "./TypedMemory.ts"
 
@@ -66,7 +67,7 @@ export const PathSearch = Schema.Struct({
   ...Along.fields,
   /** Most relationships of a path, from 1. Default: any number. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Most entities that are visited, from 1, the nearest first. Default 10,000. */
+  /** Most linked records that are visited, entities or not, from 1, the nearest first. Default 10,000. */
   maxVisits: Schema.optional(Schema.Int.pipe(Schema.positive()))
 })
 export interface PathSearch extends Schema.Schema.Type<typeof PathSearch> {}
@@ -119,7 +120,7 @@ export interface Service {
   ) => Io<ReadonlyArray<TypedMemory.Typed<Entity>>>
   /**
    * Returns a shortest path, however long, or none if there is none within `maxDepth`. The path from an entity to itself is
-   * empty. Fails with `unsupported` if it has visited `maxVisits` entities, and there are more: there may be a path then.
+   * empty. Fails with `unsupported` if it has visited `maxVisits` records, and there are more: there may be a path then.
    */
   readonly findPath: (viewer: Viewer.Any, from: MemoryId, to: MemoryId, options?: PathSearch) => Io<Option.Option<Path>>
   /**
@@ -173,11 +174,7 @@ const isEntity = ({ entities }: Graph, viewer: Viewer.Any, id: MemoryId) =>
   Effect.map(entities.get(viewer, id), Option.isSome)
 
 const requireEntity = ({ entities }: Graph, op: string, viewer: Viewer.Any, id: MemoryId) =>
-  Effect.catchTag(
-    Effect.flatten(entities.get(viewer, id)),
-    "NoSuchElementException",
-    () => MemoryError.make("not_found", { op, id, message: "there is no such entity" })
-  )
+  TypedMemory.there(op, id, entities.get(viewer, id), "entity")
 
 const relate = Effect.fn("GraphMemory.relate")(function*(graph: Graph, viewer: Viewer.Any, relationship: Relationship) {
   yield* check("relate", RelationshipSchema, relationship)
@@ -246,12 +243,13 @@ const findPath = Effect.fn("GraphMemory.findPath")(
     const { maxDepth = Infinity, maxVisits = 10_000, ...along } = yield* check("findPath", PathSearch, options)
     if (!(yield* isEntity(graph, viewer, to))) return Option.none()
     if (from === to) return Option.some([])
-    const isEnough = (all: ReadonlyArray<Walked>) => all.at(-1)?.id === to || all.length > maxVisits
+    let visits = 0
+    const isEnough = (all: ReadonlyArray<Walked>) => ++visits > maxVisits || all.at(-1)?.id === to
     const all = yield* walk(graph, viewer, from, { ...along, maxDepth }, isEnough)
     const last = all.at(-1)
     if (last?.id === to) return Option.some(pathTo(last))
-    if (all.length <= maxVisits) return Option.none()
-    const message = `no path through the nearest ${maxVisits} entities: follow fewer relationships, or raise maxVisits`
+    if (visits <= maxVisits) return Option.none()
+    const message = `no path through the nearest ${maxVisits} records: follow fewer relationships, or raise maxVisits`
     return yield* MemoryError.make("unsupported", { op: "findPath", id: from, message })
   }
 )
@@ -338,7 +336,7 @@ const pathTo = (end: Walked): Path => {
 
 /**
  * Walks breadth first from an entity: each other entity once, by a shortest path, nearest first. Stops when `isEnough`,
- * which is asked after each entity.
+ * which is asked after each record that it comes to, be it an entity or not. Pauses for the event loop.
  */
 const walk = (
   graph: Graph,
@@ -350,7 +348,7 @@ const walk = (
   Effect.gen(function*() {
     const all: Array<Walked> = []
     if (!(yield* isEntity(graph, viewer, from))) return all
-    const seen = new Set([from])
+    const [paced, seen] = [EventLoop.pacer(), new Set([from])]
     for (let at = -1; at < all.length; at++) {
       const before = all[at] // none is the start
       const { depth, id } = before ?? { depth: 0, id: from }
@@ -359,8 +357,10 @@ const walk = (
         if (seen.has(end)) continue
         seen.add(end)
         const found = yield* graph.entities.get(viewer, end)
-        if (Option.isNone(found)) continue
-        all.push({ id: end, found: found.value, before, by: relationship, depth: depth + 1 })
+        if (Option.isSome(found)) {
+          all.push({ id: end, found: found.value, before, by: relationship, depth: depth + 1 })
+        }
+        yield* paced(256)
         if (isEnough(all)) return all
       }
     }

@@ -10,9 +10,10 @@ import type { MemoryFilter, MemoryQuery } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { deriveSummary, type Draft, type MemoryRecord, type Patch } from "../domain/MemoryRecord.ts"
-import type { JsonObject } from "../domain/Payload.ts"
+import { type JsonObject, sizeOf } from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
-import { type IfRevision, MemoryStore } from "../storage/MemoryStore.ts"
+import * as EventLoop from "../host/EventLoop.ts"
+import { type IfRevision, MemoryStore, type Service as MemoryStoreService } from "../storage/MemoryStore.ts"
 
 /** The record, and its `data` decoded. */
 export interface Typed<out A> {
@@ -33,6 +34,11 @@ export interface TypedMemory<in out A> {
   readonly put: (viewer: Viewer.Any, draft: DraftOf<A>) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
   readonly get: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<A>>, MemoryError.MemoryError>
   readonly list: (
+    viewer: Viewer.Any,
+    filter?: Narrow<MemoryFilter>
+  ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
+  /** What `list` returns, without records whose `data` does not decode. */
+  readonly listReadable: (
     viewer: Viewer.Any,
     filter?: Narrow<MemoryFilter>
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
@@ -58,6 +64,14 @@ export interface TypedMemory<in out A> {
     f: (data: A) => A
   ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
+  /**
+   * Forgets those, at most 1,000, that nobody has changed since they were read, and that the viewer may write. Returns how many.
+   * One batch; each alone where the batch is refused.
+   */
+  readonly forgetUnchanged: (
+    viewer: Viewer.Any,
+    all: ReadonlyArray<Typed<A>>
+  ) => Effect.Effect<number, MemoryError.MemoryError>
   /** Newest first, as far back as the store keeps revisions; the last 20 by default. Empty where it is absent. */
   readonly history: (
     viewer: Viewer.Any,
@@ -66,6 +80,8 @@ export interface TypedMemory<in out A> {
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
   /** `data` as a batch of the store's takes it; `invalid_draft` where its Schema refuses it. */
   readonly encode: (data: A) => Effect.Effect<JsonObject, MemoryError.MemoryError>
+  /** The record, and its `data` decoded; `corrupt` where its Schema refuses it. */
+  readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
 }
 
 /** Named so, unless the draft has a summary: a search finds it by its name, and a `[[Name]]` does. */
@@ -73,6 +89,21 @@ export const called = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
   summary: draft.summary ?? (deriveSummary(name) || undefined)
 })
+
+/** Returns what is there; fails with `not_found` where there is none. @internal */
+export const there = <A>(
+  op: string,
+  id: MemoryId,
+  self: Effect.Effect<Option.Option<A>, MemoryError.MemoryError>,
+  what = "record"
+): Effect.Effect<A, MemoryError.MemoryError> =>
+  Effect.flatMap(
+    self,
+    Option.match({
+      onNone: () => MemoryError.make("not_found", { op, id, message: `there is no such ${what}` }),
+      onSome: Effect.succeed
+    })
+  )
 
 /** Over the store that is there. Of another kind is as good as absent; a record whose `data` does not decode is `corrupt`. */
 export const make = <N extends string, A>(
@@ -136,14 +167,26 @@ export const make = <N extends string, A>(
           Effect.flatMap(store.list(viewer, { ...filter, kinds: [kind.name] }), ({ items }) =>
             Effect.forEach(items, (record) => decode("list", record)))
         ),
+      listReadable: (viewer, filter) =>
+        span(
+          "listReadable",
+          Effect.flatMap(store.list(viewer, { ...filter, kinds: [kind.name] }), ({ items }) =>
+            Effect.map(
+              Effect.forEach(items, (record) => Effect.option(decode("listReadable", record))),
+              (all) => all.flatMap(Option.toArray)
+            ))
+        ),
       all: (viewer, filter) =>
         span(
           "all",
-          store.stream(viewer, { ...filter, kinds: [kind.name], limit: 1_000 }).pipe(
-            Stream.mapEffect((record) => decode("all", record)),
-            Stream.runCollect,
-            Effect.map((all) => Array.from(all))
-          )
+          Effect.suspend(() => {
+            const paced = EventLoop.pacer()
+            return store.stream(viewer, { ...filter, kinds: [kind.name], limit: 1_000 }).pipe(
+              Stream.mapEffect((record) => Effect.zipLeft(decode("all", record), paced(256 + sizeOf(record.data)))),
+              Stream.runCollect,
+              Effect.map((all) => Array.from(all))
+            )
+          })
         ),
       search: (viewer, query) =>
         span(
@@ -176,6 +219,7 @@ export const make = <N extends string, A>(
             })
           )
         ),
+      forgetUnchanged: (viewer, all) => span("forgetUnchanged", forgetUnchanged(store, viewer, all)),
       history: (viewer, id, limit) =>
         span(
           "history",
@@ -185,9 +229,30 @@ export const make = <N extends string, A>(
               (record) => decode("history", record)
             ))
         ),
-      encode: (data) => encode("encode", data)
+      encode: (data) => encode("encode", data),
+      decode: (record) => decode("decode", record)
     }
   })
+
+const forgetUnchanged = (
+  store: MemoryStoreService,
+  viewer: Viewer.Any,
+  all: ReadonlyArray<Typed<unknown>>
+): Effect.Effect<number, MemoryError.MemoryError> =>
+  store.apply(viewer, all.map(({ record: { id, revision } }) => ({ _tag: "Forget", id, ifRevision: revision }))).pipe(
+    Effect.map((applied) => applied.filter(({ outcome }) => outcome === "forgotten").length),
+    Effect.catchIf(
+      ({ reason }) => reason === "conflict" || reason === "not_owned",
+      () =>
+        all.length === 1 ?
+          Effect.succeed(0) :
+          Effect.reduce(
+            all,
+            0,
+            (count, one) => Effect.map(forgetUnchanged(store, viewer, [one]), (more) => count + more)
+          )
+    )
+  )
 
 /** What the Schema does not name is somebody's, and stays. */
 const keeping = { errors: "all", onExcessProperty: "preserve" } as const

@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
-import { check } from "../domain/Check.ts"
+import { check, invalid } from "../domain/Check.ts"
 import { values } from "../domain/JsonText.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
@@ -85,23 +85,42 @@ export const clean = (items: ReadonlyArray<unknown>): ReadonlyArray<Fact> =>
   eachOnce(items.flatMap((item) => toFact(item) ?? []))
 
 /**
- * Returns the facts of a program's own extractor, cleaned as a model's are, with their tags, links, metadata and time. Fails with
- * `invalid_draft`, and every violation, if one of those breaks its Schema.
+ * Returns the first `most` facts of a program's own extractor, cleaned as a model's are, with their tags, links, metadata and time;
+ * a text is a fact, and what is neither text nor object is dropped. `leftOut` counts the items after them. Fails with
+ * `invalid_draft`, and every violation, if one of a fact's attributes breaks its Schema, or if its metadata has the key that marks
+ * a turn stored word for word.
  *
  * @internal
  */
-export const extracted = (facts: ReadonlyArray<Fact>): Effect.Effect<ReadonlyArray<Fact>, MemoryError.MemoryError> =>
-  Effect.map(
-    Effect.forEach(facts, (fact) =>
-      Effect.map(
-        check("extract", Attributes, fact),
-        ({ links, metadata, tags, validAt }) =>
-          clean([fact]).map((said) => ({ ...said, ...definedFields({ links, metadata, tags, validAt }) }))
-      )),
-    (all) => eachOnce(all.flat())
-  )
+export const extracted = (
+  items: ReadonlyArray<unknown>,
+  most: number,
+  paced: EventLoop.Pacer
+): Effect.Effect<{ readonly facts: ReadonlyArray<Fact>; readonly leftOut: number }, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const found = new Map<string, Fact>()
+    for (const [i, item] of items.entries()) {
+      if (found.size === most) return { facts: Array.from(found.values()), leftOut: items.length - i }
+      const [said] = clean([item])
+      // an object is checked whether or not its text is one
+      const { links, metadata, tags, validAt } = isObject(item)
+        ? yield* check<typeof Attributes.Type, typeof Attributes.Encoded>("extract", Attributes, item)
+        : {}
+      if (metadata && Object.hasOwn(metadata, turnMark)) {
+        return yield* invalid("extract", `metadata.${turnMark}: the key marks a turn that was stored word for word`)
+      }
+      if (said !== undefined && !found.has(said.text)) {
+        found.set(said.text, { ...said, ...definedFields({ links, metadata, tags, validAt }) })
+      }
+      yield* paced(128 + (said?.text.length ?? 0))
+    }
+    return { facts: Array.from(found.values()), leftOut: 0 }
+  })
 
-/** Of facts with the same text the first. */
+/** Metadata key of a turn that was stored word for word; its value is the role of the speaker. @internal */
+export const turnMark = "turn"
+
+/** Returns each text once; of facts with the same text, the first. */
 const eachOnce = (facts: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
   const found = new Map<string, Fact>()
   for (const fact of facts) if (!found.has(fact.text)) found.set(fact.text, fact)

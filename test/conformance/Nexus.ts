@@ -251,7 +251,7 @@ export const toBeliefMemory = Effect.map(BeliefMemory.BeliefMemory, (memory) => 
       changed(memory.supersede(viewer, id, toDraft(by), { reason })),
     reinforce: (id: MemoryId, reason: string) => changed(memory.reinforce(viewer, id, 0.5, { reason })),
     weaken: (id: MemoryId, reason: string) => changed(memory.weaken(viewer, id, 0.5, { reason })),
-    applyHindsight: (data: Omit<BeliefMemory.Hindsight, "trigger">) =>
+    applyHindsight: (data: Omit<BeliefMemory.Hindsight, "trigger" | "beliefMemory">) =>
       run(
         Effect.map(memory.applyHindsight(viewer, { scope, body: "", data }), ({ corrected }) => corrected.map(toBelief))
       ),

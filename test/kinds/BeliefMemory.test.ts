@@ -1,11 +1,15 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as TestClock from "effect/TestClock"
+import * as MemoryError from "../../src/domain/MemoryError.ts"
 import type { MemoryId } from "../../src/domain/MemoryId.ts"
+import * as Payload from "../../src/domain/Payload.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
 import * as BeliefMemory from "../../src/kinds/BeliefMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, bob, get, id } from "../../src/testing/Sample.ts"
@@ -102,7 +106,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
           at: 1_000,
           revision: 2,
           confidence: 0.4,
-          reason: "expected: she is at home; came: nobody opened",
+          reason: "hindsight",
           evidence: [kept.record.id]
         }])
         assert.strictEqual((yield* recall(memory, oslo)).record.revision, 1)
@@ -134,6 +138,98 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
   )
 
   law(
+    "a hindsight that corrects a record of its own id, or lacks a part, is refused and keeps nothing",
+    (memory) =>
+      Effect.gen(function*() {
+        const bern = yield* retain(memory, "Bern")
+        const whole = hindsight([bern])
+        const { data } = whole
+        const drafts: ReadonlyArray<unknown> = [
+          { ...whole, id: bern },
+          { ...whole, body: undefined },
+          { ...whole, data: undefined },
+          { ...whole, data: { ...data, lessons: undefined } },
+          { ...whole, data: { ...data, corrected: ["x"] } }
+        ]
+        for (const draft of drafts) {
+          const applied = memory.applyHindsight(ada, draft as typeof whole) // a caller without types
+          assert.strictEqual(yield* reason(applied), "invalid_draft")
+        }
+        const hypothesis = { ...whole, body: "What if?", data: undefined } as unknown as typeof whole // the same
+        assert.strictEqual(yield* reason(memory.createCounterfactual(ada, hypothesis)), "invalid_draft")
+        assert.strictEqual((yield* recall(memory, bern)).record.revision, 1)
+        assert.deepStrictEqual(yield* memory.hindsights(ada), [])
+      })
+  )
+
+  law(
+    "a hindsight that is applied again with its id changes nothing, and overwrites no other record",
+    (memory) =>
+      Effect.gen(function*() {
+        const [bern, oslo] = [yield* retain(memory, "Bern"), yield* retain(memory, "Oslo")]
+        const draft = { ...hindsight([bern]), id: id("hindsight") }
+        const first = yield* memory.applyHindsight(ada, draft)
+        const again = yield* memory.applyHindsight(ada, draft)
+        assert.deepStrictEqual(again, first)
+        assert.lengthOf(yield* memory.audit(ada, bern), 1)
+        for (const other of [{ ...hindsight([bern], "43"), id: id("hindsight") }, { ...hindsight([]), id: oslo }]) {
+          assert.strictEqual(yield* reason(memory.applyHindsight(ada, other)), "invalid_draft")
+        }
+        assert.strictEqual((yield* recall(memory, oslo)).data.object, "Oslo")
+      })
+  )
+
+  law(
+    "the audit of a belief that others see says nothing of a hindsight that they do not see but its id",
+    (memory) =>
+      Effect.gen(function*() {
+        const [mine, yours] = [ada, bob].map(({ userId }) => Viewer.make({ userId: userId!, agentId: "bot" }))
+        const shared = yield* memory.retain(mine!, { ...belief("Bern"), scope: { agentId: "bot" } })
+        const { hindsight: kept } = yield* memory.applyHindsight(mine!, hindsight([shared.record.id]))
+        assert.deepStrictEqual(yield* memory.hindsights(yours!), [])
+        const audit = yield* memory.audit(yours!, shared.record.id)
+        assert.deepStrictEqual(audit.map(({ evidence, reason }) => [reason, evidence]), [[
+          "hindsight",
+          [kept.record.id]
+        ]])
+      })
+  )
+
+  law(
+    "a counterfactual in a shared scope names no belief of a narrower one",
+    (memory) =>
+      Effect.gen(function*() {
+        const mine = Viewer.make({ userId: "ada", agentId: "bot" })
+        yield* retain(memory, "Bern")
+        const shared = yield* memory.retain(mine, { ...belief("Bern"), scope: { agentId: "bot" } })
+        const draft = { scope: { agentId: "bot" }, body: "What if Ada moved away from Bern?", data: {} }
+        const { data } = yield* memory.createCounterfactual(mine, draft)
+        assert.deepStrictEqual(data.beliefs, [shared.record.id])
+      })
+  )
+
+  law(
+    "reflections of others are neither hindsights nor counterfactuals, whatever their trigger is",
+    (memory, store) =>
+      Effect.gen(function*() {
+        const scope = { userId: "ada" }
+        const written = yield* store.put(ada, [
+          { scope, kind: "reflection", body: "I learnt", data: { trigger: "hindsight" } },
+          { scope, kind: "reflection", body: "I wonder", data: { trigger: "counterfactual", beliefs: 1 } },
+          { scope, kind: "reflection", body: "I forge", data: { ...Payload.marks.hindsight, taskId: "42" } }
+        ])
+        assert.deepStrictEqual(yield* memory.hindsights(ada), [])
+        assert.deepStrictEqual(yield* memory.counterfactuals(ada), [])
+        const { hindsight: kept } = yield* memory.applyHindsight(ada, hindsight([]))
+        assert.deepStrictEqual((yield* memory.hindsights(ada)).map(({ record }) => record.id), [kept.record.id])
+        assert.deepInclude(yield* memory.statistics(ada), { hindsights: 2, counterfactuals: 0 })
+        for (const { record } of written) {
+          assert.strictEqual(yield* reason(memory.validateCounterfactual(ada, record.id, [])), "not_found")
+        }
+      })
+  )
+
+  law(
     "a counterfactual names the beliefs that it would change, and says later what came of it",
     (memory) =>
       Effect.gen(function*() {
@@ -145,6 +241,7 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
         })
         assert.deepStrictEqual(made.data, {
           trigger: "counterfactual",
+          beliefMemory: "effect-memory/counterfactual",
           taskId: "42",
           beliefs: [bern],
           predicted: ["a longer way"]
@@ -192,6 +289,8 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
           oldest: 1_000,
           newest: 2_000
         })
+        yield* memory.retain(ada, { ...belief("Nice"), validAt: 1, invalidAt: 2 })
+        assert.deepInclude(yield* memory.statistics(ada), { total: 4, active: 2, superseded: 1 })
         assert.deepInclude(yield* memory.statistics(bob), { total: 0, hindsights: 0, oldest: undefined })
       })
   )
@@ -212,6 +311,33 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
         assert.strictEqual(yield* memory.pruneSuperseded(ada, 10_000), 0)
         assert.deepStrictEqual(yield* query(memory, { includeSuperseded: true }), ["Nice"])
         assert.strictEqual(yield* reason(memory.pruneSuperseded(ada, -1)), "invalid_draft")
+      })
+  )
+
+  law(
+    "pruning leaves a belief that is held until a later time, or again since it was read, or that may not be written",
+    (alone, store) =>
+      Effect.gen(function*() {
+        const replaced = (object: string) =>
+          Effect.tap(retain(alone, object), (id) => alone.supersede(ada, id, belief(object), because))
+        const [again, closed, denied] = [yield* replaced("Bern"), yield* replaced("Oslo"), yield* replaced("Nice")]
+        const until = yield* retain(alone, "Rome")
+        yield* store.update(ada, until, { invalidAt: 5_000, supersededBy: closed })
+        yield* TestClock.setTime(1_000)
+        const racing = MemoryStore.MemoryStore.of({
+          ...store,
+          apply: (viewer, mutations, provenance) =>
+            mutations.some((mutation) => mutation._tag === "Forget" && mutation.id === denied)
+              ? MemoryError.make("not_owned", { op: "apply", message: "a rule closes it" })
+              : Effect.zipRight(
+                store.update(ada, again, { invalidAt: null, supersededBy: null }),
+                store.apply(viewer, mutations, provenance)
+              )
+        })
+        const memory = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, racing)
+        assert.strictEqual(yield* memory.pruneSuperseded(ada, 10_000), 1)
+        for (const id of [again, until, denied]) assert.isTrue(Option.isSome(yield* alone.recall(ada, id)))
+        assert.isTrue(Option.isNone(yield* alone.recall(ada, closed)))
       })
   )
 
@@ -392,6 +518,26 @@ onEveryStore("BeliefMemory", BeliefMemory.BeliefMemory, BeliefMemory.layer, (law
         assert.strictEqual((yield* recall(memory, record.id)).data.object, text)
         assert.strictEqual((yield* memory.audit(ada, record.id))[0]?.reason, text)
       }
+    }))
+})
+
+describe("MemoryError.retryOnConflict", () => {
+  it.effect("fails with a conflict that lasts, and lets others run between two attempts", () =>
+    Effect.gen(function*() {
+      const detail = { expected: 1, actual: 2 }
+      let attempts = 0
+      const lasting = Effect.suspend(() => {
+        attempts++
+        return MemoryError.make("conflict", { op: "update", message: "another revision", detail })
+      })
+      assert.strictEqual(yield* reason(MemoryError.retryOnConflict(lasting)), "conflict")
+      assert.strictEqual(attempts, 1_001)
+      attempts = 0
+      // interrupted by what runs after the timers of an event loop have had their turn
+      yield* Effect.raceFirst(MemoryError.retryOnConflict(lasting), Effect.sleep(1)).pipe(
+        Effect.withClock(Clock.make())
+      )
+      assert.isBelow(attempts, 1_000)
     }))
 })
 

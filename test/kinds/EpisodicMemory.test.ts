@@ -185,7 +185,8 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
       (memory, store) =>
         Effect.gen(function*() {
           const beliefs = yield* Effect.provideService(BeliefMemory.make, MemoryStore.MemoryStore, store)
-          yield* memory.saveReflection(ada, thought("I like lakes"))
+          const data = { trigger: "hindsight", beliefs: "I believe in lakes" }
+          yield* memory.saveReflection(ada, { ...thought("I like lakes"), data })
           yield* beliefs.createCounterfactual(ada, {
             scope: { agentId: "mira", actorId: "ada" },
             body: "What if?",

@@ -212,6 +212,28 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
         })
     )
 
+    law(
+      "a search for a path counts linked records that are no entities as visits, and reads no more of them",
+      (graph, store) =>
+        Effect.gen(function*() {
+          const scope = { userId: "ada" }
+          const notes = Array.from({ length: 30 }, (_, n) => id(`note ${n}`))
+          yield* store.put(ada, notes.map((id) => ({ id, scope, kind: "semantic", body: `note ${id}` })))
+          const links = notes.map((to) => ({ to, type: "has", weight: 1 }))
+          yield* graph.addEntity(ada, { id: id("hub"), scope, body: "", data: { name: "hub", type: "place" }, links })
+          yield* add(graph, "far")
+          const gets = yield* Ref.make(0)
+          const counting = MemoryStore.MemoryStore.of({
+            ...store,
+            get: (viewer, ids) => Effect.zipRight(Ref.update(gets, (n) => n + ids.length), store.get(viewer, ids))
+          })
+          const { findPath } = yield* GraphMemory.make.pipe(Effect.provideService(MemoryStore.MemoryStore, counting))
+          assert.strictEqual(yield* reason(findPath(ada, id("hub"), id("far"), { maxVisits: 3 })), "unsupported")
+          assert.isAtMost(yield* Ref.get(gets), 2 + 4)
+          assert.isTrue(Option.isNone(yield* findPath(ada, id("hub"), id("far"), { maxVisits: 30 })))
+        })
+    )
+
     law("a shortest path is found within maxDepth, in either direction unless said", (graph) =>
       Effect.gen(function*() {
         yield* small(graph)

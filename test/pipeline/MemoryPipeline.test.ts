@@ -21,6 +21,7 @@ import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
+import type { Fact } from "../../src/pipeline/Extraction.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { stores } from "../stores.ts"
@@ -433,7 +434,7 @@ describe("remember", () => {
         text: "Ada lives in Porto",
         tags: ["home"],
         links,
-        metadata: { turn: 3, nested: { sure: true } },
+        metadata: { page: 3, nested: { sure: true } },
         validAt: 7
       }
       yield* pipeline.remember(ada, turns, { scope, customExtract: () => Effect.succeed([fact]) })
@@ -491,12 +492,72 @@ describe("remember", () => {
   it.effect("an extraction of the caller's own that breaks the Schema of a fact is refused, and nothing is written", () =>
     Effect.gen(function*() {
       const { pipeline } = yield* both
-      for (const wrong of [{ tags: [""] }, { tags: [" instructions"] }, { validAt: -1 }, { metadata: { n: NaN } }]) {
+      for (
+        const wrong of [{ tags: [""] }, { tags: [" instructions"] }, { validAt: -1 }, { metadata: { n: NaN } }, {
+          metadata: { turn: "user" }
+        }]
+      ) {
         const customExtract = () => Effect.succeed([{ text: "right" }, { text: "wrong", ...wrong }])
         const error = yield* Effect.flip(pipeline.remember(ada, turns, { scope, customExtract }))
         assert.strictEqual(error.reason, "invalid_draft")
       }
       assert.deepStrictEqual(yield* everything, [])
+    }).pipe(within({ completion: Completion.layerNone })))
+
+  it.effect("a fact whose metadata has the key of a turn is refused by that key's name", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const customExtract = () => Effect.succeed([{ text: "Ada sings", metadata: { turn: 3 } }])
+      const error = yield* Effect.flip(pipeline.remember(ada, turns, { scope, customExtract }))
+      assert.deepInclude(error, { reason: "invalid_draft" })
+      assert.include(error.message, "metadata.turn")
+    }).pipe(within({ completion: Completion.layerNone })))
+
+  it.effect("of the caller's own extraction a text is a fact, and what is neither text nor object is dropped", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const items: ReadonlyArray<unknown> = ["Ada sings", null, undefined, 7, [], { text: "Ada dances" }]
+      const customExtract = () => Effect.succeed(items as ReadonlyArray<Fact>) // an extractor without types
+      yield* pipeline.remember(ada, turns, { scope, customExtract })
+      assert.sameMembers(yield* bodies(ada), ["Ada sings", "Ada dances"])
+    }).pipe(within({ completion: Completion.layerNone })))
+
+  it.effect("of the caller's own extraction what comes after the most facts of a reading is counted, and not looked at", () =>
+    Effect.gen(function*() {
+      const { pipeline } = yield* both
+      const facts = [{ text: "a" }, { text: "a" }, { text: "b" }, { text: "c", tags: [""] }, { text: "d" }]
+      const customExtract = () => Effect.succeed(facts)
+      const { applied, leftOut } = yield* pipeline.remember(ada, turns, { scope, maxFacts: 2, customExtract })
+      assert.lengthOf(applied, 2)
+      assert.strictEqual(leftOut?.facts, 2)
+    }).pipe(within({ completion: Completion.layerNone })))
+
+  it.effect("a fact that begins to be true later is one record, however often it is read", () =>
+    Effect.gen(function*() {
+      const { pipeline, store } = yield* both
+      yield* TestClock.setTime(5_000)
+      for (const kind of ["semantic", "reference"]) {
+        const remember = (validAt: number) =>
+          pipeline.remember(ada, turns, {
+            scope,
+            kind,
+            customExtract: () => Effect.succeed([{ text: `Ada will move, ${kind}`, validAt }])
+          })
+        const outcomes = []
+        for (let n = 0; n < 3; n++) outcomes.push((yield* remember(9_000)).applied.map(({ outcome }) => outcome))
+        const list = Effect.map(store.list(ada, { kinds: [kind], asOf: 10_000 }), ({ items }) => items)
+        assert.lengthOf(yield* list, 1, kind)
+        assert.deepStrictEqual(outcomes[0], ["created"], kind)
+        const [record] = yield* list
+        if (kind === "semantic") continue // the store itself lets no equal record stand beside it
+        yield* store.update(ada, record!.id, { invalidAt: 9_500 })
+        yield* remember(9_000)
+        assert.lengthOf(
+          yield* Effect.map(store.list(ada, { kinds: [kind], asOf: 9_800 }), ({ items }) => items),
+          1,
+          kind
+        )
+      }
     }).pipe(within({ completion: Completion.layerNone })))
 
   it.effect("without a model every fact of the caller's own extraction is added, and one that is known stays as it is", () =>

@@ -139,8 +139,8 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
 
 const Asked = Schema.Struct({ limit: Limit })
 
-/** Reflections but those on beliefs: hindsights and counterfactuals. */
-const ofTurns = { "data.beliefs": { exists: false } }
+/** Reflections but those that a `BeliefMemory` keeps: hindsights and counterfactuals. */
+const ofTurns = { "data.beliefMemory": { exists: false } }
 
 const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
 

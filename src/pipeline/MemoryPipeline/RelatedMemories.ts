@@ -6,7 +6,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as MemoryError from "../../domain/MemoryError.ts"
-import type { MemoryFilter, MemoryQuery, SearchResult } from "../../domain/MemoryFilter.ts"
+import { type MemoryFilter, type MemoryQuery, notNarrower, type SearchResult } from "../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import { collapseSpace, embeddingText, isExpired, type MemoryRecord, type Trust } from "../../domain/MemoryRecord.ts"
@@ -16,11 +16,8 @@ import type * as Embedder from "../../host/Embedder.ts"
 import type * as EventLoop from "../../host/EventLoop.ts"
 import type * as Embedding from "../../storage/Embedding.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
-import { type Fact, maxCharacters } from "../Extraction.ts"
+import { type Fact, maxCharacters, turnMark } from "../Extraction.ts"
 import type { Failure } from "../MemoryPipeline.ts"
-
-/** Metadata key of a turn that was stored word for word; its value is the role of the speaker. */
-export const turnMark = "turn"
 
 /** Selects the memories that facts are compared with. */
 export interface Wanted {
@@ -172,15 +169,10 @@ const widest = 1_000
 const asked = 1_024
 
 /** Selects records of exactly this scope, without turns. */
-const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => {
-  const absent = [
-    `metadata.${turnMark}`,
-    ...scope === MemoryScope.Global
-      ? []
-      : MemoryScope.fields.filter((field) => scope[field] === undefined).map((field) => `scope.${field}`)
-  ]
-  return { scope, where: Object.fromEntries(absent.map((path) => [path, { exists: false }])) }
-}
+const exactly = (scope: MemoryScope.MemoryScope): Pick<MemoryFilter, "scope" | "where"> => ({
+  scope,
+  where: { [`metadata.${turnMark}`]: { exists: false }, ...(scope !== MemoryScope.Global && notNarrower(scope)) }
+})
 
 /*
  * Vectors of facts, made once per reading: they serve the search for related memories, and are stored with each fact whose text

@@ -149,10 +149,13 @@ const extract = (services: Services, { maxFacts, options, turns }: Request, pace
       ? { leftOut: 0, turns }
       : Extraction.fitConversation(turns)
     const said = customExtract
-      ? yield* Extraction.extracted(yield* customExtract(turns))
-      : yield* asked(services, buildExtractionPrompt(shown, customInstructions), readFacts, paced)
-    const { facts, leftOut } = Extraction.firstFacts(said, maxFacts)
-    return { facts, leftOut: { facts: leftOut, characters } }
+      ? yield* Extraction.extracted(yield* customExtract(turns), maxFacts, paced)
+      : {
+        facts: yield* asked(services, buildExtractionPrompt(shown, customInstructions), readFacts, paced),
+        leftOut: 0
+      }
+    const { facts, leftOut } = Extraction.firstFacts(said.facts, maxFacts)
+    return { facts, leftOut: { facts: said.leftOut + leftOut, characters } }
   })
 
 /**
@@ -207,7 +210,9 @@ const reconcile = (
       said: found.said,
       source: { session, sequence: placeOf(sequence, 0) }
     })
-    const mutations = yield* settled(store, viewer, isFirst ? planned.map(named(kinds)) : planned)
+    const derived = planned.map(named(kinds))
+    const isNews = yield* unsaid(store, viewer, derived)
+    const mutations = yield* settled(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
     yield* paced(mutations.length * 1_024)
     if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.said])
     return { mutations, applied: yield* apply(mutations), failures: found.failures, decisions: leftOut }
@@ -295,7 +300,7 @@ const verbatim = (
         scope,
         kind,
         body,
-        metadata: { [RelatedMemories.turnMark]: role, ...(actorId !== undefined && { actorId }) },
+        metadata: { [Extraction.turnMark]: role, ...(actorId !== undefined && { actorId }) },
         validAt: at === undefined || !(at >= 0) ? now : Math.min(Math.floor(at), now),
         ...(life > 0 && { expiresAt: now + life }),
         source: { reference, session, actor: speakerOf(message), sequence: place }
@@ -332,6 +337,28 @@ const named = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutat
   const id = stableId(`fact:${JSON.stringify([MemoryScope.key(scope), kind, collapseSpace(body)])}`)
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
+
+/**
+ * Returns which mutations say something new: not a Put whose derived id is that of a record which says the same, is not closed, and
+ * holds when the fact begins. It may begin later, and so be none of the related memories.
+ */
+const unsaid = (
+  store: Pick<MemoryStore.Service, "get">,
+  viewer: Viewer.Any,
+  mutations: ReadonlyArray<MemoryMutation>
+): Effect.Effect<ReadonlyArray<boolean>, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : [])
+    const found = ids.length === 0 ? [] : (yield* store.get(viewer, ids)).flatMap(Option.toArray)
+    const said = new Map(found.map((record) => [record.id, record]))
+    return mutations.map((mutation) => {
+      if (mutation._tag !== "Put") return true
+      const { body, id, validAt = 0 } = mutation.draft
+      const record = id && said.get(id)
+      return !record || record.invalidAt !== undefined || record.validAt > validAt ||
+        collapseSpace(record.body) !== collapseSpace(body)
+    })
+  })
 
 /** Returns the turns that are not stored yet. */
 const unseen = (store: MemoryStore.Service, viewer: Viewer.Any, turns: ReadonlyArray<MemoryMutation>) =>
