@@ -105,6 +105,9 @@ interface Rule {
   readonly accepts?: ((match: string) => boolean) | undefined
 }
 
+/** What a redaction left, or the first word of it. */
+const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
+
 /** Makes the function that redacts by patterns; `layer` uses it. Cost: proportional to the text, whatever it says. */
 export const byPatterns = (options: Options = {}): Service["redact"] => {
   const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
@@ -114,7 +117,8 @@ export const byPatterns = (options: Options = {}): Service["redact"] => {
       pattern: new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`)
     })),
     ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey }] : [],
-    ...tokens ? [bearer, webToken, urlPassword, ...assigned].map((pattern) => ({ name: "token", pattern })) : [],
+    ...tokens ? [bearer, webToken, urlPassword].map((pattern) => ({ name: "token", pattern })) : [],
+    ...tokens ? assigned.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
     ...cards ? [{ name: "card", pattern: cardNumber, accepts: hasCheckDigit }] : [],
     ...emails ? [{ name: "email", pattern: email }] : []
   ]
@@ -123,7 +127,7 @@ export const byPatterns = (options: Options = {}): Service["redact"] => {
     const redacted = rules.reduce(
       (text, { accepts, name, pattern }) =>
         text.replace(pattern, (match) => {
-          if (match === "" || accepts?.(match) === false || match.startsWith("(redacted")) return match
+          if (match === "" || accepts?.(match) === false || isMark.test(match)) return match
           count++
           return `(redacted ${name})`
         }),
@@ -133,11 +137,13 @@ export const byPatterns = (options: Options = {}): Service["redact"] => {
   }
 }
 
+/** Where a name or a key may begin: after no word character, or after an escape of JSON, whose letter is none. */
+const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
 /** Reaches to the end of the key, or, of a key that was cut, to the end of the text. */
 const privateKey =
-  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
+  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(
-  "\\b(?:" + [
+  `${begins}(?:` + [
     "sk-(?=[\\w-]{0,64}\\d)[\\w-]{10,}", // OpenAI, Anthropic
     "[rsp]k_(?:live|test)_\\w{10,}", // Stripe
     "(?:AKIA|ASIA)[0-9A-Z]{16}", // AWS
@@ -150,18 +156,36 @@ const providerKey = new RegExp(
   ].join("|") + ")",
   "g"
 )
-const bearer = /(?<=\bbearer\s{1,3})[\w.~+/-]{16,}=*/gi
-const webToken = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
-const urlPassword = /(?<=\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{1,100}:)[^\s/@]{1,200}(?=@)/gi
-const secretNames = "(?:secret|token|api[ _-]?key|access[ _-]?key)"
-const passwordNames = "(?:password|passwd|passphrase)"
+const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
+/** No dash stands before it: of a run that repeats its beginning each would be tried to the end of the run. */
+const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
+const urlPassword = new RegExp(
+  `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
+  "gi"
+)
 /** What is said to be a secret: a password may be any word where a colon or an equals sign stands before it, all else has a digit. */
-const assigned = [
-  `${passwordNames}["']?\\s{0,3}[:=]\\s{0,3}["']?)`,
-  `(?:${passwordNames}|${secretNames})["']?\\s{0,3}(?:[:=]|is\\b)\\s{0,3}["']?)(?=[^\\s"']{0,100}\\d)`
-].map((before) => new RegExp(`(?<=\\b${before}[^\\s"'\`,;)\\]}]{6,200}`, "gi"))
+const assigned = (() => {
+  const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))" // after an underscore, too: DB_PASSWORD
+  const secrets = "(?:(?:client|app)?secret|(?:access|refresh|auth|id|session)?token|(?:api|access|secret)[ _-]?key)"
+  const passwords = "(?:password|passwd|passphrase)"
+  const quote = "(?:\\\\?[\"'])?"
+  const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
+  const is = `${quote}\\s{0,3}(?:[:=]|is\\b)\\s{0,3}${quote}`
+  const value = "[^\\s\"'`,;)\\]}]{6,}(?<!\\\\)"
+  const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
+  return [
+    `(?<=${said}${passwords}${set})${value}`,
+    `(?<=${said}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // no directory
+    `(?<=${said}${passwords}${is})${hasDigit}${value}`,
+    `(?<=${said}${secrets}${is})${hasDigit}(?![\\d._]{1,10}(?:[\\s"'\`,;)\\]}]|$))${value}` // no quantity
+  ].map((pattern) => new RegExp(pattern, "gi"))
+})()
+/** Whether a value is no word that says what stands there, and no place that it is read from. */
+const isValue = (match: string): boolean =>
+  !/^(?:(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
+    .test(match)
 const cardNumber =
-  /(?<![\w.-])(?:(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{9,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
+  /(?<![\w.+-])(?:(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{9,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
 const email = /(?<![\w.+-])[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}/gi
 
 /** Luhn's formula: from the right, every second digit counts double, and all add up to a multiple of ten. */
