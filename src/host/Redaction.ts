@@ -4,8 +4,14 @@
  *
  * Laws: a text is redacted before it is stored (drafts, patches, messages of outboxes and threads, in every store) and before a
  * model is asked to extract, reconcile or embed it. What was stored before stays as it is. Files that somebody else writes into a
- * vault, and rows that `Copy` moves, are not looked at. Ids, scopes, kinds, sessions and keys of JSON are names, and stay.
- * A `memory_redacted` event says how many were found, never what.
+ * vault, and rows that `Copy` moves, are not looked at. Ids, scopes, kinds, sessions, names of threads and keys of JSON are names, and
+ * stay; so do numbers in `data`, what `Viewer.system` updates, and the words of a search in `memory_recalled`, which only
+ * `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event says how many were found, never what: every
+ * `MemoryEvents` below the same redaction publishes it.
+ *
+ * A part redacts if this layer was provided to that part when it was built, and else it does not, without saying so. Provide it last:
+ * `Layer.mergeAll(Store, Redaction.layer())` leaves the store without, and so does a layer that is built later, at run time, over a
+ * store that redacts: provide the redaction to that layer as well.
  *
  * ```ts
  * import { Effect, Layer } from "effect"
@@ -30,14 +36,16 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
-import type { Draft, Patch } from "../domain/MemoryRecord.ts"
+import type { Draft, Link, Patch } from "../domain/MemoryRecord.ts"
 import { isInternal } from "../domain/MemoryScope.ts"
 import { Message } from "../domain/Message.ts"
 import { type Json, type JsonObject, maxDepth } from "../domain/Payload.ts"
+import * as PromptText from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "./Completion.ts"
 import type * as Embedder from "./Embedder.ts"
@@ -59,6 +67,7 @@ export interface Service {
   readonly redact: (text: string) => Redacted
   /** Hears of every text in which something was found, until the scope closes. */
   readonly listen: (listener: (report: Report) => Effect.Effect<void>) => Effect.Effect<void, never, Scope.Scope>
+  /** Adds to the metric `memory_redactions`, and tells the listeners. */
   readonly report: (report: Report) => Effect.Effect<void>
 }
 
@@ -94,9 +103,19 @@ export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
           Effect.sync(() => listeners.add(listener)),
           () => Effect.sync(() => listeners.delete(listener))
         ),
-      report: (report) => Effect.forEach(Array.from(listeners), (listener) => listener(report), { discard: true })
+      report: (report) =>
+        Effect.zipRight(
+          Metric.incrementBy(redactions, report.count),
+          Effect.forEach(Array.from(listeners), (listener) => listener(report), { discard: true })
+        )
     }
   })
+
+/** Counts each secret once, whoever hears of it. */
+const redactions = Metric.counter("memory_redactions", {
+  description: "Secrets that were taken out of texts",
+  incremental: true
+})
 
 interface Rule {
   readonly name: string
@@ -229,21 +248,45 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
   within(redaction, viewer, all, (redact) =>
     all.map((message) => {
       const { name } = message
-      const content = redact(message.content)
-      const data = message.data && json(redact, message.data)
-      const fields = { ...message, content, ...(name !== undefined && { name: redact(name) }), ...(data && { data }) }
+      const whole = (text: string) => redact(typeof text === "string" ? plain(text) : text)
+      const data = message.data && json(whole, message.data)
+      const fields = {
+        ...message,
+        content: whole(message.content),
+        ...(name !== undefined && { name: whole(name) }),
+        ...(data && { data })
+      }
       return message instanceof Message && data === undefined
         ? new Message(fields, { disableValidation: true }) as A // the same fields
         : fields
     }))
 
-/** Redacts the texts of facts. @internal */
-export const facts = <A extends { readonly text: string }>(
+/**
+ * Removes what is removed before a message is stored, blocks of memory and lone surrogates, so that no secret is put together
+ * afterwards. Blocks that others left form anew are removed, too, up to eight deep; of deeper ones the ends are disarmed.
+ */
+const plain = (text: string): string => {
+  let kept = text.replace(/\p{Surrogate}/gu, "")
+  for (let n = 0; n < 8; n++) {
+    const less = PromptText.withoutMemory(kept)
+    if (less === kept) return kept
+    kept = less
+  }
+  return kept.replaceAll(PromptText.close, "</memory >")
+}
+
+/** Redacts the texts of facts, and what is kept beside them. @internal */
+export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { readonly text: string }>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
   all: ReadonlyArray<A>
 ): Effect.Effect<ReadonlyArray<A>, MemoryError.MemoryError> =>
-  within(redaction, viewer, all, (redact) => all.map((fact) => ({ ...fact, text: redact(fact.text) })))
+  within(
+    redaction,
+    viewer,
+    all,
+    (redact) => all.map((fact) => ({ ...said(redact, fact), text: redact(fact.text) }) as A)
+  ) // the fields of the fact
 
 /** Redacts what the model is asked. @internal */
 export const completion = (redaction: Service | undefined, model: Completion.Service): Completion.Service => {
@@ -286,26 +329,31 @@ const within = <A>(
         use((text) => {
           if (typeof text !== "string") return text // the store refuses what is no text
           const redacted = redaction.redact(text)
-          count += redacted.count
+          if (typeof redacted.text !== "string") throw new TypeError("it returned no text")
+          count += redacted.count > 0 ? redacted.count : redacted.text === text ? 0 : 1
           return redacted.text
         }),
-      catch: (cause) =>
-        MemoryError.make("unavailable", { op: "redact", message: "the redaction failed: nothing was kept", cause })
+      // no cause: it may quote the text
+      catch: () => MemoryError.make("unavailable", { op: "redact", message: "the redaction failed: nothing was kept" })
     }).pipe(Effect.tap(() => count > 0 ? redaction.report({ viewer, count }) : Effect.void))
   })
 
 /** Redacts what drafts and patches have in common; a field that is not there is not there afterwards. */
-const said = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata">>(
+const said = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata" | "links">>(
   redact: (text: string) => string,
-  { body, data, metadata, summary, tags, ...rest }: A
+  { body, data, links, metadata, summary, tags, ...rest }: A
 ) => ({
   ...rest,
   ...(body !== undefined && { body: redact(body) }),
   ...(summary !== undefined && { summary: redact(summary) }),
   ...(tags !== undefined && { tags: json(redact, tags) }),
   ...(data !== undefined && { data: json(redact, data) }),
-  ...(metadata !== undefined && { metadata: json(redact, metadata) })
+  ...(metadata !== undefined && { metadata: json(redact, metadata) }),
+  ...(links !== undefined && { links: Array.isArray(links) ? links.map((link) => linkOf(redact, link)) : links })
 })
+
+const linkOf = (redact: (text: string) => string, link: typeof Link.Type): typeof Link.Type =>
+  Predicate.isRecord(link) && typeof link.type === "string" ? { ...link, type: redact(link.type) } : link
 
 const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
   const { actor, reference } = draft.source ?? {}
@@ -331,8 +379,19 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
       return all.every((item, n) => Object.is(item, value[n])) ? value : all
     }
     const entries = Object.entries(value)
-    const all = entries.map(([key, field]) => [key, walk(field, depth + 1)] as const)
+    const all = entries.map(([key, field]) => {
+      const within = walk(field, depth + 1)
+      return [key, within === field && typeof field === "string" ? named(redact, key, field) : within] as const
+    })
     return all.every(([, field], n) => Object.is(field, entries[n]![1])) ? value : Object.fromEntries(all)
   }
   return walk(value, 0) as A // of the same shape
+}
+
+/** Redacts a text that its key says to be a secret: `{ password: "…" }` as `password=…`. */
+const named = (redact: (text: string) => string, key: string, value: string): string => {
+  if (!/pass|pwd|secret|token|key/i.test(key)) return value
+  const before = `${key}=`
+  const redacted = redact(before + value)
+  return redacted.startsWith(before) ? redacted.slice(before.length) : value
 }
