@@ -89,12 +89,11 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
     const publish: Service["publish"] = (event) =>
       Effect.asVoid(PubSub.publish(events, texts ? event : withoutTexts(event)))
     const redaction = yield* Redaction.Redaction
-    yield* redaction === undefined ? Effect.void : redaction.listen(({ count, viewer }) =>
-      Effect.zipRight(
-        Metric.incrementBy(redactions, count),
+    yield* redaction === undefined ?
+      Effect.void :
+      redaction.listen(({ count, viewer }) =>
         Effect.flatMap(Clock.currentTimeMillis, (at) => publish({ _tag: "memory_redacted", viewer, at, count }))
       )
-    )
     return { publish, stream: Stream.fromPubSub(events) }
   })
 
@@ -163,7 +162,6 @@ const writes = counter("memory_writes", "Records that were created, updated or f
 const duplicates = counter("memory_duplicates", "Drafts that were there already")
 const denials = counter("memory_denials", "Calls of tools that a plugin denied, by plugin")
 const failures = counter("memory_failures", "Operations and best efforts that failed, by part")
-const redactions = counter("memory_redactions", "Secrets that were taken out of texts")
 const tokensInjected = counter("memory_tokens_injected", "Tokens that prompts were given, by part")
 
 /** Makes a publisher of events, which have the time at which they are published. @internal */

@@ -4,8 +4,14 @@
  *
  * Laws: a text is redacted before it is stored (drafts, patches, messages of outboxes and threads, in every store) and before a
  * model is asked to extract, reconcile or embed it. What was stored before stays as it is. Files that somebody else writes into a
- * vault, and rows that `Copy` moves, are not looked at. Ids, scopes, kinds, sessions and keys of JSON are names, and stay.
- * A `memory_redacted` event says how many were found, never what.
+ * vault, and rows that `Copy` moves, are not looked at. Ids, scopes, kinds, sessions, names of threads and keys of JSON are names, and
+ * stay; so do numbers in `data`, what `Viewer.system` updates, and the words of a search in `memory_recalled`, which only
+ * `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event says how many were found, never what: every
+ * `MemoryEvents` below the same redaction publishes it.
+ *
+ * A part redacts if this layer was provided to that part when it was built, and else it does not, without saying so. Provide it last:
+ * `Layer.mergeAll(Store, Redaction.layer())` leaves the store without, and so does a layer that is built later, at run time, over a
+ * store that redacts: provide the redaction to that layer as well.
  *
  * ```ts
  * import { Effect, Layer } from "effect"
@@ -30,14 +36,16 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
-import type { Draft, Patch } from "../domain/MemoryRecord.ts"
+import type { Draft, Link, Patch } from "../domain/MemoryRecord.ts"
 import { isInternal } from "../domain/MemoryScope.ts"
 import { Message } from "../domain/Message.ts"
 import { type Json, type JsonObject, maxDepth } from "../domain/Payload.ts"
+import * as PromptText from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "./Completion.ts"
 import type * as Embedder from "./Embedder.ts"
@@ -59,6 +67,7 @@ export interface Service {
   readonly redact: (text: string) => Redacted
   /** Hears of every text in which something was found, until the scope closes. */
   readonly listen: (listener: (report: Report) => Effect.Effect<void>) => Effect.Effect<void, never, Scope.Scope>
+  /** Adds to the metric `memory_redactions`, and tells the listeners. */
   readonly report: (report: Report) => Effect.Effect<void>
 }
 
@@ -94,9 +103,19 @@ export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
           Effect.sync(() => listeners.add(listener)),
           () => Effect.sync(() => listeners.delete(listener))
         ),
-      report: (report) => Effect.forEach(Array.from(listeners), (listener) => listener(report), { discard: true })
+      report: (report) =>
+        Effect.zipRight(
+          Metric.incrementBy(redactions, report.count),
+          Effect.forEach(Array.from(listeners), (listener) => listener(report), { discard: true })
+        )
     }
   })
+
+/** Counts each secret once, whoever hears of it. */
+const redactions = Metric.counter("memory_redactions", {
+  description: "Secrets that were taken out of texts",
+  incremental: true
+})
 
 interface Rule {
   readonly name: string
@@ -104,6 +123,9 @@ interface Rule {
   /** Whether a match is meant. Default: each is. */
   readonly accepts?: ((match: string) => boolean) | undefined
 }
+
+/** What a redaction left, or the first word of it. */
+const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
 /** Makes the function that redacts by patterns; `layer` uses it. Cost: proportional to the text, whatever it says. */
 export const byPatterns = (options: Options = {}): Service["redact"] => {
@@ -114,7 +136,8 @@ export const byPatterns = (options: Options = {}): Service["redact"] => {
       pattern: new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`)
     })),
     ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey }] : [],
-    ...tokens ? [bearer, webToken, urlPassword, ...assigned].map((pattern) => ({ name: "token", pattern })) : [],
+    ...tokens ? [bearer, webToken, urlPassword].map((pattern) => ({ name: "token", pattern })) : [],
+    ...tokens ? assigned.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
     ...cards ? [{ name: "card", pattern: cardNumber, accepts: hasCheckDigit }] : [],
     ...emails ? [{ name: "email", pattern: email }] : []
   ]
@@ -123,7 +146,7 @@ export const byPatterns = (options: Options = {}): Service["redact"] => {
     const redacted = rules.reduce(
       (text, { accepts, name, pattern }) =>
         text.replace(pattern, (match) => {
-          if (match === "" || accepts?.(match) === false || match.startsWith("(redacted")) return match
+          if (match === "" || accepts?.(match) === false || isMark.test(match)) return match
           count++
           return `(redacted ${name})`
         }),
@@ -133,11 +156,13 @@ export const byPatterns = (options: Options = {}): Service["redact"] => {
   }
 }
 
+/** Where a name or a key may begin: after no word character, or after an escape of JSON, whose letter is none. */
+const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
 /** Reaches to the end of the key, or, of a key that was cut, to the end of the text. */
 const privateKey =
-  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
+  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(
-  "\\b(?:" + [
+  `${begins}(?:` + [
     "sk-(?=[\\w-]{0,64}\\d)[\\w-]{10,}", // OpenAI, Anthropic
     "[rsp]k_(?:live|test)_\\w{10,}", // Stripe
     "(?:AKIA|ASIA)[0-9A-Z]{16}", // AWS
@@ -150,18 +175,36 @@ const providerKey = new RegExp(
   ].join("|") + ")",
   "g"
 )
-const bearer = /(?<=\bbearer\s{1,3})[\w.~+/-]{16,}=*/gi
-const webToken = /\beyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
-const urlPassword = /(?<=\b[a-z][a-z0-9+.-]{1,20}:\/\/[^\s/:@]{1,100}:)[^\s/@]{1,200}(?=@)/gi
-const secretNames = "(?:secret|token|api[ _-]?key|access[ _-]?key)"
-const passwordNames = "(?:password|passwd|passphrase)"
+const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
+/** No dash stands before it: of a run that repeats its beginning each would be tried to the end of the run. */
+const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
+const urlPassword = new RegExp(
+  `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
+  "gi"
+)
 /** What is said to be a secret: a password may be any word where a colon or an equals sign stands before it, all else has a digit. */
-const assigned = [
-  `${passwordNames}["']?\\s{0,3}[:=]\\s{0,3}["']?)`,
-  `(?:${passwordNames}|${secretNames})["']?\\s{0,3}(?:[:=]|is\\b)\\s{0,3}["']?)(?=[^\\s"']{0,100}\\d)`
-].map((before) => new RegExp(`(?<=\\b${before}[^\\s"'\`,;)\\]}]{6,200}`, "gi"))
+const assigned = (() => {
+  const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))" // after an underscore, too: DB_PASSWORD
+  const secrets = "(?:(?:client|app)?secret|(?:access|refresh|auth|id|session)?token|(?:api|access|secret)[ _-]?key)"
+  const passwords = "(?:password|passwd|passphrase)"
+  const quote = "(?:\\\\?[\"'])?"
+  const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
+  const is = `${quote}\\s{0,3}(?:[:=]|is\\b)\\s{0,3}${quote}`
+  const value = "[^\\s\"'`,;)\\]}]{6,}(?<!\\\\)"
+  const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
+  return [
+    `(?<=${said}${passwords}${set})${value}`,
+    `(?<=${said}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // no directory
+    `(?<=${said}${passwords}${is})${hasDigit}${value}`,
+    `(?<=${said}${secrets}${is})${hasDigit}(?![\\d._]{1,10}(?:[\\s"'\`,;)\\]}]|$))${value}` // no quantity
+  ].map((pattern) => new RegExp(pattern, "gi"))
+})()
+/** Whether a value is no word that says what stands there, and no place that it is read from. */
+const isValue = (match: string): boolean =>
+  !/^(?:(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
+    .test(match)
 const cardNumber =
-  /(?<![\w.-])(?:(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{9,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
+  /(?<![\w.+-])(?:(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{9,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
 const email = /(?<![\w.+-])[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}/gi
 
 /** Luhn's formula: from the right, every second digit counts double, and all add up to a multiple of ten. */
@@ -205,21 +248,45 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
   within(redaction, viewer, all, (redact) =>
     all.map((message) => {
       const { name } = message
-      const content = redact(message.content)
-      const data = message.data && json(redact, message.data)
-      const fields = { ...message, content, ...(name !== undefined && { name: redact(name) }), ...(data && { data }) }
+      const whole = (text: string) => redact(typeof text === "string" ? plain(text) : text)
+      const data = message.data && json(whole, message.data)
+      const fields = {
+        ...message,
+        content: whole(message.content),
+        ...(name !== undefined && { name: whole(name) }),
+        ...(data && { data })
+      }
       return message instanceof Message && data === undefined
         ? new Message(fields, { disableValidation: true }) as A // the same fields
         : fields
     }))
 
-/** Redacts the texts of facts. @internal */
-export const facts = <A extends { readonly text: string }>(
+/**
+ * Removes what is removed before a message is stored, blocks of memory and lone surrogates, so that no secret is put together
+ * afterwards. Blocks that others left form anew are removed, too, up to eight deep; of deeper ones the ends are disarmed.
+ */
+const plain = (text: string): string => {
+  let kept = text.replace(/\p{Surrogate}/gu, "")
+  for (let n = 0; n < 8; n++) {
+    const less = PromptText.withoutMemory(kept)
+    if (less === kept) return kept
+    kept = less
+  }
+  return kept.replaceAll(PromptText.close, "</memory >")
+}
+
+/** Redacts the texts of facts, and what is kept beside them. @internal */
+export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { readonly text: string }>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
   all: ReadonlyArray<A>
 ): Effect.Effect<ReadonlyArray<A>, MemoryError.MemoryError> =>
-  within(redaction, viewer, all, (redact) => all.map((fact) => ({ ...fact, text: redact(fact.text) })))
+  within(
+    redaction,
+    viewer,
+    all,
+    (redact) => all.map((fact) => ({ ...said(redact, fact), text: redact(fact.text) }) as A)
+  ) // the fields of the fact
 
 /** Redacts what the model is asked. @internal */
 export const completion = (redaction: Service | undefined, model: Completion.Service): Completion.Service => {
@@ -262,26 +329,31 @@ const within = <A>(
         use((text) => {
           if (typeof text !== "string") return text // the store refuses what is no text
           const redacted = redaction.redact(text)
-          count += redacted.count
+          if (typeof redacted.text !== "string") throw new TypeError("it returned no text")
+          count += redacted.count > 0 ? redacted.count : redacted.text === text ? 0 : 1
           return redacted.text
         }),
-      catch: (cause) =>
-        MemoryError.make("unavailable", { op: "redact", message: "the redaction failed: nothing was kept", cause })
+      // no cause: it may quote the text
+      catch: () => MemoryError.make("unavailable", { op: "redact", message: "the redaction failed: nothing was kept" })
     }).pipe(Effect.tap(() => count > 0 ? redaction.report({ viewer, count }) : Effect.void))
   })
 
 /** Redacts what drafts and patches have in common; a field that is not there is not there afterwards. */
-const said = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata">>(
+const said = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata" | "links">>(
   redact: (text: string) => string,
-  { body, data, metadata, summary, tags, ...rest }: A
+  { body, data, links, metadata, summary, tags, ...rest }: A
 ) => ({
   ...rest,
   ...(body !== undefined && { body: redact(body) }),
   ...(summary !== undefined && { summary: redact(summary) }),
   ...(tags !== undefined && { tags: json(redact, tags) }),
   ...(data !== undefined && { data: json(redact, data) }),
-  ...(metadata !== undefined && { metadata: json(redact, metadata) })
+  ...(metadata !== undefined && { metadata: json(redact, metadata) }),
+  ...(links !== undefined && { links: Array.isArray(links) ? links.map((link) => linkOf(redact, link)) : links })
 })
+
+const linkOf = (redact: (text: string) => string, link: typeof Link.Type): typeof Link.Type =>
+  Predicate.isRecord(link) && typeof link.type === "string" ? { ...link, type: redact(link.type) } : link
 
 const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
   const { actor, reference } = draft.source ?? {}
@@ -307,8 +379,19 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
       return all.every((item, n) => Object.is(item, value[n])) ? value : all
     }
     const entries = Object.entries(value)
-    const all = entries.map(([key, field]) => [key, walk(field, depth + 1)] as const)
+    const all = entries.map(([key, field]) => {
+      const within = walk(field, depth + 1)
+      return [key, within === field && typeof field === "string" ? named(redact, key, field) : within] as const
+    })
     return all.every(([, field], n) => Object.is(field, entries[n]![1])) ? value : Object.fromEntries(all)
   }
   return walk(value, 0) as A // of the same shape
+}
+
+/** Redacts a text that its key says to be a secret: `{ password: "…" }` as `password=…`. */
+const named = (redact: (text: string) => string, key: string, value: string): string => {
+  if (!/pass|pwd|secret|token|key/i.test(key)) return value
+  const before = `${key}=`
+  const redacted = redact(before + value)
+  return redacted.startsWith(before) ? redacted.slice(before.length) : value
 }

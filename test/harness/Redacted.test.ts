@@ -4,7 +4,9 @@ import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import * as Stream from "effect/Stream"
+import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
@@ -56,7 +58,8 @@ describe.each(Object.entries(stores))("a redaction (%s)", (_, layer) => {
         body: `body ${secret}`,
         tags: [secret],
         data: { deep: [{ text: secret, n: 1 }] },
-        metadata: { text: secret },
+        metadata: { text: secret, password: "hunterhunter" },
+        links: [{ to: MemoryId.stableId("other"), type: secret, weight: 1 }],
         source: { reference: `https://example.com?key=${secret}`, actor: secret, session: "monday" }
       }])
       const { record } = put!
@@ -66,8 +69,9 @@ describe.each(Object.entries(stores))("a redaction (%s)", (_, layer) => {
         body: `body ${hidden}`,
         tags: [hidden],
         data: { deep: [{ text: hidden, n: 1 }] },
-        metadata: { text: hidden }
+        metadata: { text: hidden, password: "(redacted token)" }
       })
+      assert.strictEqual(record.links[0]!.type, hidden)
       assert.deepInclude(record.source, {
         reference: `https://example.com?key=${hidden}`,
         actor: hidden,
@@ -85,6 +89,18 @@ describe.each(Object.entries(stores))("a redaction (%s)", (_, layer) => {
       assert.deepStrictEqual(items.map(({ content, data }) => [content, data]), [
         [`said ${hidden}`, { call: { argument: hidden } }]
       ])
+      const parts = [
+        ["sk-<memory></memory>", "a1B2c3D4e5F6g7H8"],
+        ["sk-<mem<memory></memory>ory></memory>", "a1B2c3D4e5F6g7H8"],
+        ["sk-\ud800", "a1B2c3D4e5F6g7H8"],
+        ["sk-" + "<mem".repeat(20) + "<memory></memory>" + "ory></memory>".repeat(20), "a1B2c3D4e5F6g7H8"]
+      ]
+      for (const [n, part] of parts.entries()) {
+        yield* threads.append(ada, `parts ${n}`, [Message.user(part.join(""))])
+        const { items } = yield* threads.messages(ada, `parts ${n}`)
+        assert.notInclude(items[0]!.content, secret)
+        if (n < 3) assert.strictEqual(items[0]!.content, hidden)
+      }
       const all = yield* everything(store)
       assert.include(all, `again ${hidden}`)
       assert.notInclude(all, secret)
@@ -126,13 +142,16 @@ describe("a redaction", () => {
     return Effect.gen(function*() {
       const memory = yield* service
       const store = yield* MemoryStore.MemoryStore
-      yield* memory.turnEnd([Message.user(`My key is ${secret}`)])
+      yield* memory.turnEnd([
+        Message.user(`My key is ${secret}`),
+        Message.user(secret.replace("-", "-<memory></memory>"))
+      ])
       const waiting = yield* everything(store)
       assert.include(waiting, "My key is (redacted key)")
       assert.notInclude(waiting, secret)
       yield* memory.flush
       yield* memory.remember([Message.user(`Its copy is ${secret}`)], { scope })
-      const fact = { text: `A fact with ${secret}` }
+      const fact = { text: `A fact with ${secret}`, tags: [secret], metadata: { text: secret } }
       const receipt = yield* memory.remember([Message.user("x")], {
         scope,
         customExtract: () => Effect.succeed([fact])
@@ -186,6 +205,24 @@ describe("a redaction", () => {
       assert.notInclude(JSON.stringify(events), secret)
     }).pipe(MemoryService.as(ada), Effect.provide(world(Redaction.layer()).layer)))
 
+  it.effect("counts each secret once, whether nobody or several hear of it", () =>
+    Effect.gen(function*() {
+      const counter = Metric.counter("memory_redactions", {
+        description: "Secrets that were taken out of texts",
+        incremental: true
+      })
+      const count = Effect.map(Metric.value(counter), ({ count }) => count)
+      for (const listeners of [0, 1, 2]) {
+        const before = yield* count
+        const events = Array.from({ length: listeners }, () => Layer.fresh(MemoryEvents.layer()))
+        const parts = Layer.mergeAll(Layer.fresh(MemoryStore.layerInMemory), Layer.empty, ...events)
+        yield* Effect.gen(function*() {
+          yield* (yield* MemoryStore.MemoryStore).put(ada, [draft(secret)])
+        }).pipe(Effect.provide(Layer.provide(parts, Redaction.layer())))
+        assert.strictEqual((yield* count) - before, 1)
+      }
+    }))
+
   it.effect("is a function of the caller's own where one is given; where it throws, nothing is stored and nothing asked", () => {
     const { asked, layer } = world(Redaction.layerWith((text) => {
       if (text.includes("throw")) throw new Error(text)
@@ -201,6 +238,9 @@ describe("a redaction", () => {
       ], Effect.flip)
       assert.deepStrictEqual(failures.map(({ reason }) => reason), ["unavailable", "unavailable", "unavailable"])
       assert.notInclude(JSON.stringify(failures), "throw")
+      const causes = (error: unknown): ReadonlyArray<string> =>
+        error instanceof Error ? [String(error), ...causes(error.cause)] : []
+      assert.notInclude(failures.flatMap(causes).join("\n"), "throw")
       assert.notInclude(yield* everything(yield* MemoryStore.MemoryStore), "throw")
       assert.deepStrictEqual(asked, [])
     }).pipe(MemoryService.as(ada), Effect.provide(layer))

@@ -27,6 +27,32 @@ describe("Redaction.byPatterns", () => {
     ],
     ["a password that is set", "password=correct-horse; x", "password=(redacted token); x"],
     ["a token in JSON", `{"api_key": "q1w2e3r4t5"}`, `{"api_key": "(redacted token)"}`],
+    [
+      "a key after an escape of JSON",
+      JSON.stringify({ out: `x\n${key("sk-", 20)}` }),
+      "{\"out\":\"x\\n(redacted key)\"}"
+    ],
+    ["a bearer token after an escape", "x\\nBearer abcdefghijklmnop1234", "x\\nBearer (redacted token)"],
+    ["a web token after an escape", `x\\n${jwt}`, "x\\n(redacted token)"],
+    [
+      "a password in JSON that is text of JSON",
+      "{\\\"password\\\":\\\"hunter22\\\"}",
+      "{\\\"password\\\":\\\"(redacted token)\\\"}"
+    ],
+    ["a variable of the environment", `AWS_SECRET_ACCESS_KEY=${key("", 30)}`, "AWS_SECRET_ACCESS_KEY=(redacted token)"],
+    ["a password of the environment", "DB_PASSWORD=hunterhunter", "DB_PASSWORD=(redacted token)"],
+    ["a secret of a client", "client_secret: \"8Q~abcdef01234\"", "client_secret: \"(redacted token)\""],
+    ["a token of access", "{\"access_token\":\"ya29abcdef01234\"}", "{\"access_token\":\"(redacted token)\"}"],
+    ["a token that refreshes", "refreshToken=q1w2e3r4t5", "refreshToken=(redacted token)"],
+    ["the password of a URL without a user", "redis://:s3cr3t@cache:6379", "redis://:(redacted token)@cache:6379"],
+    ["a long value", `token: ${"a1".repeat(300)}`, "token: (redacted token)"],
+    ["pwd", "pwd=hunterhunter", "pwd=(redacted token)"],
+    ["a value that begins as a mark does", "password: (redactedhunter22", "password: (redacted token)"],
+    [
+      "a private key of PGP",
+      `-----BEGIN ${"PGP PRIVATE"} KEY BLOCK-----\n\nlQdG\n-----END ${"PGP PRIVATE"} KEY BLOCK-----`,
+      "(redacted key)"
+    ],
     ["a card", "pay with 4111 1111 1111 1111 12 times", "pay with (redacted card) 12 times"],
     ["a card without spaces", "5555555555554444", "(redacted card)"],
     ["an American Express card", "3782-822463-10005.", "(redacted card)."],
@@ -42,6 +68,8 @@ describe("Redaction.byPatterns", () => {
     "The token is expired, the secret is patience, the key is to listen",
     "token: string, sk-learn-tools, ask-me-anything, Bearer of bad news",
     "https://example.com:8080/a@b, @ada, git@host",
+    "+4111111111111111, password: string, password=required, password: process.env.PASSWORD",
+    "token: 128000, bearer infrastructure-as-code, pwd=/home/ada/projects",
     "call +351 912 345 678 on 2026-11-24 at 13:30"
   ])("leaves alone: %s", (text) => assert.deepStrictEqual(redact(text), { text, count: 0 }))
 
@@ -81,4 +109,38 @@ describe("Redaction.byPatterns", () => {
       { seed: 1, numRuns: 2_000 }
     )
   })
+
+  it("costs time that is proportional to the text, whatever it repeats", () => {
+    const all = Redaction.byPatterns({ emails: true })
+    const parts = [
+      ...[
+        "-eyJaaaaaaaa",
+        "eyJaaaaaaaa.",
+        "eyJ",
+        "\\neyJaaaaaaaa",
+        "-sk-a",
+        "sk-",
+        "\\nsk-a",
+        "ghp_",
+        "xoxb-",
+        "-xoxb-a"
+      ],
+      ...[
+        "bearer ",
+        "bearer  ",
+        "\\nbearer a",
+        "a://",
+        "ab://a:",
+        "aa:",
+        "://:",
+        "password:",
+        "password=\\",
+        "token is "
+      ],
+      ...["_token=", "pwd=", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-", " ", "\n", "=", "\\", "\\n", "\""],
+      ...["4", "4242 4242 4242 4243 ", "a", "a.", "a@", "a@a.", "a1", "1", "(redacted "]
+    ]
+    // what is quadratic takes minutes: the test's time is over
+    for (const part of parts) assert.isAtLeast(all(part.repeat(Math.ceil(1_000_000 / part.length))).count, 0)
+  }, 60_000)
 })
