@@ -79,7 +79,14 @@ export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionM
 export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
 const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))
-const Texts = Schema.Struct({ text: Text, context: Schema.optional(Schema.String), solution: Schema.optional(Text) })
+const Texts = Schema.Struct({
+  text: Text,
+  context: Schema.optional(Schema.String),
+  issue: Schema.optional(Text),
+  challenges: Schema.optional(Schema.Array(Text)),
+  solution: Schema.optional(Text),
+  filePattern: Schema.optional(Text)
+})
 const Scoped = Schema.Struct({ scope: MemoryScope })
 
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
@@ -133,16 +140,23 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           .map(({ data, id }) => ({ id, type: data["type"] }))
       )
       const isOver = yield* Ref.make(false)
+      // what a session records and its end follow one another
+      const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
       yield* Effect.addFinalizer(() => Ref.set(isOver, true))
 
       const record = (text: string, data: Learning, confidence?: number) =>
+        alone(recorded(text, data, confidence)).pipe(
+          Effect.uninterruptible,
+          Effect.withSpan("SessionMemory.record", { attributes: { type: data.type } })
+        )
+      const recorded = (text: string, data: Learning, confidence?: number) =>
         Effect.gen(function*() {
           const op = `record_${data.type}`
           if (yield* Ref.get(isOver)) {
             return yield* MemoryError.make("unsupported", { op, message: "the session has ended" })
           }
-          const { challenges = [], context, filePattern, issue, solution } = data
-          yield* check(op, Texts, { text, context, solution })
+          const { context, filePattern, issue, solution } = data
+          const { challenges = [] } = yield* check(op, Texts, { ...data, text })
           const rest = [issue, context, ...challenges, solution, filePattern].filter((part) => part !== undefined)
           const made = yield* learnings.put(own, {
             scope,
@@ -155,7 +169,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           session.kept = kept
           yield* store.forget(own, gone)
           return made
-        }).pipe(Effect.uninterruptible, Effect.withSpan("SessionMemory.record", { attributes: { type: data.type } }))
+        })
 
       return {
         id: sessionId,
@@ -166,12 +180,12 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           record(approach, { type: "task", context, issue, challenges, durationMs }),
         recordError: (error, solution, { filePattern } = {}) => record(error, { type: "error", solution, filePattern }),
         end: (summary) =>
-          Effect.gen(function*() {
-            const durationMs = (yield* Clock.currentTimeMillis) - startedAt
-            const made = yield* record(summary, { type: "summary", durationMs })
+          alone(Effect.gen(function*() {
+            const durationMs = Math.max(0, (yield* Clock.currentTimeMillis) - startedAt) // the clock may have been set back
+            const made = yield* recorded(summary, { type: "summary", durationMs })
             yield* Ref.set(isOver, true)
             return made
-          }).pipe(Effect.uninterruptible, Effect.withSpan("SessionMemory.end"))
+          })).pipe(Effect.uninterruptible, Effect.withSpan("SessionMemory.end"))
       } satisfies Session
     }).pipe(Effect.withSpan("SessionMemory.start"))
 

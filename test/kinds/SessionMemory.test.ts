@@ -1,5 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
@@ -148,6 +149,36 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
           for (const durationMs of [-1, 0.5, NaN]) {
             assert.strictEqual(yield* reason(session.recordTask("x", { durationMs })), "invalid_draft")
           }
+        })
+    )
+
+    law(
+      "of two ends at once one is, and a clock that was set back makes it no shorter than nothing",
+      (sessions) =>
+        Effect.gen(function*() {
+          yield* TestClock.adjust("1 hour")
+          const session = yield* sessions.start(ada, "s1")
+          yield* TestClock.setTime(0)
+          const ends = yield* Effect.all(
+            ["one", "two"].map((summary) => Effect.either(Effect.withMaxOpsBeforeYield(session.end(summary), 16))),
+            { concurrency: 2 }
+          )
+          assert.lengthOf(ends.filter(Either.isRight), 1)
+          const [kept, ...others] = yield* sessions.getRecentSummaries(ada)
+          assert.deepStrictEqual([kept?.data.durationMs, others.length], [0, 0])
+        })
+    )
+
+    law(
+      "blank texts, and challenges that are no texts, are refused",
+      (sessions) =>
+        Effect.gen(function*() {
+          const session = yield* sessions.start(ada, "s1")
+          for (const bad of [{ issue: " " }, { challenges: ["hard", ""] }, { challenges: null as never }]) {
+            assert.strictEqual(yield* reason(session.recordTask("move the uploads", bad)), "invalid_draft")
+          }
+          const bad = { filePattern: " " }
+          assert.strictEqual(yield* reason(session.recordError("it fails", "run it again", bad)), "invalid_draft")
         })
     )
 
