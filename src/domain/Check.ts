@@ -129,7 +129,9 @@ export const timeIssues = (
   { infinite = false, least }: { readonly least: 0 | 1; readonly infinite?: boolean | undefined }
 ): ReadonlyArray<string> => {
   const isMeant = (time: Duration.Duration) => Duration.isFinite(time) ? Duration.toMillis(time) >= least : infinite
-  if (value === undefined || Option.exists(Duration.decodeUnknown(value), isMeant)) return []
+  // what is below zero, or no number, would be decoded as zero
+  const isNone = typeof value === "string" ? value.trim().startsWith("-") : !(typeof value === "object" || value! >= 0)
+  if (value === undefined || (!isNone && Option.exists(Duration.decodeUnknown(value), isMeant))) return []
   return [
     `${name}: expected ${infinite ? "a time" : "a finite time"}, ${least} ms or more, such as "10 seconds"${
       infinite ? " or Duration.infinity" : ""

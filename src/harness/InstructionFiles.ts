@@ -26,6 +26,7 @@ import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
 import { deriveSummary, type Draft, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import { Global } from "../domain/MemoryScope.ts"
 import type * as Viewer from "../domain/Viewer.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import { InstructionFilesConfig } from "./MemorySpec.ts"
 import { fenced, line } from "./PromptBlock.ts"
@@ -214,10 +215,11 @@ interface Found {
   readonly file: InstructionFile
 }
 
-/** Returns the names after `@` outside of code, each once. A space within a name has a backslash before it. */
+/** Returns the first 1,000 names after `@` outside of code, each once. A space within a name has a backslash before it. */
 const importsOf = (text: string): ReadonlySet<string> => {
-  const prose = text.replace(/^[ \t]*(`{3,}|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(`+)[^`]+?\2(?!`)/gm, "")
-  return new Set(Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!)) // the group is part of every match
+  const prose = text.replace(/^[ \t]*(`{3,}|~{3,})[^]*?(?:^[ \t]*\1|$(?![^]))|(?<!`)(`+)(?!`)[^`]+?\2(?!`)/gm, "")
+  const names = Array.from(prose.matchAll(/(?<=^|\s)@((?:[^\s\\@]|\\ )+)/g), ([, name]) => name!) // the group is part of every match
+  return new Set(names.slice(0, 1_000))
 }
 
 /** Fails where the working directory is not there, or not below the root. */
@@ -228,6 +230,7 @@ const openTree = (
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
+    const redaction = yield* Redaction.Redaction
     const real = (name: string, called: string) =>
       Effect.mapError(fs.realPath(path.resolve(cwd, name)), unreadable(called))
 
@@ -267,7 +270,8 @@ const openTree = (
         if (text.content === "") return Option.none()
         const directory = path.dirname(called)
         const label = directory === "." ? "(repo root)" : directory
-        return Option.some({ at: at.value, file: { path: file, label, ...text } })
+        const content = yield* Redaction.name(redaction, text.content)
+        return Option.some({ at: at.value, file: { path: file, label, ...text, content } })
       })
 
     /** Reads a file that is named from a folder; `None` where the name, or the name without a mark after it, is no file's. */
@@ -370,7 +374,6 @@ const joined = (chunks: Chunk.Chunk<Uint8Array>): Uint8Array => {
 }
 
 const op = "instructions"
-
 const notice = (maxBytes: number) => `[...truncated — file exceeds ${maxBytes} bytes]`
 
 const isName = (name: string): boolean => name !== "." && name !== ".." && !/[/\\\0]/.test(name)
@@ -381,7 +384,6 @@ const unreadable = (called: string) => (cause: PlatformError) =>
   MemoryError.make("io", { op, message: `${called} cannot be read`, cause })
 
 const broken = (called: string) => MemoryError.make("io", { op, message: `${called} is a link to nothing` })
-
 const escape = (message: string) => MemoryError.make("path_escape", { op, message })
 
 const cut = (called: string, maxBytes: number) =>

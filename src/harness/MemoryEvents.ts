@@ -18,6 +18,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Struct from "effect/Struct"
+import * as Check from "../domain/Check.ts"
 import { MemoryError } from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
@@ -85,6 +86,7 @@ interface Options {
 /** The stream ends with the scope. */
 export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function*() {
+    yield* Effect.orDie(Check.refuseOptions("MemoryEvents.make", Check.countIssues("capacity", capacity, 1)))
     const events = yield* Effect.acquireRelease(PubSub.sliding<MemoryEvent>(capacity), PubSub.shutdown)
     const publish: Service["publish"] = (event) =>
       Effect.asVoid(PubSub.publish(events, texts ? event : withoutTexts(event)))

@@ -43,9 +43,10 @@ export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>
   /** Makes the seeded ids the same on every machine. Default: the root's path. */
   projectKey: Schema.optional(Schema.String)
 }) {
-  /** The fields in the form that is hashed: the default limit is written as that of earlier versions, whose runs go on. */
+  /** The fields, without the limit where it is the default. */
   toJSON(): typeof InstructionFilesConfig.Encoded {
-    return { ...this, maxBytesPerFile: this.maxBytesPerFile === maxBytes ? maxBytesBefore : this.maxBytesPerFile }
+    const { maxBytesPerFile, ...fields } = this
+    return maxBytesPerFile === maxBytes ? fields : { ...fields, maxBytesPerFile }
   }
 }
 
@@ -57,4 +58,13 @@ export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {
  * SHA-256 of canonical JSON, hex: neither the order of keys nor `undefined` counts. Give it specs with their defaults
  * applied (`make`), and equal meaning is an equal hash.
  */
-export const hashSpec = (spec: unknown): string => sha256(canonicalJson(JSON.parse(JSON.stringify(spec) ?? "null")))
+export const hashSpec = (spec: unknown): string =>
+  sha256(canonicalJson(JSON.parse(JSON.stringify(spec, hashedAs) ?? "null")))
+
+/** The default limit is hashed as that of earlier versions, whose runs go on. */
+function hashedAs(this: Record<string, unknown>, key: string, value: unknown): unknown {
+  const whole = this[key]
+  return whole instanceof InstructionFilesConfig && whole.maxBytesPerFile === maxBytes
+    ? { ...value as object, maxBytesPerFile: maxBytesBefore } // as `toJSON` returned it
+    : value
+}

@@ -70,7 +70,8 @@ export interface Service {
 
   /**
    * Reads the newest messages that fit into a budget of tokens, at four characters a token of text or data; at least the last one. Begins with a user's
-   * message where there is one among them, so that no result of a tool stands without its call.
+   * or the system's message where the thread has one, so that no result of a tool stands without its call: where none of them fits, as
+   * after a result that is longer than the budget, all since the last one are read, beyond the budget.
    */
   readonly window: (
     viewer: Viewer.Viewer,

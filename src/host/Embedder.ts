@@ -7,6 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as FiberId from "effect/FiberId"
 import * as Layer from "effect/Layer"
+import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 import { cosineSimilarity } from "../ranking/VectorIndex.ts"
@@ -50,10 +51,10 @@ export interface Options {
 
 /**
  * Adds batches, bounded concurrency and a cache to a backend. Callers share a text that is being embedded. Fails with `model`
- * for an answer of another count or other dimensions, or with a number that is not finite.
+ * for an answer of another count or other dimensions, or with a number that is not finite. An option that is no such count is a defect.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
-  Effect.map(Effect.makeSemaphore(options.concurrency ?? 4), (permits) => {
+  Effect.map(Effect.zipRight(checked(options), Effect.makeSemaphore(options.concurrency ?? 4)), (permits) => {
     const { calibration, dimensions, model } = primitives
     const { batch = 32, cache = 1_000 } = options
     const ask = (texts: ReadonlyArray<string>, purpose: Purpose) =>
@@ -67,6 +68,14 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
       )
     return traced({ model, dimensions, calibration, embed: cached(cache, batch, ask) })
   })
+
+/** Dies of a count that would wait, or loop, for ever. */
+const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
+  Effect.orDie(Check.refuseOptions("Embedder.make", [
+    ...batch === Infinity ? [] : Check.countIssues("batch", batch, 1),
+    ...concurrency === Infinity ? [] : Check.countIssues("concurrency", concurrency, 1),
+    ...cache === Infinity ? [] : Check.countIssues("cache", cache, 0)
+  ]))
 
 /**
  * Measures the floor of a model by its own cosines: the median over the pairs of sixteen sentences, each about something else.

@@ -67,7 +67,6 @@ export interface Service {
   readonly redact: (text: string) => Redacted
   /** Hears of every text in which something was found, until the scope closes. */
   readonly listen: (listener: (report: Report) => Effect.Effect<void>) => Effect.Effect<void, never, Scope.Scope>
-  /** Adds to the metric `memory_redactions`, and tells the listeners. */
   readonly report: (report: Report) => Effect.Effect<void>
 }
 
@@ -287,6 +286,10 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
     all,
     (redact) => all.map((fact) => ({ ...said(redact, fact), text: redact(fact.text) }) as A)
   ) // the fields of the fact
+
+/** Redacts a text that something is found by, and reports nothing: who stores it does. @internal */
+export const name = (redaction: Service | undefined, text: string): Effect.Effect<string, MemoryError.MemoryError> =>
+  within(redaction && { ...redaction, report: () => Effect.void }, Viewer.system(), text, (redact) => redact(text))
 
 /** Redacts what the model is asked. @internal */
 export const completion = (redaction: Service | undefined, model: Completion.Service): Completion.Service => {

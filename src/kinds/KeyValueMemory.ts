@@ -3,7 +3,7 @@
  *
  * A layer serves one namespace; the viewer says whose values are meant. A key is one record in exactly the viewer's scope,
  * neither a broader nor a narrower one, and its id is made of scope, namespace and key. Text is kept as the record's body,
- * any other value in its `data`. A record whose key was edited by hand is no entry until the key is what it was.
+ * any other value in its `data`. What a redaction finds in a key is redacted, and keys that differ in nothing else are one. A record whose key was edited by hand is no entry until the key is what it was.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -23,6 +23,7 @@ import { deriveSummary, type Draft, foldCase, importanceOf, recencyOf } from "..
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Payload from "../domain/Payload.ts"
 import * as Viewer from "../domain/Viewer.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
 import * as TypedMemory from "./TypedMemory.ts"
 
@@ -84,6 +85,7 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
     const within: Namespace = {
       namespace,
       store: yield* MemoryStore.MemoryStore,
+      redaction: yield* Redaction.Redaction,
       records: yield* TypedMemory.make(MemoryKind.entry)
     }
     const span = <A>(name: string, self: Io<A>) =>
@@ -230,6 +232,7 @@ export const copyBackend = (
 interface Namespace {
   readonly namespace: string
   readonly store: MemoryStore.Service
+  readonly redaction: Redaction.Service | undefined
   readonly records: TypedMemory.TypedMemory<Payload.Entry>
 }
 type Found = TypedMemory.Typed<Payload.Entry>
@@ -243,11 +246,11 @@ const belongsTo = (namespace: string) => ({ data, record }: Found): boolean =>
 
 const whereOf = (namespace: string) => ({ "data.namespace": { eq: namespace } }) as const
 
-const find = ({ namespace, records }: Namespace, viewer: Viewer.Any, key: string) =>
-  Effect.map(
-    records.get(Viewer.exactly(viewer), idOf(Viewer.scopeOf(viewer), namespace, key)),
-    Option.filter(belongsTo(namespace))
-  )
+const find = ({ namespace, records, redaction }: Namespace, viewer: Viewer.Any, key: string) =>
+  Effect.flatMap(
+    Redaction.name(redaction, key),
+    (key) => records.get(Viewer.exactly(viewer), idOf(Viewer.scopeOf(viewer), namespace, key))
+  ).pipe(Effect.map(Option.filter(belongsTo(namespace))))
 
 const all = ({ namespace, records }: Namespace, viewer: Viewer.Any) =>
   Effect.map(
@@ -270,11 +273,20 @@ const search = ({ namespace, records }: Namespace, viewer: Viewer.Any, text: str
     (found) => found.filter(belongsTo(namespace)).map(entryOf)
   )
 
-const write = ({ namespace, store }: Namespace, op: string, viewer: Viewer.Any, entries: ReadonlyArray<Entry>) =>
+const write = (
+  { namespace, redaction, store }: Namespace,
+  op: string,
+  viewer: Viewer.Any,
+  entries: ReadonlyArray<Entry>
+) =>
   Effect.gen(function*() {
     const drafts = yield* Effect.forEach(entries, (entry, n) =>
       isJson(entry.value)
-        ? Effect.succeed(draftOf(namespace, viewer, entry, entry.value))
+        ? Effect.zipWith(
+          Effect.succeed(draftOf(namespace, viewer, entry, entry.value)),
+          Redaction.name(redaction, entry.key),
+          (draft, key) => ({ ...draft, id: idOf(Viewer.scopeOf(viewer), namespace, key) })
+        )
         : invalid(op, `${entries.length === 1 ? "" : `${n}.`}value: expected JSON, no undefined in it`))
     const now = yield* Clock.currentTimeMillis
     yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // of none, true
@@ -309,7 +321,6 @@ const draftOf = (namespace: string, viewer: Viewer.Any, { key, metadata = {} }: 
   const scope = Viewer.scopeOf(viewer)
   const { body, data } = toRecord(value)
   return {
-    id: idOf(scope, namespace, key),
     scope,
     kind: MemoryKind.entry.name,
     summary: deriveSummary(key) || deriveSummary(JSON.stringify(key)),

@@ -7,6 +7,7 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import type * as Payload from "../domain/Payload.ts"
 import type * as Viewer from "../domain/Viewer.ts"
+import * as Redaction from "../host/Redaction.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
 
@@ -31,6 +32,7 @@ export class ResourceMemory extends Context.Tag("@memory/ResourceMemory")<Resour
 
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
+  const redaction = yield* Redaction.Redaction
   const resources = yield* typed(MemoryKind.resource)
 
   return {
@@ -41,8 +43,11 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
         Effect.withSpan("ResourceMemory.findByType")
       ),
     findByLocation: (viewer, location) =>
-      resources.all(viewer).pipe(
-        Effect.map((all) => all.filter(({ data }) => data.location.includes(location))),
+      Effect.zipWith(
+        Redaction.name(redaction, location),
+        resources.all(viewer),
+        (location, all) => all.filter(({ data }) => data.location.includes(location))
+      ).pipe(
         Effect.withSpan("ResourceMemory.findByLocation")
       ),
     search: (viewer, text, limit) =>

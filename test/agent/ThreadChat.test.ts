@@ -100,7 +100,19 @@ describe("MemoryToolkit.chat", () => {
   it.scoped("a stream is kept once it has ended, and what came of one that its consumer left", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(MemoryStore.layerInMemory)
-      const { model } = scripted([text("whole")], [text("part")])
+      const { model } = scripted([text("whole")], [text("chunk")])
+      const open = [
+        { type: "text-start", id: "0" },
+        { type: "text-delta", id: "0", delta: "part " },
+        { type: "text-delta", id: "0", delta: "of it" }
+      ] as const
+      const hanging = Layer.effect(
+        LanguageModel.LanguageModel,
+        LanguageModel.make({
+          generateText: () => Effect.never,
+          streamText: () => Stream.concat(Stream.fromIterable(open), Stream.never)
+        })
+      )
       yield* inProcess(
         threads,
         model,
@@ -108,8 +120,16 @@ describe("MemoryToolkit.chat", () => {
           const chat = yield* MemoryToolkit.chat("a")
           yield* Stream.runDrain(chat.streamText({ prompt: "first" }))
           yield* Stream.runDrain(Stream.take(chat.streamText({ prompt: "second" }), 2))
+          yield* Stream.runDrain(Stream.take(chat.streamText({ prompt: "third" }), 3)).pipe(Effect.provide(hanging))
           const { items } = yield* threads.messages(ada, "a")
-          assert.deepStrictEqual(items.map(({ content }) => content).slice(0, 3), ["first", "whole", "second"])
+          assert.deepStrictEqual(items.map(({ content, role }) => [role, content]), [
+            ["user", "first"],
+            ["assistant", "whole"],
+            ["user", "second"],
+            ["assistant", "chunk"],
+            ["user", "third"],
+            ["assistant", "part of it"]
+          ])
         })
       )
     }))
@@ -176,6 +196,33 @@ describe("MemoryToolkit.chat", () => {
           assert.strictEqual(found!.message.content, "How is the weather in that long place?")
         })
       )
+    }))
+
+  it.scoped("begins with a user's message after a tool's result that is longer than the budget, and with the next turn thereafter", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const { asked, model } = scripted([call("weather", { city: "x".repeat(4_000) })], [text("Far.")], [text("Yes.")])
+      yield* inProcess(
+        threads,
+        model,
+        Effect.gen(function*() {
+          const chat = yield* MemoryToolkit.chat("a", { budget: 50 })
+          yield* chat.generateText({ prompt: "How is it there?", toolkit: yield* weather })
+          yield* chat.generateText({ prompt: [] })
+          yield* chat.generateText({ prompt: "Really?" })
+          yield* threads.append(
+            ada,
+            "b",
+            Array.from({ length: 120 }, () => ({ ...Message.assistant("a"), role: "tool" as const }))
+          )
+          assert.strictEqual((yield* threads.window(ada, "b", 0)).items.length, 1)
+        })
+      )
+      assert.deepStrictEqual(asked.map(({ prompt }) => roles(prompt)), [
+        ["user"],
+        ["user", "assistant", "tool"],
+        ["user", "assistant", "tool", "assistant", "user"]
+      ])
     }))
 
   it.scoped("takes up what others appended, and gives the model what fits into the budget", () =>

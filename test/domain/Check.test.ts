@@ -54,6 +54,29 @@ describe("Check", () => {
     assert.strictEqual(line, `${"k".repeat(64)}: Expected number`)
   })
 
+  it("takes no time below zero and no number that is none, and zero where zero is meant", () => {
+    const issues = (value: unknown) => Check.timeIssues("ttl", value as never, { least: 0, infinite: true }).length // past the compiler
+    assert.deepStrictEqual([NaN, -1, -Infinity, -1n, "-5 seconds", " -1 millis", null, true].map(issues), [
+      1,
+      1,
+      1,
+      1,
+      1,
+      1,
+      1,
+      1
+    ])
+    assert.deepStrictEqual([undefined, 0, 0n, "0 seconds", [1, 2], Infinity, "5 seconds"].map(issues), [
+      0,
+      0,
+      0,
+      0,
+      0,
+      0,
+      0
+    ])
+  })
+
   it("never quotes the input, whatever it is and whichever Schema refuses it", () => {
     const canary = "7F3A says"
     const poison = FastCheck.letrec((tie) => ({

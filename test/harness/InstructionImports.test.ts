@@ -7,6 +7,7 @@ import * as Viewer from "../../src/domain/Viewer.ts"
 import * as InstructionFiles from "../../src/harness/InstructionFiles.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import { hashSpec, InstructionFilesConfig } from "../../src/harness/MemorySpec.ts"
+import * as Redaction from "../../src/host/Redaction.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { ada, heard, service } from "./Service.ts"
 import { load, onDisk, told, tree } from "./Tree.ts"
@@ -37,6 +38,21 @@ describe("an instruction file", () => {
         ]
       )
       assert.deepStrictEqual(issues, [])
+    })))
+
+  it.effect("is read in time that is proportional to it, whatever it repeats, and no more than 1,000 names of it are tried", () =>
+    onDisk(Effect.gen(function*() {
+      const many = Array.from({ length: 3_000 }, (_, n) => `@no-file-${n}.md`).join("\n")
+      const { at } = yield* tree({
+        ".git": null,
+        "AGENTS.md": "x" + "`".repeat(1_000_000),
+        "CLAUDE.md": `${many}\n@last.md`,
+        "last.md": "last"
+      })
+      const { files } = told(
+        yield* load(at(""), { maxBytesPerFile: 2_000_000 })
+      )
+      assert.lengthOf(files, 2) // what is quadratic takes minutes: the test's time is over
     })))
 
   it.effect("imports nothing from outside the root, whatever leads there, and an issue says so", () =>
@@ -142,7 +158,34 @@ describe("an instruction file", () => {
     const before = { filenames: ["AGENTS.md", "CLAUDE.md"], maxBytesPerFile: 16_384, seedMemory: true }
     assert.strictEqual(hashSpec(new InstructionFilesConfig({})), hashSpec(before))
     assert.notStrictEqual(hashSpec(new InstructionFilesConfig({ maxBytesPerFile: 33_000 })), hashSpec(before))
+    const read = (config: InstructionFilesConfig) =>
+      new InstructionFilesConfig(JSON.parse(JSON.stringify(config))).maxBytesPerFile
+    assert.deepStrictEqual([read(new InstructionFilesConfig({})), read(new InstructionFilesConfig(before))], [
+      65_536,
+      16_384
+    ])
   })
+
+  it.effect("is redacted where it is rendered, and makes no new revision at every seed", () =>
+    onDisk(
+      Effect.gen(function*() {
+        const { at } = yield* tree({ ".git": null, "AGENTS.md": "the key is sk-a1B2c3D4e5F6g7H8" })
+        const outcomes = yield* Effect.gen(function*() {
+          const files = yield* InstructionFiles.InstructionFiles
+          assert.include(yield* files.render, "the key is (redacted key)")
+          const seeds = yield* Effect.all([files.seed(Viewer.system()), files.seed(Viewer.system())])
+          return seeds.flat().map(({ outcome }) => outcome)
+        }).pipe(
+          Effect.provide(
+            InstructionFiles.layer({}, { cwd: at("") }).pipe(
+              Layer.provide(MemoryStore.layerInMemory),
+              Layer.provide(Redaction.layer())
+            )
+          )
+        )
+        assert.deepStrictEqual(outcomes, ["created", "duplicate"])
+      })
+    ))
 
   it.effect("seeds what it imports, wherever the agent works, until it imports it no more", () =>
     onDisk(

@@ -7,13 +7,16 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import type * as Scope from "effect/Scope"
 import { expectTypeOf } from "vitest"
 import * as MemoryToolkit from "../../src/agent/MemoryToolkit.ts"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as Message from "../../src/domain/Message.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
+import * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
 import * as MemoryManager from "../../src/harness/MemoryManager.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
+import * as RateLimit from "../../src/harness/RateLimit.ts"
 import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
@@ -75,6 +78,19 @@ describe("options that cannot work", () => {
         assert.deepStrictEqual(yield* refusal(layer), { reason: "invalid_draft", message })
       }).pipe(Effect.provide(NodeContext.layer))
   )
+
+  it.effect("of events and of the write limit are defects", () =>
+    Effect.gen(function*() {
+      const makes: ReadonlyArray<Effect.Effect<unknown, never, Scope.Scope>> = [
+        MemoryEvents.make({ capacity: NaN }),
+        MemoryEvents.make({ capacity: 0 }),
+        RateLimit.make({ writesPerTurn: NaN })
+      ]
+      for (const make of makes) {
+        const defect = yield* Effect.flip(Effect.catchAllDefect(Effect.scoped(make), Effect.fail))
+        assert.deepInclude(defect, { reason: "invalid_draft" })
+      }
+    }))
 
   it.effect("of a manager are refused with the name of the store they are for", () =>
     Effect.gen(function*() {

@@ -5,6 +5,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
+import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as MemoryId from "../../src/domain/MemoryId.ts"
 import * as Message from "../../src/domain/Message.ts"
@@ -18,6 +19,7 @@ import * as Completion from "../../src/host/Completion.ts"
 import * as Embedder from "../../src/host/Embedder.ts"
 import * as Redaction from "../../src/host/Redaction.ts"
 import * as KeyValueMemory from "../../src/kinds/KeyValueMemory.ts"
+import * as ResourceMemory from "../../src/kinds/ResourceMemory.ts"
 import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
@@ -45,7 +47,7 @@ describe.each(Object.entries(stores))("a redaction (%s)", (_, layer) => {
   it.scoped("keeps secrets out of drafts, patches, kinds and threads, past revisions included, and leaves all else as it is", () =>
     Effect.gen(function*() {
       const known: Layer.Layer<MemoryStore.MemoryStore, unknown> = layer // each sort fails in its own way
-      const context = yield* Layer.merge(Threads.layer, KeyValueMemory.layer("notes")).pipe(
+      const context = yield* Layer.mergeAll(Threads.layer, KeyValueMemory.layer("notes"), ResourceMemory.layer).pipe(
         Layer.provideMerge(known),
         Layer.provide(Redaction.layer()),
         Layer.build
@@ -80,6 +82,15 @@ describe.each(Object.entries(stores))("a redaction (%s)", (_, layer) => {
       yield* store.update(ada, record.id, { body: `again ${secret}`, metadata: { more: secret } })
       const keys = Context.get(context, KeyValueMemory.KeyValueMemory)
       yield* keys.set(ada, "one", { text: secret })
+      yield* keys.set(ada, `of ${secret}`, "value")
+      assert.deepStrictEqual(yield* keys.get(ada, `of ${secret}`), Option.some("value"))
+      assert.deepStrictEqual(yield* keys.keys(ada), ["one", `of ${hidden}`])
+      assert.isTrue(yield* keys.delete(ada, `of ${secret}`))
+      const resources = Context.get(context, ResourceMemory.ResourceMemory)
+      const location = `https://example.com/?key=${secret}`
+      yield* resources.store(ada, { scope, body: "a page", data: { type: "url", location } })
+      const places = yield* resources.findByLocation(ada, location)
+      assert.deepStrictEqual(places.map(({ data }) => data.location), [location.replace(secret, hidden)])
       const threads = Context.get(context, Threads.Threads)
       yield* threads.append(ada, "monday", [{
         ...Message.user(`said ${secret}`),

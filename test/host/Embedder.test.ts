@@ -41,6 +41,17 @@ describe("Embedder.make", () => {
       assert.deepStrictEqual(calls.map(({ length }) => length), [32, 32, 6])
     }))
 
+  it.effect("dies of options that would wait or loop for ever", () =>
+    Effect.gen(function*() {
+      const { service } = backend()
+      const wrong = [NaN, 0, -1, 1.5].flatMap((count) => [{ batch: count }, { concurrency: count }])
+      for (const options of [...wrong, { cache: NaN }, { cache: -1 }]) {
+        const defect = yield* Effect.flip(Effect.catchAllDefect(Embedder.make(service, options), Effect.fail))
+        assert.deepInclude(defect, { reason: "invalid_draft" })
+      }
+      yield* Embedder.make(service, { batch: Infinity, concurrency: Infinity, cache: Infinity })
+    }))
+
   it.effect("nothing is asked for nothing", () =>
     Effect.gen(function*() {
       const { calls, service } = backend()

@@ -76,17 +76,23 @@ export const chat = (
       Stream.unwrapScoped(Effect.gen(function*() {
         yield* Effect.acquireRelease(calls.take(1), () => calls.release(1))
         const length = yield* Effect.mapError(follow, failed)
+        const open = new Map<string, string>()
         let isKept = false
         const end = Effect.suspend(() => {
           isKept = true
           return Effect.mapError(keep(length), failed)
         })
         yield* Effect.addFinalizer((exit) =>
-          Effect.suspend(() => isKept || isFailed(exit) ? Effect.void : keep(length, answered)).pipe(
+          Effect.suspend(() =>
+            isKept || isFailed(exit) ? Effect.void : keep(length, (said) => withOpen(answered(said), open))
+          ).pipe(
             Effect.catchAll((error) => Effect.logWarning("a part of an answer was not kept", error))
           )
         )
-        return Stream.concat(answer, Stream.execute(end))
+        return Stream.concat(
+          Stream.tap(answer, (part) => Effect.sync(() => follows(open, part))),
+          Stream.execute(end)
+        )
       })) as Stream.Stream<A, E, R> // the error of every call of a model has AiError in it
 
     yield* follow
@@ -114,6 +120,32 @@ const answered = (said: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Mes
     const content = message.content.filter((part) => part.type !== "tool-call" || results.has(part.id))
     return content.length === 0 ? [] : [Prompt.makeMessage("assistant", { ...message, content })]
   })
+}
+
+/** Keeps the texts of a stream that have begun and not ended, by their ids. */
+const follows = (open: Map<string, string>, part: unknown): void => {
+  const { delta, id, type } = part as Partial<Record<"type" | "id" | "delta", string>> // every part of an answer has a type
+  if (id === undefined) return
+  if (type === "text-start") open.set(id, "")
+  if (type === "text-delta") open.set(id, (open.get(id) ?? "") + (delta ?? ""))
+  if (type === "text-end") open.delete(id)
+}
+
+/** Adds the texts that have not ended, which a chat leaves out, to the answer. */
+const withOpen = (
+  said: ReadonlyArray<Prompt.Message>,
+  open: ReadonlyMap<string, string>
+): ReadonlyArray<Prompt.Message> => {
+  const whole = said.flatMap((message) =>
+    message.role === "assistant" ? message.content.flatMap((part) => part.type === "text" ? [part.text] : []) : []
+  ) // of a chunk of parts the chat has seen what its consumer has not
+  const parts = Array.from(open.values()).filter((text) => text !== "" && !whole.some((all) => all.startsWith(text)))
+    .map((text) => Prompt.makePart("text", { text }))
+  if (parts.length === 0) return said
+  const last = said.at(-1)
+  return last?.role === "assistant"
+    ? [...said.slice(0, -1), Prompt.makeMessage("assistant", { ...last, content: [...last.content, ...parts] })]
+    : [...said, Prompt.makeMessage("assistant", { content: parts })]
 }
 
 const failed = (cause: MemoryError.MemoryError): AiError.AiError =>

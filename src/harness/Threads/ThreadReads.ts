@@ -68,6 +68,9 @@ export const messages = (rows: ThreadRows.Rows, name: string, range: Range): Io<
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
+/** Whether a turn may begin with a message; an answer of a tool has its call before it. */
+const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "user" || role === "system"
+
 /** Messages that are read at a time, until the budget is spent. */
 const atATime = 50
 
@@ -77,18 +80,29 @@ export const window = (rows: ThreadRows.Rows, name: string, budget: number): Io<
     const head = yield* ThreadRows.headOf(rows, name)
     if (Option.isNone(head)) return { items: [], leftOut: 0 }
     let items: ReadonlyArray<ThreadRows.ThreadMessage> = []
+    let isSpent = false
+    let opening: ReadonlyArray<ThreadRows.ThreadMessage> = []
     for (let end = head.value.data.length; end > 0; end -= atATime) {
       const page = yield* messagesOf(rows, head.value, Math.max(0, end - atATime), end)
       const isBeyond = (message: ThreadRows.ThreadMessage, n: number) => {
         left -= Math.ceil(sizeOf(message) / 4)
         return left < 0 && items.length + page.length - n > 1 // the last one is shown in any case
       }
-      const last = page.findLastIndex(isBeyond)
+      const last: number = isSpent ? page.length - 1 : page.findLastIndex(isBeyond)
       items = [...page.slice(last + 1), ...items]
-      if (last >= 0) break
+      isSpent ||= last >= 0
+      if (!isSpent) continue
+      if (items.some(isOpening)) break
+      const beyond = page.slice(0, last + 1)
+      const start = beyond.findLastIndex(isOpening)
+      opening = [...beyond.slice(Math.max(0, start)), ...opening]
+      if (start >= 0) break
     }
-    const start = Math.max(0, items.findIndex(({ role }) => role === "user" || role === "system"))
-    return { items: items.slice(start), leftOut: items[start]?.sequence ?? 0 }
+    const isOpened = opening[0] !== undefined && isOpening(opening[0])
+    const all = isOpened ? [...opening, ...items] : items
+    const first = all.findIndex(isOpening)
+    const start = first < 0 ? Math.max(0, all.findIndex(({ role }) => role !== "tool")) : first
+    return { items: all.slice(start), leftOut: all[start]?.sequence ?? 0 }
   })
 
 export const search = (
