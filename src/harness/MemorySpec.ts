@@ -43,10 +43,12 @@ export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>
   /** Makes the seeded ids the same on every machine. Default: the root's path. */
   projectKey: Schema.optional(Schema.String)
 }) {
-  /** The fields, without the limit where it is the default. */
+  /**
+   * The fields in the form that is hashed and saved with a run: the default limit is written as that of earlier versions, whose
+   * runs go on. So a limit of 16,384 counts as the default, and one that is made of this JSON is 16,384.
+   */
   toJSON(): typeof InstructionFilesConfig.Encoded {
-    const { maxBytesPerFile, ...fields } = this
-    return maxBytesPerFile === maxBytes ? fields : { ...fields, maxBytesPerFile }
+    return { ...this, maxBytesPerFile: this.maxBytesPerFile === maxBytes ? maxBytesBefore : this.maxBytesPerFile }
   }
 }
 
@@ -58,13 +60,4 @@ export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {
  * SHA-256 of canonical JSON, hex: neither the order of keys nor `undefined` counts. Give it specs with their defaults
  * applied (`make`), and equal meaning is an equal hash.
  */
-export const hashSpec = (spec: unknown): string =>
-  sha256(canonicalJson(JSON.parse(JSON.stringify(spec, hashedAs) ?? "null")))
-
-/** The default limit is hashed as that of earlier versions, whose runs go on. */
-function hashedAs(this: Record<string, unknown>, key: string, value: unknown): unknown {
-  const whole = this[key]
-  return whole instanceof InstructionFilesConfig && whole.maxBytesPerFile === maxBytes
-    ? { ...value as object, maxBytesPerFile: maxBytesBefore } // as `toJSON` returned it
-    : value
-}
+export const hashSpec = (spec: unknown): string => sha256(canonicalJson(JSON.parse(JSON.stringify(spec) ?? "null")))
