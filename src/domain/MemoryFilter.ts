@@ -270,7 +270,7 @@ export const absenceIn = (
   }
 }
 
-/** Conditions that the scope has no id which `scope` lacks: together with a filter by viewer, it is this scope or a broader one. @internal */
+/** Conditions that a record's scope has no id which `scope` lacks: it is no narrower. Values of ids do not count. @internal */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
   return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))

@@ -106,7 +106,7 @@ export interface Episode extends Schema.Schema.Type<typeof Episode> {}
 export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schema.optional(VAD) })
 export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 
-/** What tells the reflections that a `BeliefMemory` keeps apart from those of somebody else, whatever their trigger is. */
+/** Fields that mark the reflections of a `BeliefMemory`. Others may have the same trigger, but not the same `beliefMemory`. */
 export const marks = {
   hindsight: { trigger: "hindsight", beliefMemory: "effect-memory/hindsight" },
   counterfactual: { trigger: "counterfactual", beliefMemory: "effect-memory/counterfactual" }
@@ -131,7 +131,7 @@ export const Hindsight = Schema.Struct({
 })
 export interface Hindsight extends Schema.Schema.Type<typeof Hindsight> {}
 
-/** kind `reflection`, on what would be if: the body says what. */
+/** kind `reflection`: a hypothesis, which the body states, and its predictions. */
 export const Counterfactual = Schema.Struct({
   trigger: Schema.Literal(marks.counterfactual.trigger),
   beliefMemory: Schema.Literal(marks.counterfactual.beliefMemory),
@@ -139,7 +139,7 @@ export const Counterfactual = Schema.Struct({
   /** Beliefs that would change. */
   beliefs: Schema.Array(MemoryId),
   predicted: Schema.Array(Schema.String),
-  /** What came of it. Absent until it was tried. */
+  /** The outcome. Absent until the hypothesis was tried. */
   actual: Schema.optional(Schema.Array(Schema.String))
 })
 export interface Counterfactual extends Schema.Schema.Type<typeof Counterfactual> {}
@@ -239,11 +239,11 @@ export interface Entity extends Schema.Schema.Type<typeof Entity> {}
 export const Learning = Schema.Struct({
   type: Schema.Literal("learning", "task", "error", "summary"),
   context: Schema.optional(Schema.String),
-  /** What a task was about: a number or name that others know it by. */
+  /** Number or name that others know a task by. */
   issue: Schema.optional(Schema.String),
-  /** What was hard about a task. */
+  /** Difficulties of a task. */
   challenges: Schema.optional(Schema.Array(Schema.String)),
-  /** Of a task, and of the session that a summary is of. */
+  /** Milliseconds that a task took, or the session that a summary ends. */
   durationMs: Schema.optional(Millis),
   solution: Schema.optional(Schema.String),
   /** Files that an error is about, such as `src/*.ts`. */

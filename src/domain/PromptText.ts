@@ -170,3 +170,6 @@ const tags =
   /[<＜﹤](?=\s*(?:[/／]\s*)?(?:memory|entry)\b|[/／]?(?:(?:start|end)_of_turn|bos|eos|pad|unk|s)[>＞﹥]|<[/／]?sys>>)/gi
 
 const instructions = /[[［](?=[/／]?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)[\]］])/g
+
+/** Estimates the tokens of a text by the number of its characters: four to a token. */
+export const tokensIn = (characters: number): number => Math.ceil(characters / 4)

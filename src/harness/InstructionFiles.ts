@@ -270,7 +270,7 @@ const openTree = (
         if (text.content === "") return Option.none()
         const directory = path.dirname(called)
         const label = directory === "." ? "(repo root)" : directory
-        const content = yield* Redaction.name(redaction, text.content)
+        const content = yield* Redaction.quiet(redaction, text.content)
         return Option.some({ at: at.value, file: { path: file, label, ...text, content } })
       })
 

@@ -26,6 +26,7 @@ import * as MemoryKind from "../domain/MemoryKind.ts"
 import type { Applied } from "../domain/MemoryMutation.ts"
 import { type MemoryRecord, Millis, Summary, Unit } from "../domain/MemoryRecord.ts"
 import { MemoryScope } from "../domain/MemoryScope.ts"
+import { tokensIn } from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { ToolCall } from "../host/HarnessPlugin.ts"
 import * as Redaction from "../host/Redaction.ts"
@@ -226,7 +227,9 @@ export const makePublisher = (publish: Service["publish"]): EventPublisher => {
         )
       ),
     injected: (part, text) =>
-      text === "" ? Effect.void : Metric.incrementBy(Metric.tagged(tokensInjected, "part", part), tokensOf(text)),
+      text === ""
+        ? Effect.void
+        : Metric.incrementBy(Metric.tagged(tokensInjected, "part", part), tokensIn(text.length)),
     retired: (system, records) =>
       now((at) =>
         Effect.forEach(
@@ -253,5 +256,3 @@ export const makePublisher = (publish: Service["publish"]): EventPublisher => {
       )
   }
 }
-
-const tokensOf = (text: string): number => Math.ceil(text.length / 4)

@@ -46,8 +46,8 @@ export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer
 
 export interface Embed {
   /**
-   * Its vector now, and not only with `embedMissing`. A failure is an event, and the record is there; a missing `Embedder` is one,
-   * the first time. Default false.
+   * Whether the vector is made at once, and not only by `embedMissing`. A failure is an event, and the record is there; a missing
+   * `Embedder` is an event the first time. Default false.
    */
   readonly embed?: boolean | undefined
 }
@@ -103,7 +103,7 @@ export interface Service {
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
   /** Takes a receipt back. Fails with `not_owned` if it is another viewer's, or was changed since `remember` returned it. */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
-  /** Of every viewer: vectors for what has none, and how many were made. 0 without an `Embedder`, and a warning says which layer lacks it. */
+  /** Makes the vectors that records of any viewer lack, and returns how many. 0 without an `Embedder`, and a warning says which layer lacks it. */
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 
   /** The memory index: summaries and ids, 30 by default, for the system prompt. */

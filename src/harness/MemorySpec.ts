@@ -37,7 +37,7 @@ export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>
   filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),
   /** Default: the nearest ancestor of cwd with `.git`, else cwd. */
   root: Schema.optional(Schema.String),
-  /** What exceeds it is cut, never within a character; the text says so, and an issue. Default 65,536. */
+  /** Most bytes of a file: its text is cut there, never within a character, and says so, as an issue does. Default 65,536. */
   maxBytesPerFile: default_(Count, maxBytes),
   seedMemory: default_(Schema.Boolean, true),
   /** Makes the seeded ids the same on every machine. Default: the root's path. */

@@ -7,7 +7,7 @@
  * vault, and rows that `Copy` moves, are not looked at. Ids, scopes, kinds, sessions, names of threads and keys of JSON are names, and
  * stay; so do numbers in `data`, what `Viewer.system` updates, and the words of a search in `memory_recalled`, which only
  * `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event says how many were found, never what: every
- * `MemoryEvents` below the same redaction publishes it.
+ * `MemoryEvents` below the same redaction publishes it. What is taken out of instruction files as they are read is not counted.
  *
  * A part redacts if this layer was provided to that part when it was built, and else it does not, without saying so. Provide it last:
  * `Layer.mergeAll(Store, Redaction.layer())` leaves the store without, and so does a layer that is built later, at run time, over a
@@ -119,11 +119,11 @@ const redactions = Metric.counter("memory_redactions", {
 interface Rule {
   readonly name: string
   readonly pattern: RegExp
-  /** Whether a match is meant. Default: each is. */
+  /** Tells whether a match of the pattern is a secret. Default: each is. */
   readonly accepts?: ((match: string) => boolean) | undefined
 }
 
-/** What a redaction left, or the first word of it. */
+/** Matches the mark that a redaction left, or its first word. */
 const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
 /** Makes the function that redacts by patterns; `layer` uses it. Cost: proportional to the text, whatever it says. */
@@ -155,7 +155,7 @@ export const byPatterns = (options: Options = {}): Service["redact"] => {
   }
 }
 
-/** Where a name or a key may begin: after no word character, or after an escape of JSON, whose letter is none. */
+/** Pattern of the place where a name or a key may begin: not after a word character, unless that is the letter of an escape of JSON. */
 const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
 /** Reaches to the end of the key, or, of a key that was cut, to the end of the text. */
 const privateKey =
@@ -181,7 +181,7 @@ const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
   "gi"
 )
-/** What is said to be a secret: a password may be any word where a colon or an equals sign stands before it, all else has a digit. */
+/** Patterns of values that their name calls secret. A password after a colon or an equals sign may be any word; other values have a digit. */
 const assigned = (() => {
   const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))" // after an underscore, too: DB_PASSWORD
   const secrets = "(?:(?:client|app)?secret|(?:access|refresh|auth|id|session)?token|(?:api|access|secret)[ _-]?key)"
@@ -198,7 +198,7 @@ const assigned = (() => {
     `(?<=${said}${secrets}${is})${hasDigit}(?![\\d._]{1,10}(?:[\\s"'\`,;)\\]}]|$))${value}` // no quantity
   ].map((pattern) => new RegExp(pattern, "gi"))
 })()
-/** Whether a value is no word that says what stands there, and no place that it is read from. */
+/** Whether a value is a secret, rather than a type, a remark such as `required`, or the place that it is read from. */
 const isValue = (match: string): boolean =>
   !/^(?:(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
     .test(match)
@@ -287,8 +287,8 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
     (redact) => all.map((fact) => ({ ...said(redact, fact), text: redact(fact.text) }) as A)
   ) // the fields of the fact
 
-/** Redacts a text that something is found by, and reports nothing: who stores it does. @internal */
-export const name = (redaction: Service | undefined, text: string): Effect.Effect<string, MemoryError.MemoryError> =>
+/** Redacts a text and reports nothing: a name that something is found by, or a file that is read again and again. @internal */
+export const quiet = (redaction: Service | undefined, text: string): Effect.Effect<string, MemoryError.MemoryError> =>
   within(redaction && { ...redaction, report: () => Effect.void }, Viewer.system(), text, (redact) => redact(text))
 
 /** Redacts what the model is asked. @internal */

@@ -1,5 +1,5 @@
 /**
- * What is held to be true, how surely, and why it changed; and what became of it: hindsight on tasks, and counterfactuals.
+ * Beliefs: what is held to be true, how surely, and why that changed; with hindsight on tasks, and counterfactuals.
  *
  * Confidence is the record's. Every change but the first is written into the belief with its reason, so that the file says
  * why it stands as it does. What was superseded is history: it is kept and shown, and no longer changes.
@@ -29,7 +29,7 @@ import { called, type DraftOf, make as typed, type PatchOf, there, type Typed } 
 export type Belief = Payload.Belief
 /** The `data` of a hindsight: how a task came out, and the beliefs that it bears on. */
 export type Hindsight = Payload.Hindsight
-/** The `data` of a counterfactual: what would be if. */
+/** The `data` of a counterfactual: a hypothesis on what would have been, and its predictions. */
 export type Counterfactual = Payload.Counterfactual
 
 export const Because = Schema.Struct({
@@ -47,7 +47,7 @@ export const BeliefQuery = Schema.Struct({
   minConfidence: Schema.optional(Unit),
   /** Default false. */
   includeSuperseded: Schema.optional(Schema.Boolean),
-  /** By confidence, when it was retained, or when it last changed. Default `confidence`; ties are newest first. */
+  /** Order: by confidence, by when a belief was retained, or by when it last changed. Default `confidence`; ties are newest first. */
   orderBy: Schema.optional(Schema.Literal("confidence", "createdAt", "updatedAt")),
   /** Default `desc`: surest, or newest, first. */
   order: Schema.optional(Schema.Literal("asc", "desc")),
@@ -64,7 +64,7 @@ export interface Statistics {
   /** Beliefs that are held, and beliefs that were superseded; one that merely ended is neither. */
   readonly active: number
   readonly superseded: number
-  /** Of all beliefs, superseded ones included. */
+  /** Counts of all beliefs by their level of confidence, superseded ones included. */
   readonly byConfidence: Readonly<Record<Payload.Level, number>>
   readonly bySource: Readonly<Record<Belief["sourceType"], number>>
   /** Changes of beliefs, with their reasons. */
@@ -76,7 +76,7 @@ export interface Statistics {
   readonly newest: number | undefined
 }
 
-/** What came of a hindsight: its record, and the beliefs that it corrected, as they are now. */
+/** A hindsight that was applied: its record, and the beliefs that it corrected, as they are now. */
 export interface Corrected {
   readonly hindsight: Typed<Hindsight>
   readonly corrected: ReadonlyArray<Typed<Belief>>

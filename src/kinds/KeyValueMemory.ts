@@ -3,7 +3,8 @@
  *
  * A layer serves one namespace; the viewer says whose values are meant. A key is one record in exactly the viewer's scope,
  * neither a broader nor a narrower one, and its id is made of scope, namespace and key. Text is kept as the record's body,
- * any other value in its `data`. What a redaction finds in a key is redacted, and keys that differ in nothing else are one. A record whose key was edited by hand is no entry until the key is what it was.
+ * any other value in its `data`. A key is redacted before its id is made of it: keys that differ only in what was taken out are
+ * one. A record whose key was edited by hand is no entry until the key is what it was.
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -248,7 +249,7 @@ const whereOf = (namespace: string) => ({ "data.namespace": { eq: namespace } })
 
 const find = ({ namespace, records, redaction }: Namespace, viewer: Viewer.Any, key: string) =>
   Effect.flatMap(
-    Redaction.name(redaction, key),
+    Redaction.quiet(redaction, key),
     (key) => records.get(Viewer.exactly(viewer), idOf(Viewer.scopeOf(viewer), namespace, key))
   ).pipe(Effect.map(Option.filter(belongsTo(namespace))))
 
@@ -280,13 +281,12 @@ const write = (
   entries: ReadonlyArray<Entry>
 ) =>
   Effect.gen(function*() {
-    const drafts = yield* Effect.forEach(entries, (entry, n) =>
-      isJson(entry.value)
-        ? Effect.zipWith(
-          Effect.succeed(draftOf(namespace, viewer, entry, entry.value)),
-          Redaction.name(redaction, entry.key),
-          (draft, key) => ({ ...draft, id: idOf(Viewer.scopeOf(viewer), namespace, key) })
-        )
+    const drafts = yield* Effect.forEach(entries, ({ value, ...entry }, n) =>
+      isJson(value)
+        ? Effect.map(Redaction.quiet(redaction, entry.key), (key) => ({
+          ...draftOf(namespace, viewer, entry, value),
+          id: idOf(Viewer.scopeOf(viewer), namespace, key)
+        }))
         : invalid(op, `${entries.length === 1 ? "" : `${n}.`}value: expected JSON, no undefined in it`))
     const now = yield* Clock.currentTimeMillis
     yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // of none, true
@@ -317,7 +317,12 @@ const selects = ({ prefix = "", tags }: Selection) => {
     key.startsWith(prefix) && (wanted === undefined || record.tags.some((tag) => wanted.has(foldCase(tag))))
 }
 
-const draftOf = (namespace: string, viewer: Viewer.Any, { key, metadata = {} }: Entry, value: Payload.Json): Draft => {
+const draftOf = (
+  namespace: string,
+  viewer: Viewer.Any,
+  { key, metadata = {} }: Omit<Entry, "value">,
+  value: Payload.Json
+): Draft => {
   const scope = Viewer.scopeOf(viewer)
   const { body, data } = toRecord(value)
   return {

@@ -44,7 +44,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       ),
     findByLocation: (viewer, location) =>
       Effect.zipWith(
-        Redaction.name(redaction, location),
+        Redaction.quiet(redaction, location),
         resources.all(viewer),
         (location, all) => all.filter(({ data }) => data.location.includes(location))
       ).pipe(

@@ -16,11 +16,11 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { check } from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
-import type { MemoryFilter } from "../domain/MemoryFilter.ts"
+import { type MemoryFilter, notNarrower } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { byRecency, deriveSummary, type MemoryRecord } from "../domain/MemoryRecord.ts"
-import { fields, Global, key, MemoryScope, same } from "../domain/MemoryScope.ts"
+import { Global, key, MemoryScope, same } from "../domain/MemoryScope.ts"
 import type * as Payload from "../domain/Payload.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
@@ -211,10 +211,9 @@ export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effec
 const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly filter: Pick<MemoryFilter, "where"> } => {
   if (Viewer.isSystem(viewer) || viewer.reach !== "exact" || hasNoIds(viewer)) return { reader: viewer, filter: {} }
   const ids = Viewer.idsOf(viewer)
-  const others = fields.filter((field) => field !== "sessionId" && ids[field] === undefined)
   return {
     reader: Viewer.make({ ...ids, tenant: viewer.tenant, reach: "within" }),
-    filter: { where: Object.fromEntries(others.map((field) => [`scope.${field}`, { exists: false }])) }
+    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // of whichever session
   }
 }
 

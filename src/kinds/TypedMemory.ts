@@ -1,4 +1,5 @@
 /** A kind as a service: a record whose `data` is typed. What most kinds are made of, and yours too. */
+import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as ParseResult from "effect/ParseResult"
@@ -173,7 +174,7 @@ export const make = <N extends string, A>(
           Effect.flatMap(store.list(viewer, { ...filter, kinds: [kind.name] }), ({ items }) =>
             Effect.map(
               Effect.forEach(items, (record) => Effect.option(decode("listReadable", record))),
-              (all) => all.flatMap(Option.toArray)
+              Arr.getSomes
             ))
         ),
       all: (viewer, filter) =>

@@ -23,6 +23,7 @@ import { Applied, inverse as inverseOf, MemoryMutation } from "../domain/MemoryM
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
+import { tokensIn } from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
 import { Embedder } from "../host/Embedder.ts"
@@ -277,9 +278,9 @@ const tokensExtracted = Metric.counter("memory_tokens_extracted", {
   incremental: true
 })
 
-/** Estimates the tokens of messages, at four characters a token. */
+/** Estimates the tokens of messages. */
 const tokensOf = (messages: ReadonlyArray<Message>): number =>
-  Math.ceil(messages.reduce((sum, { content }) => sum + content.length, 0) / 4)
+  tokensIn(messages.reduce((sum, { content }) => sum + content.length, 0))
 
 /** The purpose of the store's signature. */
 const purpose = "receipt"

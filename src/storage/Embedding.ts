@@ -8,8 +8,7 @@ import { sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { Embedding as Query, MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
-import type * as Embedder from "../host/Embedder.ts"
-import { missing } from "../host/Embedder.ts"
+import * as Embedder from "../host/Embedder.ts"
 import type * as MemoryStore from "./MemoryStore.ts"
 
 /** By text. */
@@ -52,7 +51,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
             ? MemoryError.make("unsupported", { op: "recall", message: `${store.name} holds no vectors` })
             : MemoryError.make("unsupported", {
               op: "recall",
-              message: missing
+              message: Embedder.missing
             })
         ),
       keep: () => none,

@@ -5,6 +5,7 @@ import * as Schema from "effect/Schema"
 import * as Check from "../../domain/Check.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import { Limit } from "../../domain/MemoryFilter.ts"
+import { tokensIn } from "../../domain/PromptText.ts"
 import type { ThreadIndex } from "./ThreadIndex.ts"
 import * as ThreadRows from "./ThreadRows.ts"
 
@@ -64,7 +65,7 @@ export const messages = (rows: ThreadRows.Rows, name: string, range: Range): Io<
     return { items: yield* messagesOf(rows, head.value, Math.max(0, from ?? end - limit), end), length }
   })
 
-/** Number of characters of a message: of its text, or of the data beside it, which has all that a tool was asked, if that is more. */
+/** Number of characters of a message: those of its text or, if there are more, of the data beside it, such as the calls of tools. */
 const sizeOf = ({ content, data }: ThreadRows.ThreadMessage): number =>
   Math.max(content.length, data === undefined ? 0 : JSON.stringify(data).length)
 
@@ -79,29 +80,26 @@ export const window = (rows: ThreadRows.Rows, name: string, budget: number): Io<
     let left = (yield* Check.check("window", Budget, { budget })).budget
     const head = yield* ThreadRows.headOf(rows, name)
     if (Option.isNone(head)) return { items: [], leftOut: 0 }
-    let items: ReadonlyArray<ThreadRows.ThreadMessage> = []
-    let isSpent = false
-    let opening: ReadonlyArray<ThreadRows.ThreadMessage> = []
+    let all: ReadonlyArray<ThreadRows.ThreadMessage> = []
+    /** How many of the last messages fit. */
+    let fitting: number | undefined
     for (let end = head.value.data.length; end > 0; end -= atATime) {
+      const later = all.length
       const page = yield* messagesOf(rows, head.value, Math.max(0, end - atATime), end)
+      all = [...page, ...all]
       const isBeyond = (message: ThreadRows.ThreadMessage, n: number) => {
-        left -= Math.ceil(sizeOf(message) / 4)
-        return left < 0 && items.length + page.length - n > 1 // the last one is shown in any case
+        left -= tokensIn(sizeOf(message))
+        return left < 0 && all.length - n > 1 // the last one is shown in any case
       }
-      const last: number = isSpent ? page.length - 1 : page.findLastIndex(isBeyond)
-      items = [...page.slice(last + 1), ...items]
-      isSpent ||= last >= 0
-      if (!isSpent) continue
-      if (items.some(isOpening)) break
-      const beyond = page.slice(0, last + 1)
-      const start = beyond.findLastIndex(isOpening)
-      opening = [...beyond.slice(Math.max(0, start)), ...opening]
-      if (start >= 0) break
+      const last = fitting === undefined ? page.findLastIndex(isBeyond) : -1
+      if (last >= 0) fitting = later + page.length - 1 - last
+      if (fitting !== undefined && all.some(isOpening)) break
     }
-    const isOpened = opening[0] !== undefined && isOpening(opening[0])
-    const all = isOpened ? [...opening, ...items] : items
-    const first = all.findIndex(isOpening)
-    const start = first < 0 ? Math.max(0, all.findIndex(({ role }) => role !== "tool")) : first
+    const from = all.length - (fitting ?? all.length)
+    const within = all.findIndex((message, n) => n >= from && isOpening(message))
+    const before = within < 0 ? all.findLastIndex(isOpening) : within
+    // a thread without any begins with what is no answer of a tool
+    const start = before < 0 ? Math.max(from, all.findIndex(({ role }, n) => n >= from && role !== "tool")) : before
     return { items: all.slice(start), leftOut: all[start]?.sequence ?? 0 }
   })
 

@@ -211,7 +211,7 @@ const reconcile = (
       source: { session, sequence: placeOf(sequence, 0) }
     })
     const derived = planned.map(named(kinds))
-    const isNews = yield* unsaid(store, viewer, derived)
+    const isNews = yield* unsaid(store, viewer, derived, now)
     const mutations = yield* settled(store, viewer, (isFirst ? derived : planned).filter((_, i) => isNews[i]))
     yield* paced(mutations.length * 1_024)
     if (write) yield* RelatedMemories.requireUnchanged(store, viewer, [...existing, ...found.said])
@@ -338,19 +338,19 @@ const named = (kinds: ReadonlyMap<string, MemoryKind>) => (mutation: MemoryMutat
   return { ...mutation, draft: { ...mutation.draft, id }, ifRevision: 0 }
 }
 
-/**
- * Returns which mutations say something new: not a Put whose derived id is that of a record which says the same, is not closed, and
- * holds when the fact begins. It may begin later, and so be none of the related memories.
- */
+/** Returns which mutations are new. A Put of the future is not if the record of its derived id is open and says the same by then. */
 const unsaid = (
   store: Pick<MemoryStore.Service, "get">,
   viewer: Viewer.Any,
-  mutations: ReadonlyArray<MemoryMutation>
+  mutations: ReadonlyArray<MemoryMutation>,
+  now: number
 ): Effect.Effect<ReadonlyArray<boolean>, MemoryError.MemoryError> =>
   Effect.gen(function*() {
-    const ids = mutations.flatMap((mutation) => mutation._tag === "Put" ? mutation.draft.id ?? [] : [])
-    const found = ids.length === 0 ? [] : (yield* store.get(viewer, ids)).flatMap(Option.toArray)
-    const said = new Map(found.map((record) => [record.id, record]))
+    const ids = mutations.flatMap((mutation) =>
+      mutation._tag === "Put" && (mutation.draft.validAt ?? now) > now ? mutation.draft.id ?? [] : []
+    )
+    if (ids.length === 0) return mutations.map(() => true)
+    const said = new Map((yield* store.get(viewer, ids)).flatMap(Option.toArray).map((record) => [record.id, record]))
     return mutations.map((mutation) => {
       if (mutation._tag !== "Put") return true
       const { body, id, validAt = 0 } = mutation.draft
