@@ -18,7 +18,7 @@ export interface Choice {
   readonly ranks: Float64Array
   /** The best rank of a slot that passes, where it is known. */
   readonly best: number | undefined
-  /** Slots among which are the best `depth` by rank, and `sampled` more where they are `scored`; `undefined`: any. */
+  /** Slots that hold the best `depth` by rank, and `sampled` more where they are `scored`. `undefined`: all slots may. */
   readonly promising: Int32Array | undefined
   /** Whether a slot passes; `undefined`: all do. */
   readonly rest: Passes | undefined
@@ -162,7 +162,8 @@ const weighed = (
     const bar = new Bar(limit)
     for (const slot of sample) bar.offer(look(slot) ?? -Infinity)
     const least = Math.max(minScore, bar.value)
-    const close = sample.length === 0 ? slots.length : ranked(slots, ranks, best * ceiling.leastFor(least))
+    const leastRank = sample.length === 0 ? -Infinity : best * ceiling.leastFor(least)
+    const close = narrow(slots, slots.length, (slot) => ranks[slot]! >= leastRank)
     likely = bounded(slots, close, ranks, best, ceiling, bounds, least)
     isWhole = bar.value <= minScore || likely === slots.length
   }
@@ -182,18 +183,6 @@ const weighed = (
 
 /** Number of the best by their ranks whose scores tell how good a rank has to be. */
 export const sampled = 8
-
-/** Puts those first whose ranks are not below one that is given, mostly few, and returns how many they are. */
-const ranked = (slots: Int32Array, ranks: Float64Array, least: number): number => {
-  let kept = 0
-  for (let i = 0; i < slots.length; i++) {
-    const slot = slots[i]!
-    if (ranks[slot]! < least) continue
-    slots[i] = slots[kept]!
-    slots[kept++] = slot
-  }
-  return kept
-}
 
 /** Writes the most that each slot can be worth, puts those first that can be worth `minScore`, and returns how many can. */
 const bounded = (
