@@ -38,7 +38,7 @@ export default defineConfig({
       "test/harness/Threads.test.ts",
       "test/contract/{Databases,MemoryStore,Markdown,Federated,naughty}.test.ts",
       "test/{domain/JsonText,pipeline/Answer,ranking/Searcher,ranking/Tokenizer,storage/Copy,storage/CopyContents}.test.ts",
-      "test/kinds/{AdaptiveMemory,BeliefMemory,CoreMemory,EpisodicMemory,GraphMemory,KeyValueMemory,Kinds,SemanticMemory,SessionMemory}.test.ts",
+      "test/kinds/{AdaptiveMemory,BeliefMemory,CoreMemory,EpisodicMemory,GraphMemory,KeyValueMemory,Kinds,SemanticMemory,SessionMemory,Hindsight}.test.ts",
       "test/harness/Outbox.test.ts",
       "test/scenarios/{crowd,everywhere}.test.ts",
       "test/isolation/Isolation.test.ts"
