@@ -5,7 +5,7 @@ import * as Schema from "effect/Schema"
 import { canonicalJson, sha256 } from "./Digest.ts"
 import { MemoryId } from "./MemoryId.ts"
 import * as MemoryKind from "./MemoryKind.ts"
-import { key, MemoryScope } from "./MemoryScope.ts"
+import { Global, key, MemoryScope } from "./MemoryScope.ts"
 import { JsonObject } from "./Payload.ts"
 
 /** Epoch milliseconds. */
@@ -257,6 +257,48 @@ export const collapseSpace = (text: string): string => {
  * @internal
  */
 export const foldCase = (text: string): string => text.normalize("NFC").toLowerCase()
+
+/** A record as its schema encodes it, in JSON: the fields in the schema's order. Cost: a tenth of the schema's. */
+export const encoded = (record: MemoryRecord) => {
+  const { scope, source } = record
+  return {
+    tags: record.tags,
+    importance: record.importance,
+    confidence: record.confidence,
+    links: record.links.map(({ to, type, weight }) => ({ to, type, weight })),
+    data: record.data,
+    metadata: record.metadata,
+    validAt: record.validAt,
+    invalidAt: record.invalidAt,
+    expiresAt: record.expiresAt,
+    id: record.id,
+    scope: scope === Global
+      ? scope
+      : {
+        userId: scope.userId,
+        agentId: scope.agentId,
+        runId: scope.runId,
+        sessionId: scope.sessionId,
+        actorId: scope.actorId
+      },
+    kind: record.kind,
+    summary: record.summary,
+    summaryDerived: record.summaryDerived,
+    body: record.body,
+    source: {
+      origin: source.origin,
+      trust: source.trust,
+      reference: source.reference,
+      session: source.session,
+      actor: source.actor,
+      sequence: source.sequence
+    },
+    createdAt: record.createdAt,
+    updatedAt: record.updatedAt,
+    revision: record.revision,
+    supersededBy: record.supersededBy
+  }
+}
 
 /** Number of characters of a piece. */
 const room = 60_000

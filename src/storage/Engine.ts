@@ -80,6 +80,18 @@ export interface Primitives {
   readonly exclusive?:
     | (<A>(self: Effect.Effect<A, MemoryError.MemoryError>) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
+  /**
+   * Runs a batch instead of `exclusive`, by itself like that, and of all tenants one at a time. While its `commit` waits for
+   * the disk, others may run that are about other records and keys, so that one wait is enough for all of them; what follows
+   * a commit runs in the order of the commits.
+   */
+  readonly inTurn?:
+    | (<A>(
+      tenant: string,
+      about: Needs,
+      self: Effect.Effect<A, MemoryError.MemoryError>
+    ) => Effect.Effect<A, MemoryError.MemoryError>)
+    | undefined
   /** What the backend keeps in memory anyway, current in itself. Default: made of `scan`, kept current by our commits. */
   readonly catalog?: ((tenant: string) => Effect.Effect<Catalog.Catalog, MemoryError.MemoryError>) | undefined
   /** Newest first, tombstones included. Default: the current one only, and no `history` among the capabilities. */
@@ -242,7 +254,8 @@ const exclusive = <A>({ locks, primitives }: Source, tenant: string, self: Io<A>
 
 const transact = <A>(source: Source, tenant: string, needs: Needs, decide: Decide<A>): Io<A> =>
   Effect.gen(function*() {
-    const once = exclusive(source, tenant, attempt(source, tenant, needs, decide))
+    const run = attempt(source, tenant, needs, decide)
+    const once = source.primitives.inTurn?.(tenant, needs, run) ?? exclusive(source, tenant, run)
     for (let left = attempts; left > 0; left--) {
       const answer = yield* once
       if (Option.isSome(answer)) return answer.value

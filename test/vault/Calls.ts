@@ -1,10 +1,11 @@
 /** Node's file system with something done before each of its calls. */
-import { NodeContext, NodeFileSystem } from "@effect/platform-node"
+import { NodeContext } from "@effect/platform-node"
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import { reached } from "./Place.ts"
 
 /**
  * Runs `before` ahead of every call that goes to the disk, those of the heartbeat too. Where it fails the call fails, and a
@@ -53,7 +54,7 @@ export const calling = (
           Effect.zipRight(before("open", at), Effect.map(real.open(at, options), (f) => file(f, at)))
       }
     })
-  ).pipe(Layer.provide(NodeFileSystem.layer))
+  ).pipe(Layer.provide(reached))
   return Layer.merge(wrapped, Path.layer).pipe(Layer.provideMerge(NodeContext.layer)) as Layer.Layer<
     FileSystem.FileSystem | Path.Path
   > // the wrapped one is the later

@@ -1,17 +1,15 @@
-import { NodeContext, NodeFileSystem } from "@effect/platform-node"
-import * as FileSystem from "@effect/platform/FileSystem"
+import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import * as Layer from "effect/Layer"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import { pathOf } from "../../src/storage/MemoryStore/Markdown/Layout.ts"
 import { ada, draft, get, id, put } from "../../src/testing/Sample.ts"
-import { opened, place } from "./Place.ts"
+import { opened, place, platformWith } from "./Place.ts"
 
 /** A file that was last written that long ago. */
 const plant = (file: string, { seconds }: { readonly seconds: number }) =>
@@ -91,22 +89,15 @@ describe("what a killed writer left half written", () => {
       const slow = yield* opened(
         root,
         {},
-        Layer.merge(
-          NodeContext.layer,
-          Layer.effect(
-            FileSystem.FileSystem,
-            Effect.map(FileSystem.FileSystem, (fs): FileSystem.FileSystem => ({
-              ...fs,
-              rename: (from, to) =>
-                to === file
-                  ? Effect.zipRight(
-                    Effect.zipRight(Deferred.succeed(reached, undefined), Deferred.await(go)),
-                    fs.rename(from, to)
-                  )
-                  : fs.rename(from, to)
-            }))
-          ).pipe(Layer.provide(NodeFileSystem.layer))
-        )
+        platformWith((fs) => ({
+          rename: (from, to) =>
+            to === file
+              ? Effect.zipRight(
+                Effect.zipRight(Deferred.succeed(reached, undefined), Deferred.await(go)),
+                fs.rename(from, to)
+              )
+              : fs.rename(from, to)
+        }))
       )
       const other = yield* opened(root)
       const writing = yield* Effect.fork(put(slow.store, draft("slow", { id: id("slow") })))

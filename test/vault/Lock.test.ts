@@ -1,4 +1,4 @@
-import { NodeContext, NodeFileSystem } from "@effect/platform-node"
+import { NodeContext } from "@effect/platform-node"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import { assert, describe, it } from "@effect/vitest"
@@ -15,7 +15,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as Lock from "../../src/storage/MemoryStore/Markdown/Lock.ts"
-import { place } from "./Place.ts"
+import { place, reached } from "./Place.ts"
 
 const timeout = Duration.millis(300)
 const file = (root: string) => path.join(root, ".effect-memory/lock")
@@ -62,7 +62,7 @@ const counting = (root: string) => {
       ...real,
       stat: (name) => Effect.ensuring(real.stat(name), Effect.sync(() => name === file(root) && looks++))
     }))
-  ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
+  ).pipe(Layer.provide(reached), Layer.merge(Path.layer))
   return { looks: () => looks, platform }
 }
 
@@ -173,7 +173,7 @@ describe("the lock of a vault", () => {
               () => name.includes("lock.") ? Deferred.succeed(gave, undefined) : Effect.void
             )
         }))
-      ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
+      ).pipe(Layer.provide(reached), Layer.merge(Path.layer))
       const [slow, quick] = [yield* lockOf(root, "slow", slowly), yield* lockOf(root, "quick")]
       let inside = 0
       const alone = (lock: Lock.Lock, work: Effect.Effect<unknown>) =>
@@ -201,11 +201,10 @@ describe("the lock of a vault", () => {
   it.scopedLive("held for good by one that lives is given up on, and says so", () =>
     Effect.gen(function*() {
       const root = yield* folder
-      const disk = yield* Effect.provide(Disk.make(root), NodeContext.layer)
-      const [holder, other] = [
-        yield* Lock.make(disk, Duration.millis(20)),
-        yield* Lock.make(disk, Duration.millis(20))
-      ]
+      const lock = Effect.provide(Disk.make(root), NodeContext.layer).pipe(
+        Effect.flatMap((disk) => Lock.make(disk, Duration.millis(20)))
+      )
+      const [holder, other] = [yield* lock, yield* lock]
       const refused = yield* holder.withLock(Effect.either(other.withLock(Effect.void)))
       assert.isTrue(Either.isLeft(refused) && refused.left.reason === "unavailable")
     }))
@@ -221,9 +220,9 @@ describe("the lock of a vault", () => {
           open: (name, options) => Effect.delay(real.open(name, options), "1 minute"),
           stat: (name) => Effect.delay(real.stat(name), "1 minute")
         }))
-      ).pipe(Layer.provide(NodeFileSystem.layer), Layer.merge(Path.layer))
-      const lock = yield* lockOf(root, "a", slow)
-      const mine = yield* Effect.fork(Effect.either(lock.withLock(Effect.void)))
+      ).pipe(Layer.provide(reached), Layer.merge(Path.layer))
+      const locked = Effect.flatMap(lockOf(root, "a", slow), (lock) => lock.withLock(Effect.void))
+      const mine = yield* Effect.fork(Effect.either(Effect.scoped(locked))) // its end takes its time, too
       while ((yield* Fiber.poll(mine))._tag === "None") {
         yield* TestClock.adjust("1 minute")
         yield* turn

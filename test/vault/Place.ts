@@ -14,6 +14,7 @@ import * as path from "node:path"
 import type { MemoryError } from "../../src/domain/MemoryError.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import * as Markdown from "../../src/storage/MemoryStore/Markdown.ts"
+import * as DirectFiles from "../../src/storage/MemoryStore/Markdown/DirectFiles.ts"
 
 /** Gone with the test. */
 export const place: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
@@ -49,6 +50,19 @@ export const opened = (
     }))
   )
 
+/**
+ * Node's file system as the vault reaches it, without its service, as a service: what is made of it sees and may change every
+ * call that the vault makes.
+ */
+export const reached: Layer.Layer<FileSystem.FileSystem> = Layer.effect(
+  FileSystem.FileSystem,
+  Effect.map(FileSystem.FileSystem, (real): FileSystem.FileSystem => {
+    // in several calls what it does in one step, so that none is missed
+    const { lookNow: _, readRange: __, writeWhole: ___, ...files } = DirectFiles.direct(real)
+    return { ...real, ...files } as FileSystem.FileSystem // an open file has all calls that the vault makes
+  })
+).pipe(Layer.provide(NodeFileSystem.layer))
+
 /** Node's platform, with some calls of its file system changed. */
 export const platformWith = (
   change: (real: FileSystem.FileSystem) => Partial<FileSystem.FileSystem>
@@ -58,7 +72,7 @@ export const platformWith = (
     Layer.effect(
       FileSystem.FileSystem,
       Effect.map(FileSystem.FileSystem, (real) => ({ ...real, ...change(real) }))
-    ).pipe(Layer.provide(NodeFileSystem.layer))
+    ).pipe(Layer.provide(reached))
   )
 
 /** Every file but the hidden and the linked ones, by path. */

@@ -233,3 +233,47 @@ describe("the quick reader of frontmatter", () => {
     )
   })
 })
+
+const said: FastCheck.Arbitrary<unknown> = FastCheck.oneof(
+  FastCheck.constantFrom(...scalars),
+  FastCheck.string({ maxLength: 12 }),
+  FastCheck.stringMatching(/^[0-9][0-9a-zA-Z:.+-]{0,12}$/),
+  FastCheck.stringMatching(/^[a-zA-Z][ a-z:#"'-]{0,12}$/),
+  FastCheck.date({ min: new Date(0), max: new Date(8.64e15), noInvalidDate: true }).map((date) => date.toISOString()),
+  FastCheck.double(),
+  FastCheck.integer(),
+  FastCheck.boolean()
+)
+
+describe("the quick printer of frontmatter", () => {
+  const printed = (matter: Readonly<Record<string, unknown>>) => {
+    const quick = Frontmatter.printPlain(matter)
+    if (quick === undefined) return false
+    assert.strictEqual(quick, Yaml.stringify(matter, { lineWidth: 0, aliasDuplicateObjects: false }))
+    assert.deepStrictEqual(parsed(quick), matter, quick)
+    return true
+  }
+
+  it("prints values and lists as the YAML library does, byte for byte, and all are read back; or it prints nothing", () => {
+    FastCheck.assert(
+      FastCheck.property(said, FastCheck.array(said, { minLength: 1, maxLength: 4 }), (value, list) => {
+        printed({ a: value })
+        printed({ a: value, b: list, c: "d" })
+      }),
+      { numRuns: 5_000, seed: 11 }
+    )
+  })
+
+  it("prints what a record is made of", () => {
+    assert.isTrue(printed({
+      id: "01J8Z3N5T6V7W8X9Y0ABCDEFGH",
+      kind: "project",
+      summary: "Note 7: what we do",
+      createdAt: "2026-11-24T09:12:25.123Z",
+      tags: ["t1", "a b"],
+      importance: 0.25,
+      summaryDerived: true,
+      hash: "9f".repeat(32)
+    }))
+  })
+})

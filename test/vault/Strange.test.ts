@@ -1,5 +1,5 @@
 /** What is no file where the vault expects one, and a disk that is full. */
-import { NodeContext, NodeFileSystem } from "@effect/platform-node"
+import { NodeContext } from "@effect/platform-node"
 import { SystemError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import { assert, describe, it } from "@effect/vitest"
@@ -9,7 +9,7 @@ import { execFileSync } from "node:child_process"
 import * as fs from "node:fs"
 import * as path from "node:path"
 import { ada, draft, fact, listed, put } from "../../src/testing/Sample.ts"
-import { files, opened, place } from "./Place.ts"
+import { files, opened, place, reached } from "./Place.ts"
 
 const lock = (root: string) => path.join(root, ".effect-memory/lock")
 
@@ -87,7 +87,7 @@ const full = (disk: { isFull: boolean }) =>
                 }
               }))
       }))
-    ).pipe(Layer.provide(NodeFileSystem.layer))
+    ).pipe(Layer.provide(reached))
   )
 
 describe("a full disk", () => {

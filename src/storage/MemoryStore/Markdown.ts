@@ -142,7 +142,8 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   lifetimes: vault.revisions.lifetimes,
   tombstones: (tenant) => Stream.fromIterableEffect(vault.revisions.forgotten(tenant)),
   revisions: vault.revisions.all,
-  commit: vault.commit,
+  commit: vault.commitTogether,
+  inTurn: vault.inTurn,
   exclusive: vault.exclusive,
   secret: vault.secret,
   catalog: (tenant) => Effect.sync(() => vault.mirror.catalog(tenant))

@@ -1,7 +1,4 @@
-/**
- * The folder behind a vault, in its own words: paths relative to the root, writes that are whole, failures as `MemoryError`.
- * The one module that imports node:fs.
- */
+/** The folder behind a vault, in its own words: paths relative to the root, writes that are whole, failures as `MemoryError`. */
 import { isPlatformError, type PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -10,22 +7,14 @@ import * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { lstat, type Stats } from "node:fs"
 import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
+import * as Claims from "./Claims.ts"
+import * as DirectFiles from "./DirectFiles.ts"
+import { isAs, isSameStat, type Stat, statOf } from "./DirectFiles.ts"
 import { hidden, shown } from "./Layout.ts"
 
-/**
- * What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. The platform tells no time of the last change
- * to the inode (`ctime`); it tells when the inode was made, which a tool that replaces a file cannot set back.
- */
-export interface Stat {
-  readonly mtime: number
-  readonly size: number
-  readonly ino: number
-  readonly born: number
-}
-
+export { isSameStat, type Stat } from "./DirectFiles.ts"
 export interface Look {
   readonly stat: Option.Option<Stat & { readonly type: FileSystem.File.Type }>
   readonly isLink: boolean
@@ -36,7 +25,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** A file of ours, held open: as long as it is, no other file has its inode, and what is written goes into this one alone. */
 export interface Claim {
   readonly ino: number
-  /** In place. */
+  /** In place: no text is shorter than the one before. */
   readonly write: (text: string) => Io<void>
 }
 
@@ -46,6 +35,8 @@ export interface Disk {
   readonly stat: (path: string) => Io<Option.Option<Stat & { readonly type: FileSystem.File.Type }>>
   /** Runs an effect unless the file is as it was. Where nobody can tell, it runs. Cost: a `stat`. */
   readonly ifChanged: (path: string, was: Stat, effect: () => Effect.Effect<void>) => Effect.Effect<void>
+  /** Whether the file is as it was, told at once, some microseconds; `false` where nobody can tell at once. */
+  readonly isAsBefore: (path: string, was: Stat) => boolean
   readonly isLink: (path: string) => Io<boolean>
   /** The file, or what a link leads to, and whether a link lies at the path. Cost of a file that is no link: one call. */
   readonly look: (path: string) => Io<Look>
@@ -107,13 +98,17 @@ export interface Disk {
   readonly watch: (folder: string) => Stream.Stream<void, MemoryError.MemoryError>
 }
 
-export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSystem | Path.Path> =>
+export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSystem | Path.Path | Scope.Scope> =>
   Effect.gen(function*() {
-    const fs = yield* FileSystem.FileSystem
+    const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem)
     const path = yield* Path.Path
     const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
     let written = 0 // fenced files so far: no two have a name
     const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
+    const claim = yield* Claims.make({
+      ...{ fs, isFull, isTaken: (error) => isReason(error, "AlreadyExists") },
+      isMissing: (error) => isReason(error, "NotFound")
+    }, at(turnOf(own)))
 
     const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> =>
       Effect.mapError(self, failure(relative))
@@ -126,16 +121,18 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     const opened = <A>(
       relative: string,
       flag: FileSystem.OpenFlag,
-      use: (file: FileSystem.File) => Effect.Effect<A, PlatformError, Scope.Scope>
+      use: (file: DirectFiles.OpenFile) => Effect.Effect<A, PlatformError, Scope.Scope>
     ) => Effect.scoped(Effect.flatMap(fs.open(at(relative), { flag, mode: 0o600 }), use))
 
     const bytesFrom = (relative: string, offset: number, length = Infinity) =>
-      opened(relative, "r", (file) =>
-        Effect.gen(function*() {
-          const size = Math.min(Number((yield* file.stat).size), offset + length)
-          yield* file.seek(BigInt(offset), "start")
-          return size > offset ? yield* file.readAlloc(BigInt(size - offset)) : Option.none()
-        })).pipe(Effect.map(Option.getOrElse(() => new Uint8Array())))
+      length <= DirectFiles.most && fs.readRange !== undefined
+        ? fs.readRange(at(relative), offset, length)
+        : opened(relative, "r", (file) =>
+          Effect.gen(function*() {
+            const size = Math.min(Number((yield* file.stat).size), offset + length)
+            yield* file.seek(BigInt(offset), "start")
+            return size > offset ? yield* file.readAlloc(BigInt(size - offset)) : Option.none()
+          })).pipe(Effect.map(Option.getOrElse(() => new Uint8Array())))
 
     const forceFolder = (relative: string) =>
       opened(relative, "r", (folder) => folder.sync).pipe(
@@ -152,10 +149,16 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         onFailure: (error) =>
           isReason(error, "AlreadyExists") ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
       })
+    /** What lies at a path, a link not followed; `undefined` where only the platform can tell. */
+    const linkStat = (relative: string) =>
+      fs.lookNow ? Effect.succeed(fs.lookNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
     const isLink = (relative: string): Io<boolean> =>
       Effect.flatMap(
-        linkStatOf(at(relative)),
-        (found) => found === undefined ? canBeReadAsLink(relative) : Effect.succeed(found.isSymbolicLink())
+        linkStat(relative),
+        (found) =>
+          found === undefined
+            ? canBeReadAsLink(relative)
+            : Effect.succeed(found !== "nothing" && found.isSymbolicLink())
       )
     /** The same by the platform's own means, for a file system that is not Node's. */
     const canBeReadAsLink = (relative: string): Io<boolean> =>
@@ -186,8 +189,10 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
       stat,
       look: (relative) =>
-        Effect.flatMap(linkStatOf(at(relative)), (found) =>
-          found?.isFile() === true
+        Effect.flatMap(linkStat(relative), (found) =>
+          found === "nothing"
+            ? Effect.succeed(nothing)
+            : found?.isFile() === true
             ? Effect.succeed(fileOf(found))
             : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))),
       // of every file at every look: as few steps as can be
@@ -196,6 +201,10 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           onFailure: effect,
           onSuccess: (info) => isSameStat(was, statOf(info)) ? Effect.void : effect()
         }),
+      isAsBefore: (relative, was) => {
+        const found = fs.lookNow?.(at(relative))
+        return found !== undefined && found !== "nothing" && isAs(was, found)
+      },
       isLink,
       linkAbove,
       within: (relative) =>
@@ -237,25 +246,32 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         Effect.retry(makeFolder(turnOf(own)), { times: 8, while: (error) => isReason(error, "NotFound") }),
         turnOf(own)
       ),
-      end: (other) =>
-        Effect.flatMap(
-          found(fs.rename(at(turnOf(other)), at(`${turnOf(other)}.ended`)), turnOf(other)),
-          (moved) =>
-            Option.isSome(moved)
-              ? io(fs.remove(at(`${turnOf(other)}.ended`), { recursive: true, force: true }), turnOf(other))
-              : Effect.void
-        ),
+      end: (other) => {
+        const ended = `${turnOf(other)}.ended`
+        const discard = io(fs.remove(at(ended), { recursive: true, force: true }), turnOf(other))
+        // whoever ended the one before may have died before it was gone
+        return Effect.zipRight(
+          discard,
+          Effect.flatMap(
+            found(fs.rename(at(turnOf(other)), at(ended)), turnOf(other)),
+            (moved) => Option.isSome(moved) ? discard : Effect.void
+          )
+        )
+      },
       write: (relative, content, { force = true, guard = Effect.void, isFenced = false } = {}) => {
         const folder = path.dirname(relative)
         const temporary = isFenced
           ? `${turnOf(own)}/${++written}`
           : path.join(folder, temporaryOf(path.basename(relative), own))
         const discard = fs.remove(at(temporary), { force: true })
-        const made = opened(
-          temporary,
-          "wx", // never through a link that lies there
-          (file) => Effect.zipRight(file.writeAll(bytesOf(content)), force ? file.sync : Effect.void)
-        )
+        const bytes = bytesOf(content)
+        const made = !force && fs.writeWhole !== undefined && bytes.length <= DirectFiles.most
+          ? fs.writeWhole(at(temporary), { flag: "wx", mode: 0o600 }, bytes)
+          : opened(
+            temporary,
+            "wx", // never through a link that lies there
+            (file) => Effect.zipRight(file.writeAll(bytes), force ? file.sync : Effect.void)
+          )
         return io(
           Effect.zipRight(makeFolder(folder), Effect.zipRight(isFenced ? Effect.void : discard, made)),
           relative
@@ -290,23 +306,11 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           (one) => Effect.asVoid(found(forceFolder(one === "." ? "" : one), one)),
           { discard: true, concurrency: 8 }
         ),
-      claim: (relative, content) => {
-        const claimed = (file: FileSystem.File) =>
-          Effect.gen(function*() {
-            // a full disk has room for an empty file, and whoever purges needs the lock
-            yield* Effect.catchIf(file.writeAll(encoder.encode(content)), isFull, () => Effect.void)
-            return {
-              ino: Option.getOrElse((yield* file.stat).ino, () => 0),
-              write: (text: string) =>
-                io(Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text))), relative)
-            }
-          }).pipe(Effect.tapError(() => Effect.option(fs.remove(at(relative)))))
-        return unlessTaken(
-          Effect.flatMap(fs.open(at(relative), { flag: "wx", mode: 0o600 }), claimed),
-          relative,
-          { taken: Option.none(), done: (claim: Claim) => Option.some(claim) }
-        )
-      },
+      claim: (relative, text) =>
+        Effect.mapBoth(claim(at(relative), text), {
+          onFailure: failure(relative),
+          onSuccess: Option.map(({ ino, write }): Claim => ({ ino, write: (text) => io(write(text), relative) }))
+        }),
       remove: (relative, { force = true, isFenced = false } = {}) =>
         Effect.flatMap(
           isFenced
@@ -325,20 +329,18 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     }
   })
 
-const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => ({
-  mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
-  born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
-  size: Number(size),
-  ino: Option.isSome(ino) ? ino.value : 0
-})
-
-const fileOf = ({ birthtime, ino, mtime, size }: Stats): Look => ({
+const fileOf = ({ birthtime, ino, mtime, size }: DirectFiles.LinkStat): Look => ({
   stat: Option.some({ mtime: mtime.getTime(), born: birthtime.getTime() || 0, size, ino, type: "File" }),
   isLink: false
 })
-
-export const isSameStat = (a: Stat, b: Stat): boolean =>
-  a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born
+/** What a look finds where nothing lies. */
+export const nothing: Look = { stat: Option.none(), isLink: false }
+/** Whether two looks found the same file as it was, or nothing at all. */
+export const isSameLook = (one: Look, other: Look): boolean =>
+  one.isLink === other.isLink &&
+  (Option.isSome(one.stat) && Option.isSome(other.stat)
+    ? one.stat.value.type === other.stat.value.type && isSameStat(one.stat.value, other.stat.value)
+    : Option.isNone(one.stat) && Option.isNone(other.stat))
 
 /** Holds what a writer has in hand. Moved away by whoever takes the lock from it. */
 const turnOf = (own: string): string => `${hidden}/turns/${own}`
@@ -388,10 +390,3 @@ const codeOf = (error: PlatformError): string | undefined => {
     ? cause.code
     : undefined
 }
-
-/**
- * What lies at an absolute path, a link not followed; `undefined` where Node's file system has nothing there, or may not look.
- * The platform has `stat`, which follows a link, and `readLink`, which fails for what is none: both cost a sixth of a first look.
- */
-const linkStatOf = (path: string): Effect.Effect<Stats | undefined> =>
-  Effect.async((resume) => lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))

@@ -13,7 +13,7 @@ import { payloadIssues } from "../../../domain/Check.ts"
 import { canonicalJson, sign } from "../../../domain/Digest.ts"
 import * as MemoryId from "../../../domain/MemoryId.ts"
 import * as MemoryKind from "../../../domain/MemoryKind.ts"
-import { deriveSummary, MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
+import { deriveSummary, encoded, MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import * as Payload from "../../../domain/Payload.ts"
 import * as Deuz from "./Deuz.ts"
@@ -41,13 +41,12 @@ export interface Parsed {
   readonly frame?: Frontmatter.Frame | undefined
 }
 
-const encodeRecord = Schema.encodeSync(MemoryRecord)
 const decodeFields = Schema.decodeUnknownEither(Schema.Struct(MemoryRecord.fields), { errors: "all" })
 /** Reads a record of what a text says. The class would check it a second time. */
 const decodeRecord = (fields: unknown) => Either.map(decodeFields(fields), unchecked)
 
 const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
-  sign(key, canonicalJson([tenant, encodeRecord(record)]))
+  sign(key, canonicalJson([tenant, encoded(record)]))
 
 /** For the file at `path`. A note whose name is its owner's carries no id of ours: its own `id`, if any, is an extra. */
 export const print = (
@@ -82,14 +81,15 @@ export const print = (
     revision: record.revision,
     hash: signatureOf(context.key, tenant, record)
   })
+  const fields = { ...matter, ...properties, ...(source.actor !== undefined && { actor: source.actor }) }
+  const framed = (yaml: string) => `---\n${yaml}---\n\n${record.body}\n`
+  // where the path is that of the record, a text whose keys and values are read back is read as the record
+  const isPlain = path === Layout.pathOf(tenant, scope, record.id) && Object.keys(properties).length === 0 &&
+    record.body.isWellFormed()
+  const plain = isPlain ? Frontmatter.printPlain(fields) : undefined
+  if (plain !== undefined) return Either.right(framed(plain))
   const text = (options: Yaml.ToStringOptions) =>
-    `---\n${
-      Yaml.stringify({ ...matter, ...properties, ...(source.actor !== undefined && { actor: source.actor }) }, {
-        lineWidth: 0,
-        aliasDuplicateObjects: false,
-        ...options
-      })
-    }---\n\n${record.body}\n`
+    framed(Yaml.stringify(fields, { lineWidth: 0, aliasDuplicateObjects: false, ...options }))
   // read back before it is written: quoting is the one thing that YAML gets wrong
   const checked = (text: string): Either.Either<string, string> =>
     Either.flatMap(

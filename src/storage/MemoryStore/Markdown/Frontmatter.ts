@@ -305,3 +305,59 @@ const word = /^(?!0[ox])[0-9][0-9A-Za-z]*[A-DF-Za-df-z][0-9A-Za-z]*$/
 /** A date, a time, or both, with or without seconds and a zone. */
 const timeText =
   /^(?:[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[T ][0-9]{2}:[0-9]{2}(?::[0-9]{2}(?:\.[0-9]{1,9})?)?(?:Z|[+-][0-9]{2}:?[0-9]{2})?)?|[0-9]{1,2}:[0-9]{2}(?::[0-9]{2})?)$/
+
+/*
+ * Prints such YAML without the library, as the library would, byte for byte: most of what we write is that plain.
+ */
+
+/**
+ * The lines of these keys and values, those that are undefined left out; `undefined` where a value is not plain, or would not
+ * be read back as it is. Keys are plain words. Cost: one pass to print, and one to read it back.
+ */
+export const printPlain = (matter: Matter): string | undefined => {
+  let text = ""
+  for (const name in matter) {
+    const value = matter[name]
+    if (value === undefined) continue
+    if (!Array.isArray(value)) {
+      const printed = plainOf(value)
+      if (printed === undefined) return undefined
+      text += `${name}: ${printed}\n`
+      continue
+    }
+    text += `${name}:\n`
+    for (const item of value) {
+      const printed = plainOf(item)
+      if (printed === undefined) return undefined
+      text += `  - ${printed}\n`
+    }
+  }
+  return text.length > maxMatter || !isReadBack(text, matter) ? undefined : text
+}
+
+const plainOf = (value: unknown): string | undefined => {
+  if (value === true) return "true"
+  if (typeof value === "number") return Object.is(value, -0) ? undefined : JSON.stringify(value)
+  if (typeof value !== "string" || !printable.test(value)) return undefined
+  if (/:(?: |$)| #| $/.test(value)) return value.includes("\"") ? undefined : `"${value}"`
+  return /^[0-9]/.test(value)
+    ? (word.test(value) || timeText.test(value)) && value.length > 9 ? value : undefined
+    : reserved.has(value)
+    ? undefined
+    : value
+}
+/** One line of ASCII that begins with a letter or a digit, without backslashes. */
+const printable = /^[A-Za-z0-9][ -[\]-~]*$/
+
+const isReadBack = (text: string, matter: Matter): boolean => {
+  const read = readPlain(text.slice(0, -1)) // without the line break that ends it
+  if (read === undefined) return false
+  for (const name in matter) {
+    const [value, back] = [matter[name], read[name]]
+    const isSame = Array.isArray(value) && Array.isArray(back)
+      ? value.length === back.length && value.every((item, n) => item === back[n])
+      : value === back
+    if (!isSame) return false
+  }
+  return true
+}

@@ -11,12 +11,14 @@
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as MemoryError from "../../../domain/MemoryError.ts"
+import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import type { Disk } from "./Disk.ts"
+import { type Disk, isFull } from "./Disk.ts"
 import * as HistoryLine from "./HistoryLine.ts"
 import { hidden } from "./Layout.ts"
+import { isLost, lost } from "./Lock.ts"
+import * as Places from "./Places.ts"
 
 export type { Batch, Kept, Part, Place, View } from "./HistoryLine.ts"
 
@@ -37,6 +39,8 @@ export interface History {
   readonly records: () => number
   /** `None` where the line was erased or damaged, or the file was written anew since. Cost: one read of the line. */
   readonly read: (place: HistoryLine.Place) => Io<Option.Option<HistoryLine.Kept>>
+  /** Whether the line is there and undamaged. Cost: one read of the line. */
+  readonly isWhole: (place: HistoryLine.Place) => Io<boolean>
   /** Number of times that the file was found written anew. A place from before says nothing of the file as it is. */
   readonly generation: () => number
   /** Whether the file was written anew since it was last read, so that places are of no use until `news`. */
@@ -68,6 +72,10 @@ export interface History {
   readonly append: (parts: ReadonlyArray<HistoryLine.Part>) => Io<HistoryLine.Batch>
   /** Takes back a batch whose files could not be written. */
   readonly undo: (batch: HistoryLine.Batch) => Io<void>
+  /** Reads what is there, and takes back the batches that failed, as nobody else does. For the holder of the lock. */
+  readonly settle: Io<void>
+  /** Whether an append failed, and what it left was not taken back yet. */
+  readonly isUnsettled: () => boolean
   /** Says that the files of every batch so far are forced to disk. */
   readonly land: Io<void>
   /** Overwrites these lines, in place. Each must have landed, or be the only part of its batch. */
@@ -92,16 +100,18 @@ export const make = (disk: Disk): History => {
   let batch = 0
   let landed = 0
   let dead = 0
-  let places = HistoryLine.makePlaces()
+  let places = Places.make()
   const awaited = new Map<string, number>()
-  /** One reader or writer of the file at a time: each goes on where the one before ended. */
-  const one = Effect.unsafeMakeSemaphore(1).withPermits(1)
+  let isTorn = false // an append failed, and a part of it may be there
+  const permit = Effect.unsafeMakeSemaphore(1).withPermits(1)
+  /** One reader or writer of the file at a time: each goes on where the one before ended, and none ends on the way. */
+  const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(permit(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
-   * Batches to be taken back, by offset: those of ours whose append failed, with the checksum of their first line, since
-   * another's may stand there; and those of which a dead writer wrote a part.
+   * Batches to be taken back, by offset: those of ours whose append failed, with their bytes and the checksum of their first
+   * line, since another's may stand there; and those of which a dead writer wrote a part.
    */
-  const failed = new Map<number, { readonly number: number; readonly checksum?: string }>()
+  const failed = new Map<number, { readonly number: number; readonly checksum?: string; readonly bytes?: Uint8Array }>()
 
   /** The parts of a batch take effect together. */
   const take = (number: number, parts: ReadonlyArray<HistoryLine.Parsed>, isLanded: boolean): HistoryLine.Batch => {
@@ -128,15 +138,9 @@ export const make = (disk: Disk): History => {
   const clear = () => {
     generation++
     ino = undefined
-    epoch =
-      end =
-      torn =
-      batch =
-      landed =
-      dead =
-        0
+    ;[epoch, end, torn, batch, landed, dead] = [0, 0, 0, 0, 0, 0]
     failed.clear()
-    places = HistoryLine.makePlaces()
+    places = Places.make()
     pending = []
   }
 
@@ -160,7 +164,12 @@ export const make = (disk: Disk): History => {
       torn = bytes.length - at
       end = start + at
       const known = lines.reduce((most, { meta }) => Math.max(most, meta?.landed ?? 0), landed)
-      const undone = new Set(lines.flatMap(({ meta, offset }) => meta?.offset === offset ? meta.at ?? [] : []))
+      /** Numbers of the batches that were taken back, by offset: later, another one may begin at the same byte. */
+      const undone = new Map(
+        lines.flatMap(({ meta, offset }) =>
+          meta?.offset === offset && meta.at !== undefined ? [[meta.at, meta.undone]] : []
+        )
+      )
       let open: Array<HistoryLine.Parsed> = []
       /** Ends the batch that is open: it counts if it is whole or has landed. */
       const close = () => {
@@ -169,7 +178,7 @@ export const make = (disk: Disk): History => {
           const isLanded = first.batch <= known
           const isWhole = open.length === first.parts || isLanded
           if (!isWhole && locked) failed.set(first.offset, { number: first.batch })
-          if (isWhole && !failed.has(first.offset) && !undone.has(first.offset)) {
+          if (isWhole && !failed.has(first.offset) && undone.get(first.offset) !== first.batch) {
             const batch = take(first.batch, open.filter(({ isBlank }) => !isBlank), isLanded)
             dead += open.reduce((sum, { isBlank, length }) => isBlank ? sum + length : sum, 0)
             for (const { gone, path } of batch.places) {
@@ -226,32 +235,45 @@ export const make = (disk: Disk): History => {
       const start = from + (torn > 0 ? 1 : 0)
       const lines = make(start)
       const bytes = HistoryLine.joined(torn > 0 ? [newLine, ...lines] : lines)
+      isTorn = true
       yield* disk.append(file, bytes, { force })
       const stat = yield* disk.stat(file)
       const isSame = Option.exists(stat, (now) => now.ino === ino)
       const isOurs = isSame && (Option.exists(stat, ({ size }) => size === from + bytes.length) ||
-        equal(yield* disk.bytesFrom(file, from, bytes.length), bytes))
-      if (!isOurs) return yield* late
+        HistoryLine.common(bytes, yield* disk.bytesFrom(file, from, bytes.length)) === bytes.length)
+      if (!isOurs) return yield* lost
       end = from + bytes.length
       torn = 0
+      isTorn = false
       return start
     })
 
-  const undo = (number: number, at: number): Io<void> =>
-    Effect.zipRight(
-      Effect.sync(() => drop(number, at)),
-      appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true).pipe(Effect.asVoid)
+  /** Takes back a batch of ours that stands at `at`, of `length` bytes. A disk without room for a line has its lines blanked in place. */
+  const undo = (number: number, at: number, length: number): Io<void> =>
+    appendAt((offset) => [HistoryLine.print({ epoch, offset, undone: number, at })], true).pipe(
+      Effect.asVoid,
+      Effect.catchIf((error) => length > 0 && isFull(error), () =>
+        Effect.gen(function*() {
+          const blank = HistoryLine.blanked(yield* disk.bytesFrom(file, at, length))
+          if (!(yield* disk.overwrite(file, at, blank, ino))) return yield* lost
+        })),
+      Effect.map(() => drop(number, at))
     )
   /** Takes back the batches whose append failed, since their lines may be there all the same. */
-  const undoFailed: Io<void> = Effect.suspend(() =>
-    failed.size === 0 ? Effect.void : Effect.gen(function*() {
-      yield* news(true)
-      for (const [offset, { number }] of failed) {
-        yield* undo(number, offset)
-        failed.delete(offset)
-      }
-    })
-  )
+  const settle: Io<void> = Effect.gen(function*() {
+    yield* news(true)
+    isTorn = false
+    for (const [offset, { bytes, number }] of failed) {
+      // another writer may stand after what is there of ours
+      const length = bytes === undefined
+        ? 0
+        : HistoryLine.common(bytes, yield* disk.bytesFrom(file, offset, bytes.length))
+      yield* undo(number, offset, length)
+      failed.delete(offset)
+    }
+  })
+  /** The same, where an append failed. */
+  const settled: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? settle : Effect.void)
 
   /** Writes the file whole: the head, and these lines. */
   const rewrite = (make: (epoch: number) => ReadonlyArray<Uint8Array>): Io<void> =>
@@ -263,24 +285,33 @@ export const make = (disk: Disk): History => {
       yield* news(true)
     })
 
-  const read: History["read"] = (place) =>
-    Effect.map(
-      disk.bytesFrom(file, place.offset, place.length),
-      (bytes) => HistoryLine.read(bytes.subarray(0, place.length - 1), place)
-    )
+  const lineOf = (place: HistoryLine.Place) =>
+    Effect.map(disk.bytesFrom(file, place.offset, place.length), (bytes) => bytes.subarray(0, place.length - 1))
+  const read: History["read"] = (place) => Effect.map(lineOf(place), (line) => HistoryLine.read(line, place))
 
-  /** Reads the times of tombstones that an earlier release kept without them. Cost: none of what this one kept. */
-  const timesOf = (all: ReadonlyArray<HistoryLine.Place>) =>
-    Effect.gen(function*() {
-      const timed = new Map<HistoryLine.Place, HistoryLine.Place>()
-      for (const [n, place] of all.entries()) {
-        const isNewest = all[n - 1]?.id !== place.id || all[n - 1]?.tenant !== place.tenant
-        if (!isNewest || !place.forgotten || place.times !== undefined) continue
-        const kept = yield* read(place)
-        if (Option.isSome(kept)) timed.set(place, { ...place, times: HistoryLine.timesOf(kept.value.record) })
-      }
-      return timed
-    })
+  const append: History["append"] = (parts) =>
+    one(Effect.gen(function*() {
+      yield* settled
+      const number = batch + 1
+      let made: ReturnType<typeof HistoryLine.batch> | undefined
+      const appended = appendAt((offset) => {
+        made = HistoryLine.batch(parts, epoch, number, offset)
+        return made.lines
+      }, true)
+      yield* Effect.tapError(appended, (error) =>
+        Effect.suspend(() => {
+          const [line] = made?.lines ?? []
+          if (isLost(error) || made === undefined || line === undefined) return Effect.void
+          batch = number // the line may be there, and then its number is used
+          failed.set(HistoryLine.spanOf(made.placed).offset, {
+            number,
+            bytes: HistoryLine.joined(made.lines),
+            checksum: HistoryLine.checksumOf(line)
+          })
+          return Effect.option(settle)
+        }))
+      return take(number, made?.placed ?? [], false)
+    }))
 
   return {
     isThere: () => ino !== undefined && epoch > 0,
@@ -291,6 +322,7 @@ export const make = (disk: Disk): History => {
     tenants: () => places.tenants(),
     records: () => places.records(),
     read,
+    isWhole: (place) => Effect.map(lineOf(place), (line) => HistoryLine.isOf(line, place)),
     generation: () => generation,
     isReplaced: Effect.suspend(() => Effect.map(disk.stat(file), (now) => Option.getOrUndefined(now)?.ino !== ino)),
     last: () => batch,
@@ -313,47 +345,37 @@ export const make = (disk: Disk): History => {
         ino = stat.value.ino
         ;({ batch, dead, end, epoch } = index)
         landed = batch
-        const timed = yield* timesOf(index.places)
+        const timed = yield* HistoryLine.timed(read, index.places)
         yield* EventLoop.forEach(index.places, 4_096, (place) => places.addEarlier(timed.get(place) ?? place))
         return timed.size > 0
       })),
     unlanded: () => pending,
     awaited,
     news: (locked) => one(news(locked)),
-    append: (parts) =>
-      one(Effect.gen(function*() {
-        yield* undoFailed
-        const number = batch + 1
-        let made: ReturnType<typeof HistoryLine.batch> | undefined
-        const appended = appendAt((offset) => {
-          made = HistoryLine.batch(parts, epoch, number, offset)
-          return made.lines
-        }, true)
-        yield* Effect.tapError(appended, (error) =>
-          Effect.suspend(() => {
-            const [first] = made?.placed ?? []
-            const [line] = made?.lines ?? []
-            if (isLate(error) || first === undefined || line === undefined) return Effect.void
-            batch = number // the line may be there, and then its number is used
-            failed.set(first.offset, { number, checksum: HistoryLine.checksumOf(line) })
-            return Effect.option(undoFailed)
-          }))
-        return take(number, made?.placed ?? [], false)
-      })),
-    undo: ({ number, places: [first] }) => one(first ? undo(number, first.offset) : Effect.void),
-    land: one(Effect.suspend(() => {
-      if (pending.length === 0) return Effect.void
-      return Effect.map(
-        appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false),
-        () => land(batch)
-      )
+    append,
+    undo: (made) =>
+      one(Effect.zipRight(
+        settled,
+        // whoever wrote the file anew, or says that all landed, had written its files
+        Effect.suspend(() => {
+          const { length, offset } = HistoryLine.spanOf(made.places)
+          return length > 0 && pending.includes(made) ? undo(made.number, offset, length) : Effect.void
+        })
+      )),
+    settle: one(settle),
+    isUnsettled: () => isTorn || failed.size > 0,
+    land: one(Effect.gen(function*() {
+      yield* settled // else it would be said to have landed
+      if (pending.length === 0) return
+      yield* appendAt((offset) => [HistoryLine.print({ epoch, offset, landed: batch })], false)
+      land(batch)
     })),
     erase: (erased) =>
       one(Effect.gen(function*() {
         for (const place of erased) {
           const { batch, isKept, length, offset, part, parts } = place
           const meta = { epoch, ...(!isKept && { offset }), batch, part, parts }
-          if (!(yield* disk.overwrite(file, offset, HistoryLine.blank(meta, length), ino))) return yield* late
+          if (!(yield* disk.overwrite(file, offset, HistoryLine.blank(meta, length), ino))) return yield* lost
           places.remove(place)
         }
       })),
@@ -362,15 +384,7 @@ export const make = (disk: Disk): History => {
       const waste = dead + places.dead()
       if (pending.length > 0 || waste < tolerated || waste < end - waste) return
       const bytes = yield* disk.bytesFrom(file, 0)
-      const paced = EventLoop.pacer()
-      const kept: Array<readonly [meta: HistoryLine.Meta, row: string]> = []
-      // a history is rewritten as it came, the oldest revision first
-      for (const { length, offset } of places.all().toReversed()) {
-        const line = bytes.subarray(offset, offset + length - 1)
-        const meta = HistoryLine.metaOf(line)
-        yield* paced(length >> 4)
-        if (meta) kept.push([meta, HistoryLine.textOf(line)])
-      }
+      const kept = yield* HistoryLine.living(bytes, places.all())
       yield* rewrite((next) =>
         kept.map(([{ offset: _, ...meta }, row]) =>
           HistoryLine.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
@@ -382,13 +396,3 @@ export const make = (disk: Disk): History => {
 
 const lineBreak = 10
 const newLine = new Uint8Array([lineBreak])
-const late = MemoryError.make("conflict", {
-  op: "lock",
-  message: "another writer was first",
-  detail: { expected: 0, actual: 0 }
-})
-/** In a span, what is failed with is another object. */
-const isLate = ({ op, reason }: MemoryError.MemoryError): boolean => op === late.op && reason === late.reason
-
-/** Whether both have the same bytes. */
-const equal = (a: Uint8Array, b: Uint8Array): boolean => a.length === b.length && a.every((byte, i) => byte === b[i])

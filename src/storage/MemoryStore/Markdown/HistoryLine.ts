@@ -13,8 +13,8 @@ import * as Schema from "effect/Schema"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
-import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
-import { revisionsKept } from "../../MemoryStore.ts"
+import { encoded, MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Disk } from "./Disk.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
 
@@ -106,7 +106,6 @@ const RowJson = Schema.parseJson(Schema.Struct({
   extra: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Unknown })),
   frame: Schema.optional(Schema.Struct({ path: Schema.String, head: Schema.String, tail: Schema.String }))
 }))
-const encodeRow = Schema.encodeSync(RowJson)
 const decodeRow = Schema.decodeOption(RowJson)
 
 /** Prints a line. */
@@ -123,17 +122,25 @@ export const blank = (meta: Meta, length: number): Uint8Array => {
 
 /** The text of a revision, as a line has it. */
 export const encode = ({ extra, frame, record }: Kept): string =>
-  encodeRow({ record, ...(Object.keys(extra).length > 0 && { extra }), ...(frame && { frame }) })
+  JSON.stringify({
+    record: encoded(record),
+    ...(Object.keys(extra).length > 0 && { extra }),
+    ...(frame && { frame: { path: frame.path, head: frame.head, tail: frame.tail } })
+  })
 
 /** The third field of a line, as text. */
 export const textOf = (line: Uint8Array): string => decoder.decode(line.subarray(line.lastIndexOf(tab) + 1))
 
 /** The revision of a place; `None` where its line was erased or damaged, or another stands there now. */
-export const read = (line: Uint8Array, { id, revision, tenant }: Place): Option.Option<Kept> => {
+export const read = (line: Uint8Array, place: Place): Option.Option<Kept> =>
+  isOf(line, place)
+    ? Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
+    : Option.none()
+
+/** Whether a line is whole, and that of a place. */
+export const isOf = (line: Uint8Array, { id, revision, tenant }: Place): boolean => {
   const meta = metaOf(line)
-  return meta === undefined || meta.id !== id || meta.revision !== revision || meta.tenant !== tenant
-    ? Option.none()
-    : Option.map(decodeRow(textOf(line)), ({ extra = {}, frame, record }) => ({ record, extra, frame }))
+  return meta !== undefined && meta.id === id && meta.revision === revision && meta.tenant === tenant
 }
 
 const tab = 9
@@ -235,94 +242,14 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   return { lines, placed }
 }
 
-/* The places of a history's revisions, by record and by path, as they are known so far. */
-
-export interface Places {
-  /** Those of a record, newest first, at most `revisionsKept`. */
-  readonly of: (tenant: string, id: MemoryId) => ReadonlyArray<Place>
-  /** The newest revision whose file stands at a path. */
-  readonly at: (path: string) => Place | undefined
-  /** The newest of every record of a tenant. */
-  readonly newest: (tenant: string) => ReadonlyArray<Place>
-  readonly tenants: () => ReadonlyArray<string>
-  /** Number of records. */
-  readonly records: () => number
-  /** All of them. Those of a record follow each other, the newest first. */
-  readonly all: () => ReadonlyArray<Place>
-  /** Takes the parts of a batch, and returns the earlier revisions of the records that it erased. */
-  readonly take: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<Place>
-  /** Takes an earlier one than those that are known of its record. */
-  readonly addEarlier: (place: Place) => void
-  /** Takes one out. The one before it has its path again. */
-  readonly remove: (place: Place) => void
-  /** Bytes of lines that were taken and count no more. */
-  readonly dead: () => number
+/** Where the lines of a batch stand, in bytes: they follow one another. */
+export const spanOf = (batch: ReadonlyArray<Place>) => {
+  const [first] = batch
+  const last = batch.at(-1)
+  return first === undefined || last === undefined
+    ? { offset: 0, length: 0 }
+    : { offset: first.offset, length: last.offset + last.length - first.offset }
 }
-
-export const makePlaces = (): Places => {
-  const records = new Map<string, Map<MemoryId, ReadonlyArray<Place>>>()
-  const paths = new Map<string, Place>()
-  let dead = 0
-
-  const of: Places["of"] = (tenant, id) => records.get(tenant)?.get(id) ?? none
-  const set = ({ id, tenant }: Place, places: ReadonlyArray<Place>) => {
-    const rows = records.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Place>>()
-    if (places.length > 0) rows.set(id, places)
-    else rows.delete(id)
-    if (rows.size > 0) records.set(tenant, rows)
-    else records.delete(tenant)
-  }
-
-  return {
-    of,
-    at: (path) => paths.get(path),
-    newest: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // never empty
-    tenants: () => Array.from(records.keys()),
-    records: () => Array.from(records.values()).reduce((sum, { size }) => sum + size, 0),
-    all: () => Array.from(records.values(), (rows) => Array.from(rows.values())).flat(2),
-    take: (parts) => {
-      const litter: Array<Place> = []
-      for (const part of parts) {
-        const { isBlank: _, isErased, ...place } = part
-        const all = of(place.tenant, place.id)
-        const earlier = isErased ? all : all.filter(({ revision }) => revision !== place.revision) // the last word on it stands
-        const old = all[0]
-        if (old?.path && paths.get(old.path) === old) paths.delete(old.path)
-        if (isErased) {
-          litter.push(...earlier)
-          dead += earlier.reduce((sum, { length }) => sum + length, place.length)
-          set(place, none)
-        } else {
-          const next = [place, ...earlier]
-          for (const { length } of [...all.filter((old) => !earlier.includes(old)), ...next.slice(revisionsKept)]) {
-            dead += length
-          }
-          set(place, next.slice(0, revisionsKept))
-          if (place.path !== null) paths.set(place.path, place)
-        }
-      }
-      return litter
-    },
-    addEarlier: (place) => {
-      const rows = records.get(place.tenant) ?? new Map<MemoryId, ReadonlyArray<Place>>()
-      if (rows.size === 0) records.set(place.tenant, rows)
-      const later = rows.get(place.id)
-      rows.set(place.id, later ? [...later, place] : [place])
-      if (later === undefined && place.path !== null) paths.set(place.path, place)
-    },
-    remove: (place) => {
-      const { id, offset, path, tenant } = place
-      const left = of(tenant, id).filter((other) => other.offset !== offset)
-      set(place, left)
-      if (path !== null && paths.get(path)?.offset === offset) paths.delete(path)
-      const [last] = left
-      if (last?.path) paths.set(last.path, last)
-    },
-    dead: () => dead
-  }
-}
-
-const none: ReadonlyArray<Place> = []
 
 /*
  * What was read of a history, for the snapshot: whoever opens the vault next reads what was appended since, and not the whole
@@ -364,3 +291,42 @@ export const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
   }
   return all
 }
+
+/** Lines of as many bytes that say nothing. */
+export const blanked = (lines: Uint8Array): Uint8Array => lines.map((byte) => byte === 10 ? byte : 32)
+
+/** Number of bytes with which both begin. */
+export const common = (a: Uint8Array, b: Uint8Array): number => {
+  const at = a.findIndex((byte, i) => byte !== b[i])
+  return at < 0 ? a.length : at
+}
+
+/** Returns the revisions at these places of a history's bytes, as they came, the oldest of a record first: what a compaction keeps. */
+export const living = (bytes: Uint8Array, places: ReadonlyArray<Place>) =>
+  Effect.gen(function*() {
+    const paced = EventLoop.pacer()
+    const kept: Array<readonly [meta: Meta, row: string]> = []
+    for (const { length, offset } of places.toReversed()) {
+      const line = bytes.subarray(offset, offset + length - 1)
+      const meta = metaOf(line)
+      yield* paced(length >> 4)
+      if (meta) kept.push([meta, textOf(line)])
+    }
+    return kept
+  })
+
+/** Reads the times of tombstones that an earlier release kept without them. Cost: none of what this one kept. */
+export const timed = (
+  read: (place: Place) => Effect.Effect<Option.Option<Kept>, MemoryError>,
+  all: ReadonlyArray<Place>
+): Effect.Effect<ReadonlyMap<Place, Place>, MemoryError> =>
+  Effect.gen(function*() {
+    const timed = new Map<Place, Place>()
+    for (const [n, place] of all.entries()) {
+      const isNewest = all[n - 1]?.id !== place.id || all[n - 1]?.tenant !== place.tenant
+      if (!isNewest || !place.forgotten || place.times !== undefined) continue
+      const kept = yield* read(place)
+      if (Option.isSome(kept)) timed.set(place, { ...place, times: timesOf(kept.value.record) })
+    }
+    return timed
+  })

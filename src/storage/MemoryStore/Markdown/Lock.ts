@@ -8,16 +8,23 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as MemoryError from "../../../domain/MemoryError.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import { type Claim, type Disk, isTemporary } from "./Disk.ts"
 import { hidden, internal } from "./Layout.ts"
 
 export interface Lock {
-  readonly withLock: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E | MemoryError.MemoryError>
+  /** Waits for the lock as long as `isWanted` says, by default without end, and for a holder that lives twenty timeouts. */
+  readonly withLock: <A, E>(
+    self: Effect.Effect<A, E>,
+    isWanted?: () => boolean
+  ) => Effect.Effect<A, E | MemoryError.MemoryError>
   /** Whether the lock is still ours: asked before what cannot be taken back. */
   readonly isOurs: Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
 const file = `${hidden}/lock`
+/** Heartbeats of a session, at most: more than a day of them where the timeout is a tenth of a second. */
+const perSession = 1_000_000
 /** Between two looks at a lock that somebody else holds. */
 const wait = Duration.millis(5)
 /** Lock timeouts after which a waiter gives up on a holder that lives and does not let go. Many who hold it in turn are waited for. */
@@ -31,6 +38,9 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
     const one = yield* Effect.makeSemaphore(1)
     let held: Claim | undefined
     let thefts = 0
+    let sessions = 0
+    /** Each session has a number of its own, since the inode may be that of the one before, and a disk's times are coarse. */
+    const textOf = (beats: number) => `${disk.own} ${sessions * perSession + beats}`
 
     const look = (path: string) =>
       Effect.gen(function*() {
@@ -58,18 +68,24 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         }
       })
 
-    const acquire = (restore: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E>) =>
+    const acquire = (
+      restore: <A, E>(self: Effect.Effect<A, E>) => Effect.Effect<A, E>,
+      isWanted: () => boolean
+    ) =>
       Effect.gen(function*() {
         let seen: string | undefined
         let since = 0
         /** When the holder was first seen that has the lock now. */
         let first = Infinity
+        sessions++
         for (;;) {
-          const claim = yield* disk.claim(file, `${disk.own} 0`)
+          const claim = yield* disk.claim(file, textOf(0))
           if (Option.isSome(claim)) {
-            yield* Effect.tapError(disk.begin, () => Effect.option(disk.remove(file, { force: false })))
+            const isClaimed = Effect.map(disk.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
+            const left = Effect.flatMap(isClaimed, (ours) => ours ? disk.remove(file, { force: false }) : Effect.void)
+            yield* Effect.tapError(disk.begin, () => Effect.option(left))
             // from here on whoever steals it ends the turn as well
-            if (Option.exists(yield* disk.stat(file), ({ ino }) => ino === claim.value.ino)) return claim.value
+            if (yield* isClaimed) return claim.value
             continue
           }
           const now = yield* monotonic
@@ -80,10 +96,11 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
             seen = other
             since = now
           } else if (isStale && seen !== undefined) {
+            yield* EventLoop.sleepOutside(0) // where this process stood still, a holder in it has a heartbeat due
             yield* steal(seen)
           }
           // a stale lock was just removed, so another attempt follows: only a holder that is alive ends the wait
-          if (!isStale && now - first >= patience * Duration.toMillis(timeout)) {
+          if (!isWanted() || (!isStale && now - first >= patience * Duration.toMillis(timeout))) {
             return yield* MemoryError.make("unavailable", {
               op: "lock",
               message: "the vault is locked by another process"
@@ -100,7 +117,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         body: (n) =>
           Effect.sleep(Duration.times(timeout, 1 / 3)).pipe(
             Effect.zipRight(
-              Effect.catchAll(claim.write(`${disk.own} ${n}`), (error) => Effect.logDebug("no heartbeat", error))
+              Effect.catchAll(claim.write(textOf(n)), (error) => Effect.logDebug("no heartbeat", error))
             ),
             Effect.as(n + 1)
           )
@@ -113,10 +130,10 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
 
     return {
       isOurs,
-      withLock: (self) =>
+      withLock: (self, isWanted = () => true) =>
         Effect.uninterruptibleMask((restore) =>
           Effect.scoped(Effect.gen(function*() {
-            const claim = yield* acquire(restore)
+            const claim = yield* acquire(restore, isWanted)
             held = claim
             yield* Effect.addFinalizer(() => release)
             yield* Effect.forkScoped(Effect.interruptible(beat(claim)))
@@ -130,12 +147,22 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
 const isBeat = (before: string | undefined, after: string | undefined): boolean => {
   const [, owner, beats, ino] = holding.exec(before ?? "") ?? []
   const [, again, more, same] = holding.exec(after ?? "") ?? []
-  return owner === again && ino === same && Number(more ?? 0) >= Number(beats ?? 0)
+  const isOneSession = Math.floor(Number(more ?? 0) / perSession) === Math.floor(Number(beats ?? 0) / perSession)
+  return owner === again && ino === same && isOneSession && Number(more ?? 0) > Number(beats ?? 0)
 }
 const holding = /^([0-9a-z]{1,16}) (\d+)\/(\d+)\//
 
 /** The owner that a lock names: the first word of its text. A lock of another form has none whose turn could be ended. */
 const ownerIn = (seen: string): string => /^([0-9a-z]{1,16}) /.exec(seen)?.[1] ?? "nobody"
+
+/** Failure of a writer whose lock was taken away, or who finds that another one wrote meanwhile: it begins again. */
+export const lost = MemoryError.make("conflict", {
+  op: "lock",
+  message: "the lock was taken away",
+  detail: { expected: 0, actual: 0 }
+})
+/** Whether a failure is `lost`. In a span, what is failed with is another object. */
+export const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op === lost.op && reason === lost.reason
 
 /* What a writer was killed in the middle of: a hidden file beside the one it was to become, and of no use to anybody. */
 

@@ -66,6 +66,8 @@ export interface Mirror {
 }
 
 const concurrency = 32
+/** Files after which the event loop turns: a look at one that is as it was takes some microseconds. */
+const perTurn = 512
 
 export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
@@ -144,17 +146,21 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     return [{ tenant, event, was: before }]
   }
 
-  /** Puts into `found` what lies at the path, unless it is as it was: what most files are at most looks. */
-  const inspect = (path: string, { sampled, walked }: Look, { found, times }: Findings) => {
+  /** A file that is held against its `stat` of before, and not read: what most are at most looks. */
+  const heldAgainst = (path: string, { sampled, walked }: Look): Entry | Bad | undefined => {
     const known = files.get(path)
-    const wasWalked = walked.has(path)
+    return walked.has(path) && known?.settled && !troubles.has(path) && !sampled.has(path) && !reader.isBehind(known)
+      ? known
+      : undefined
+  }
+  /** Puts into `found` what lies at the path, unless it is as it was. */
+  const inspect = (path: string, look: Look, { found, times }: Findings) => {
+    const known = heldAgainst(path, look)
     const anew = () => {
       times.set(path, ++epoch)
-      return Effect.map(examined(path, wasWalked), (file) => void found.set(path, file))
+      return Effect.map(examined(path, look.walked.has(path)), (file) => void found.set(path, file))
     }
-    return !wasWalked || !known?.settled || troubles.has(path) || sampled.has(path) || reader.isBehind(known)
-      ? anew()
-      : disk.ifChanged(path, known.stat, anew)
+    return known === undefined ? anew() : disk.ifChanged(path, known.stat, anew)
   }
   const reader = FileReader.make(disk, history, context, { entry, file: (path) => files.get(path), rowOf })
   /** A file that cannot be read now is not a file that is gone: it is as it was last. */
@@ -172,14 +178,19 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     return Array.from(files.keys()).filter((known) => known.startsWith(`${folder}/`))
   })
   const inspectAll = (paths: ReadonlyArray<string>, look: Look, findings: Findings) =>
-    Effect.suspend(() => {
+    Effect.gen(function*() {
+      const left: Array<string> = []
+      yield* EventLoop.forEach(paths, perTurn, (path) => {
+        const known = heldAgainst(path, look)
+        if (known === undefined || !disk.isAsBefore(path, known.stat)) left.push(path)
+      })
       let next = 0
       const lane = Effect.whileLoop({
-        while: () => next < paths.length,
-        body: () => inspect(paths[next++]!, look, findings), // within `paths`
+        while: () => next < left.length,
+        body: () => inspect(left[next++]!, look, findings), // within `left`
         step: () => undefined
       })
-      return Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }) // a fiber for each would cost more than its stat
+      yield* Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }) // a fiber for each would cost more than its stat
     })
   /**
    * Finds the notes that moved: where one is gone, looks for files that nobody knows yet, anywhere and once more, since a
@@ -231,7 +242,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
         ...paths.filter((path) => found.has(path)),
         ...found.keys()
       ])
-      const stretch = look.isFirst ? 1_024 : Infinity // later, readers see all of it at once
+      const stretch = look.isFirst ? 256 : Infinity // later, readers see all of it at once
       yield* EventLoop.forEach(Array.from(order), stretch, settle)
       if (look.isWhole) seen = Math.max(seen, began)
       return news

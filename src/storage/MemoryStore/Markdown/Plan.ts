@@ -9,7 +9,7 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import { revisionsKept, type Write } from "../../MemoryStore.ts"
 import * as Version from "../../Version.ts"
-import type { Disk } from "./Disk.ts"
+import { type Disk, isSameLook, type Look, nothing } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as ForeignEdit from "./ForeignEdit.ts"
 import * as Frontmatter from "./Frontmatter.ts"
@@ -41,9 +41,43 @@ export interface Plan {
   readonly gone: ReadonlyArray<string>
   /** The text to write; `undefined` where no file is written. */
   readonly content: string | undefined
-  /** The bytes of all these files before; `null`: no file. */
-  readonly before: ReadonlyArray<readonly [path: string, bytes: Uint8Array | null]>
+  /** All these files before. */
+  readonly before: ReadonlyArray<readonly [path: string, was: Was]>
 }
+
+/** A file before a batch. `content` is what was read after the look; `null`: no file. */
+export interface Was {
+  readonly look: Look
+  readonly content: Uint8Array | string | null
+}
+/** Files before a batch, by path. */
+export type Before = ReadonlyMap<string, Was>
+
+/** The files that are not as they were when the batch was planned. Cost: a look at each. */
+export const changedSince = (
+  disk: Disk,
+  before: Iterable<readonly [path: string, was: Was]>
+): Io<ReadonlyArray<string>> =>
+  Effect.gen(function*() {
+    const changed: Array<string> = []
+    for (const [path, { look }] of before) if (!isSameLook(look, yield* disk.look(path))) changed.push(path)
+    return changed
+  })
+
+/** A plan whose files were put back since, as it would be planned now, but for those that a hand changed. */
+export const lookedAgain = (disk: Disk, plan: Plan): Io<Plan> =>
+  Effect.map(
+    Effect.forEach(plan.before, ([path, was]) =>
+      Effect.gen(function*() {
+        const look = yield* disk.look(path)
+        const bytes = Option.getOrNull(yield* disk.readBytes(path))
+        const isSame = bytes === null || was.content === null
+          ? bytes === was.content
+          : sha256(bytes) === sha256(was.content)
+        return [path, isSame ? { ...was, look } : was] as const
+      })),
+    (before) => ({ ...plan, before })
+  )
 
 /** Plans the writes of one record, at least one. `conflict` where the file or the record moved on; `corrupt` where it is damaged. */
 export const make = (
@@ -65,6 +99,7 @@ export const make = (
         detail: { location: current.path }
       })
     }
+    const found = current ? yield* disk.look(current.path) : nothing
     const text = current && !current.damage
       ? yield* textOf(disk, context, current.path, current.stat.size)
       : Option.none()
@@ -115,16 +150,26 @@ export const make = (
       ? Frontmatter.frameIn(path, content, last.record.body)
       : undefined
     const gone = paths.filter((old) => old !== path)
-    const before = yield* Effect.forEach(
-      path === undefined ? paths : [path, ...gone],
-      (at) => Effect.map(disk.readBytes(at), (bytes) => [at, Option.getOrNull(bytes)] as const)
-    )
-    const hashes = new Map(before.map(([at, bytes]) => [at, bytes === null ? null : sha256(bytes)]))
+    const hashes = new Map<string, string | null>()
+    const before: Array<Plan["before"][number]> = []
+    for (const at of path === undefined ? paths : [path, ...gone]) {
+      const isRead = at === current?.path && Option.isSome(text) && text.value.loss === undefined
+      // a path that no file claims is not taken: that was looked at above
+      const look = at === current?.path ? found : paths.includes(at) ? yield* disk.look(at) : nothing
+      const content = isRead
+        ? text.value.text
+        : paths.includes(at)
+        ? Option.getOrNull(yield* disk.readBytes(at))
+        : null
+      before.push([at, { look, content }])
+      hashes.set(at, isRead ? text.value.hash : content === null ? null : sha256(content))
+    }
+    const after = content === undefined ? null : sha256(content)
     // a note that was only found so far has no history, and a line may be damaged, or lost to a compaction since: what the
     // file has comes first
     const newest = history.newest(tenant, id)
     const isKept = newest !== undefined && newest.revision === current?.row.record.revision &&
-      Option.isSome(yield* history.read(newest))
+      (yield* history.isWhole(newest))
     const first = current && !isKept && last
       ? [earlierOf(current)]
       : []
@@ -142,17 +187,17 @@ export const make = (
           path: path ?? null,
           gone,
           before: hashes.get(path ?? current?.path ?? "") ?? null,
-          after: content === undefined ? null : sha256(content)
+          after
         }
         : { path: null, gone: [], before: null, after: null })
     }))
-    const entry: Entry | undefined = content !== undefined && path !== undefined && last
+    const entry: Entry | undefined = after !== null && content !== undefined && path !== undefined && last
       ? {
         _tag: "Entry",
         path,
         stat: nowhere,
         settled: false,
-        hash: sha256(content),
+        hash: after,
         tenant,
         signed: true,
         row: last,
@@ -237,7 +282,7 @@ const noteText = (history: History, tenant: string, note: Note, next: MemoryReco
   })
 
 const taken = (disk: Disk, path: string) =>
-  Effect.flatMap(disk.stat(path), (stat) => Option.isSome(stat) ? Effect.succeed(true) : disk.isLink(path))
+  Effect.map(disk.look(path), ({ isLink, stat }) => isLink || Option.isSome(stat))
 
 const isSameScope = (one: MemoryRecord, other: MemoryRecord): boolean =>
   Layout.pathOf("default", one.scope, one.id) === Layout.pathOf("default", other.scope, one.id)
@@ -303,12 +348,12 @@ const isTorn = (bytes: Uint8Array): boolean => bytes.length === 0 || bytes.inclu
 export const takeBack = (
   disk: Disk,
   places: ReadonlyArray<Place>,
-  before: ReadonlyMap<string, Uint8Array | null>
+  before: Before
 ): Io<void> =>
-  Effect.forEach(before, ([path, bytes]) =>
+  Effect.forEach(before, ([path, { content }]) =>
     Effect.gen(function*() {
       const now = yield* disk.readBytes(path)
       const after = places.find((place) => place.path === path)?.after ?? null
       if (Option.map(now, sha256).pipe(Option.getOrNull) !== after) return
-      yield* bytes === null ? disk.remove(path, { isFenced: true }) : disk.write(path, bytes, { isFenced: true })
+      yield* content === null ? disk.remove(path, { isFenced: true }) : disk.write(path, content, { isFenced: true })
     }), { discard: true })

@@ -52,8 +52,8 @@ export interface Loaded extends Snapshot {
 
 const file = `${hidden}/snapshot`
 const empty: Loaded = { entries: [], indexes: [], isPlaced: false, isSigned: true }
-/** Bytes of a part that are a unit of a `Pacer`: a megabyte is taken in in eight milliseconds, and a pause follows two. */
-const bytesPerUnit = 128
+/** Bytes of a part that are a unit of a `Pacer`: half a megabyte is taken in in four milliseconds, and a pause follows it. */
+const bytesPerUnit = 32
 /** Parts that are compressed or restored at a time. */
 const concurrency = 4
 
@@ -141,24 +141,24 @@ export const readSnapshot = (disk: Disk, context: Context): Effect.Effect<Loaded
           }
         ), { concurrency })
     }, { concurrency: 3 }).pipe(Effect.option) // sealed by a release whose compression was another
-    return Option.match(restored, {
-      onNone: () => empty,
-      onSome: ({ entries, indexes, places }) => {
-        const kept: Array<Entry> = []
-        const newest: Array<Place> = []
-        for (const { entry, place } of entries.flat()) {
-          kept.push(entry)
-          if (place) newest.push(place)
-        }
-        return {
-          entries: kept,
-          indexes: indexes.flat(),
-          isPlaced: newest.length === kept.length,
-          history: head.value.history && { ...head.value.history, places: newest.concat(places.flat()) },
-          isSigned: true
-        }
+    if (Option.isNone(restored)) return empty
+    const kept: Array<Entry> = []
+    const newest: Array<Place> = []
+    for (const part of restored.value.entries) {
+      for (const { entry, place } of part) {
+        kept.push(entry)
+        if (place) newest.push(place)
       }
-    })
+    }
+    const isPlaced = newest.length === kept.length
+    for (const part of restored.value.places) for (const place of part) newest.push(place)
+    return {
+      entries: kept,
+      indexes: restored.value.indexes.flat(),
+      isPlaced,
+      history: head.value.history && { ...head.value.history, places: newest },
+      isSigned: true
+    }
   })
 
 /** Removes the snapshot, which may have a text that was purged. */

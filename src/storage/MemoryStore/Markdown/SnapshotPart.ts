@@ -202,7 +202,7 @@ export const groupsOf = <A>(all: ReadonlyArray<A>, sizeOf: (one: A) => number): 
 }
 
 /** Bytes of a part, about, before it is compressed. A larger index is a part by itself. */
-const part = 1_048_576
+const part = 524_288
 
 export const lineBreak = 10
 const decoder = new TextDecoder()

@@ -7,7 +7,6 @@
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import { sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
@@ -16,12 +15,14 @@ import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { TenantEmbeddings } from "../../../ranking/VectorIndex.ts"
 import * as Changes from "../../Changes.ts"
 import type { Sidecar, Write } from "../../MemoryStore.ts"
-import { type Disk, isFull } from "./Disk.ts"
+import * as Commit from "./Commit.ts"
+import type { Disk } from "./Disk.ts"
 import * as Document from "./Document.ts"
 import * as Header from "./Header.ts"
 import * as History from "./History.ts"
 import * as Layout from "./Layout.ts"
 import * as Lock from "./Lock.ts"
+import { isLost, lost } from "./Lock.ts"
 import * as Mirror from "./Mirror.ts"
 import * as Plan from "./Plan.ts"
 import * as Revisions from "./Revisions.ts"
@@ -40,7 +41,11 @@ export interface Vault {
   readonly revisions: Revisions.Revisions
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
+  /** Within `exclusive`: writes a batch. */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
+  /** Runs a turn about these records and keys, in which one batch may be committed together with those of others. */
+  readonly inTurn: Commit.Writers["inTurn"]
+  readonly commitTogether: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   readonly sidecar: Sidecar
   /** Key of `MemoryStore.sign`, derived from the vault's key, so that signatures stay valid after a restart. */
   readonly secret: string
@@ -89,8 +94,8 @@ export const open = (
     const ahead = VaultFile.makeAhead(history, { viewed: () => viewed, rowOf: mirror.rowOf })
     const changes = Changes.make()
     const { awaited } = history
-    /** A batch that failed, and the files before it, until all of it could be taken back. */
-    let failed: { readonly batch: History.Batch; readonly before: ReadonlyMap<string, Uint8Array | null> } | undefined
+    /** Batches whose files could not be written, and the files before them, until all of each could be taken back. */
+    const failed = new Map<History.Batch, Plan.Before>()
     /** Whether this process wrote files that may not have landed. */
     let isWritten = false
     /** Last batch whose files this process has seen or written. */
@@ -178,17 +183,28 @@ export const open = (
           yield* cleaned(batch)
         }), { discard: true })
     )
+    /** Takes back the batches that failed: as long as one is there, nothing may be said to have landed. */
+    const takeBackFailed: Io<void> = Effect.gen(function*() {
+      if (failed.size > 0) yield* history.settle
+      for (const [batch, before] of failed) {
+        // whoever had the lock meanwhile may have written it
+        if (history.unlanded().includes(batch)) yield* Plan.takeBack(disk, batch.places, before)
+        yield* history.undo(batch)
+        failed.delete(batch)
+      }
+    })
     /** Forces to disk the files of every batch that did not land, and says so. For the holder of the lock. */
-    const land: Io<void> = Effect.suspend(() => {
+    const land: Io<void> = Effect.flatMap(takeBackFailed, () => {
       const places = history.unlanded().flatMap((batch) => batch.places)
-      if (places.length === 0 || littered.size > 0) return Effect.void
+      if (places.length === 0) return history.settle
+      if (littered.size > 0) return Effect.void
       const touched = places.flatMap(({ gone, path }) => path === null ? gone : [path, ...gone])
       return Effect.zipRight(disk.force(touched), history.land)
     })
 
     /** Brings the holder of the lock up to date. A step that fails because the lock was taken away fails with that. */
     const caughtUp: Io<void> = Effect.gen(function*() {
-      if (failed) yield* takeBack(failed)
+      yield* takeBackFailed
       yield* follow(true)
       yield* Effect.forEach(littered.values(), ([batch, isPurge]) => cleaned(batch, isPurge), { discard: true })
       yield* sweep(guard)
@@ -200,16 +216,8 @@ export const open = (
         followed = history.generation()
       }
     }).pipe(Effect.tapError(() => guard))
-    const exclusive = <A>(self: Io<A>): Io<A> =>
-      lock.withLock(Effect.zipRight(caughtUp, self)).pipe(Effect.retry({ while: isLost })) // and again, from the start
-
-    const takeBack = (attempt: NonNullable<typeof failed>): Io<void> =>
-      Effect.gen(function*() {
-        failed = attempt
-        yield* Plan.takeBack(disk, attempt.batch.places, attempt.before)
-        yield* history.undo(attempt.batch)
-        failed = undefined
-      })
+    const writers = yield* Commit.makeWriters(lock, { caughtUp, write: (batches) => committing.write(batches) })
+    const exclusive = writers.alone
 
     /** Files as the snapshot had them, by tenant and id, of records that changed while nothing ran. Empty once it is open. */
     const reopened = new Map<string, Entry | undefined>()
@@ -241,60 +249,22 @@ export const open = (
       yield* Revisions.discardFormat1(disk)
     })
 
-    const circumstances: Plan.Circumstances = { context, disk, history, mirror, heard: (look) => heard(look, true) }
-    const commit = (tenant: string, writes: ReadonlyArray<Write>): Io<void> =>
-      Effect.gen(function*() {
-        const ids = Array.from(new Set(writes.map(({ id }) => id)))
-        const plans = yield* Effect.forEach(
-          ids,
-          (id) => Plan.make(circumstances, tenant, id, writes.filter((write) => write.id === id))
-        )
-        yield* guard
-        const view = Effect.forEach(plans, ({ content, parts }) => shown(parts.at(-1)!, content), { discard: true }) // one part at least
-        const before = new Map(plans.flatMap(({ before }) => before))
-        const isPurge = writes.every(({ next }) => next === undefined)
-        const appended = yield* Effect.asSome(history.append(plans.flatMap(({ parts }) => parts))).pipe(
-          Effect.catchIf((error) => isPurge && isFull(error), () => Effect.succeedNone)
-        )
-        if (Option.isNone(appended)) {
-          // a full disk has no room for a line, and gives up the files and the lines that are there
-          yield* Effect.zipRight(view, history.erase(ids.flatMap((id) => history.places(tenant, id)))).pipe(
-            Effect.tapError(() => Effect.option(Plan.takeBack(disk, [], before)))
-          )
-          for (const { gone } of plans) for (const path of gone) mirror.set(path, undefined)
-          isWritten = true
-          return yield* snapshot.remove
-        }
-        const batch = appended.value
-        yield* view.pipe(
-          // whoever took the lock from us by mistake has ended our turn, too: it is ours again
-          Effect.catchAll((error) =>
-            Effect.flatMap(lock.isOurs, (ours) => ours ? Effect.zipRight(disk.begin, view) : Effect.fail(error))
-          ),
-          Effect.catchAll((error) =>
-            Effect.flatMap(lock.isOurs, (ours) =>
-              ours
-                ? Effect.zipRight(Effect.option(takeBack({ batch, before })), error)
-                : Effect.void) // the history has it: whoever has the lock writes the files
-          )
-        )
-        viewed = Math.max(viewed, batch.number)
+    const committing = Commit.make({
+      ...{ context, disk, guard, history, mirror, isOurs: lock.isOurs },
+      heard: (look) => Effect.zipRight(writers.settle, heard(look, true)),
+      takeBack: (batch, before) =>
+        Effect.suspend(() => {
+          failed.set(batch, before)
+          return Effect.zipRight(guard, takeBackFailed)
+        }),
+      isClean: () => failed.size === 0 && !history.isUnsettled(),
+      cleaned: (batch, isPurge) => cleaned(batch, isPurge),
+      written: (batch) => {
+        viewed = Math.max(viewed, batch?.number ?? 0)
         isWritten = true
-        for (const { entry, gone } of plans) {
-          for (const path of gone) mirror.set(path, undefined)
-          if (entry) mirror.set(entry.path, entry)
-        }
-        yield* cleaned(batch, Plan.isPurge(plans))
-      }).pipe(Effect.uninterruptible)
-
-    const shown = ({ gone, path }: History.Part, content: string | undefined) =>
-      Effect.gen(function*() {
-        if (path !== null && content !== undefined) {
-          yield* disk.write(path, content, { force: false, isFenced: true })
-        }
-        yield* Effect.forEach(gone, (old) => disk.remove(old, { force: false, isFenced: true }), { discard: true })
-      })
-
+      },
+      removeSnapshot: Effect.suspend(() => snapshot.remove)
+    })
     /** Overwrites what a batch purged, `isPurge` a file; what cannot be overwritten now is when the lock is next taken. */
     const cleaned = (batch: History.Batch, isPurge = false) =>
       batch.litter.length === 0 && !isPurge
@@ -360,7 +330,14 @@ export const open = (
       revisions,
       tenants: Effect.sync(() => Array.from(new Set([...mirror.tenants(), ...history.tenants()]))),
       exclusive,
-      commit,
+      commit: (tenant, writes) =>
+        committing.prepare(tenant, writes).pipe(
+          Effect.flatMap((batch) => committing.write([batch])),
+          Effect.flatMap(([outcome]) => outcome ?? Effect.void),
+          Effect.uninterruptible
+        ),
+      inTurn: writers.inTurn,
+      commitTogether: (tenant, writes) => writers.commit(committing.prepare(tenant, writes)),
       unsealed: () => {
         const foreign = isFresh ? mirror.entries().filter(({ isSealed, signed }) => isSealed && !signed).length : 0
         return foreign === 0 ? [] : [unsealedIssue(foreign)]
@@ -378,18 +355,10 @@ export const open = (
         return exclusive(land)
       }),
       save: Effect.gen(function*() {
-        if (history.unlanded().length > 0) {
+        if (history.unlanded().length > 0 || history.isUnsettled()) {
           yield* exclusive(land)
         }
         yield* snapshot.save
       })
     }
   })
-
-const lost = MemoryError.make("conflict", {
-  op: "lock",
-  message: "the lock was taken away",
-  detail: { expected: 0, actual: 0 }
-})
-/** In a span, what is failed with is another object. */
-const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op === lost.op && reason === lost.reason

@@ -1,0 +1,107 @@
+/**
+ * Claims a path by a file that one process alone has: what the vault's lock is made of.
+ *
+ * A process keeps one file, open, in the folder of its turn, and gives it the path as a second name, which fails where the
+ * path is taken. A file made and removed for each claim costs more the more often that is done: a disk passes over the inodes
+ * of what was just removed. Where a file cannot have two names with one inode, each claim is a file of its own.
+ *
+ * Laws: as long as the kept file is open, no other file has its inode. It has its text before it gets the path. Whoever takes
+ * a claim away moves the folder first; then another file is kept.
+ */
+import type { PlatformError } from "@effect/platform/Error"
+import * as Effect from "effect/Effect"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Scope from "effect/Scope"
+import type { Files, OpenFile } from "./DirectFiles.ts"
+
+/** A file of ours, held open: no other file has its inode meanwhile. */
+export interface Claim {
+  readonly ino: number
+  /** Writes in place: no text is shorter than the one before. */
+  readonly write: (text: string) => Effect.Effect<void, PlatformError>
+}
+
+/** The file that is kept, and its first name. */
+interface Kept extends Claim {
+  readonly name: string
+  /** Whether a second name has the same inode here. */
+  readonly hasTwoNames: boolean
+  readonly close: Effect.Effect<void>
+}
+
+export interface Platform {
+  readonly fs: Files
+  readonly isMissing: (error: PlatformError) => boolean
+  readonly isTaken: (error: PlatformError) => boolean
+  readonly isFull: (error: PlatformError) => boolean
+}
+
+/** Makes the function that claims paths, one after the other, for the turn in `folder`. `None`: the path is taken. */
+export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: string) =>
+  Effect.map(Effect.scope, (parent) => {
+    let kept: Kept | undefined
+
+    const claimOf = (file: OpenFile): Effect.Effect<Claim, PlatformError> =>
+      Effect.map(file.stat, ({ ino }) => ({
+        ino: Option.getOrElse(ino, () => 0),
+        write: (text) => Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text)))
+      }))
+    /** A full disk has room for an empty file, and whoever purges needs the lock. */
+    const marked = (claim: Claim, text: string) => Effect.catchIf(claim.write(text), isFull, () => Effect.void)
+    const inodeAt = (path: string) =>
+      Effect.map(Effect.option(fs.stat(path)), (stat) => Option.getOrUndefined(Option.flatMap(stat, ({ ino }) => ino)))
+
+    const keep = (n = 0): Effect.Effect<Kept, PlatformError> =>
+      Effect.gen(function*() {
+        const name = `${folder}/claim.${n}`
+        const scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
+        return yield* Effect.gen(function*() {
+          yield* fs.makeDirectory(folder, { recursive: true, mode: 0o700 })
+          const claim = yield* Effect.flatMap(fs.open(name, { flag: "wx+", mode: 0o600 }), claimOf)
+          const removed = Effect.flatMap(inodeAt(name), (ino) => ino === claim.ino ? fs.remove(name) : Effect.void)
+          yield* Effect.addFinalizer(() => Effect.option(removed))
+          const second = `${name}.too`
+          const hasTwoNames = yield* fs.link(name, second).pipe(
+            Effect.zipRight(Effect.map(inodeAt(second), (ino) => ino === claim.ino)),
+            Effect.orElseSucceed(() => false),
+            Effect.ensuring(Effect.option(fs.remove(second)))
+          )
+          return { ...claim, name, hasTwoNames, close: Scope.close(scope, Exit.void) }
+        }).pipe(Scope.extend(scope), Effect.tapError(() => Scope.close(scope, Exit.void)))
+      }).pipe(Effect.catchIf(isTaken, () => keep(n + 1))) // by a process that has our name, or had it
+    const known = Effect.suspend(() =>
+      kept === undefined ? Effect.tap(keep(), (made) => Effect.sync(() => kept = made)) : Effect.succeed(kept)
+    )
+    const forgotten = Effect.suspend(() => {
+      const { close } = kept ?? { close: Effect.void }
+      kept = undefined
+      return close
+    })
+
+    /** Gives the kept file the path, or finds that it has it, from a claim that could not be ended. */
+    const linked = (file: Kept, path: string) =>
+      Effect.gen(function*() {
+        const isNew = yield* Effect.as(fs.link(file.name, path), true).pipe(
+          Effect.catchIf(isTaken, () => Effect.succeed(false))
+        )
+        if ((yield* inodeAt(path)) === file.ino) return Option.some<Claim>(file)
+        if (isNew) yield* forgotten // its name was another's file, or the claim was taken away at once
+        return Option.none<Claim>()
+      })
+    const alone = (path: string, text: string) =>
+      Effect.flatMap(fs.open(path, { flag: "wx", mode: 0o600 }), (file) =>
+        Effect.tapError(
+          Effect.tap(claimOf(file), (claim) => marked(claim, text)),
+          () => Effect.option(fs.remove(path))
+        )).pipe(Effect.asSome, Effect.catchIf(isTaken, () => Effect.succeedNone))
+
+    return (path: string, text: string): Effect.Effect<Option.Option<Claim>, PlatformError, Scope.Scope> =>
+      Effect.flatMap(known, (file) =>
+        file.hasTwoNames
+          ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => forgotten))
+          : alone(path, text)).pipe(Effect.retry({ times: 8, while: isMissing })) // the folder was moved away
+  })
+
+const encoder = new TextEncoder()

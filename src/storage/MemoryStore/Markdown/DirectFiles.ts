@@ -1,0 +1,346 @@
+/**
+ * Node's file system for many small files: each call runs at once, on the event loop. A call for a small file takes some
+ * microseconds, and a hop to a thread and back ten times as long. Forcing a file to disk takes as long as the disk likes, and
+ * large reads and writes take long, so these do hop; and so that many small calls in a row do not hold the event loop, it
+ * turns after some of them. The one module that imports node:fs.
+ */
+import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Effect from "effect/Effect"
+import type * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import * as fs from "node:fs"
+
+/**
+ * What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. The platform tells no time of the last change
+ * to the inode (`ctime`); it tells when the inode was made, which a tool that replaces a file cannot set back.
+ */
+export interface Stat {
+  readonly mtime: number
+  readonly size: number
+  readonly ino: number
+  readonly born: number
+}
+
+/** An open file, as far as the vault uses it. */
+export type OpenFile = Pick<FileSystem.File, "stat" | "seek" | "sync" | "readAlloc" | "writeAll">
+
+/** What lies at a path, a link not followed. */
+export type LinkStat = Pick<fs.Stats, "isFile" | "isSymbolicLink" | "mtime" | "birthtime" | "size" | "ino">
+
+/** Calls of a file system that the vault makes. The platform's service has them all. */
+export interface Files extends
+  Pick<
+    FileSystem.FileSystem,
+    "stat" | "readFile" | "readDirectory" | "readLink" | "makeDirectory" | "rename" | "remove" | "link" | "watch"
+  >
+{
+  readonly open: (
+    path: string,
+    options: FileSystem.OpenFileOptions
+  ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
+  /** What lies at a path, a link not followed; `undefined` where nobody can tell. Absent: not to be had at once. */
+  readonly lookNow?: (path: string) => LinkStat | "nothing" | undefined
+  /** Opens a file, writes to it and closes it, in one step. Absent: in several. */
+  readonly writeWhole?: (
+    path: string,
+    options: FileSystem.OpenFileOptions,
+    bytes: Uint8Array
+  ) => Effect.Effect<void, PlatformError>
+  /** Reads so many bytes from a byte on, or as many as there are, in one step. Absent: in several. */
+  readonly readRange?: (path: string, offset: number, length: number) => Effect.Effect<Uint8Array, PlatformError>
+}
+
+/**
+ * The files of the platform's service, reached directly where its calls are Node's own. A service that has another one for any of
+ * these, as one that wraps Node's, is asked for each call.
+ */
+export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
+  Effect.map(
+    nodes,
+    (own) =>
+      Option.exists(own, (own) => replaced.every((call) => own[call] === service[call])) ? direct(service) : service
+  )
+
+/** The calls that are made directly. */
+const replaced = [
+  "stat",
+  "readFile",
+  "readDirectory",
+  "readLink",
+  "makeDirectory",
+  "rename",
+  "remove",
+  "link",
+  "open"
+] as const
+
+/** Node's file system as @effect/platform-node provides it; `None` where that is not installed. */
+const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPromise(() => {
+  const name: string = "@effect/platform-node-shared/NodeFileSystem" // a name that a bundler does not follow
+  return import(name) as Promise<{ readonly layer: Layer.Layer<FileSystem.FileSystem> }> // as it is published
+}).pipe(
+  Effect.flatMap(({ layer }) => Effect.provide(FileSystem.FileSystem, layer)),
+  Effect.option
+)
+
+/** Bytes that are read or written in one step, at most; more go to a thread. */
+export const most = 262_144
+/** Calls after which the event loop turns; bytes that count as a call, and names in a folder. */
+const stretch = 64
+const bytesPerCall = 16_384
+const namesPerCall = 16
+
+const bytesIn = (count: number): number => count / bytesPerCall
+
+export const direct = (service: FileSystem.FileSystem): Files => {
+  let calls = 0
+  const open = Effect.unsafeMakeLatch(true)
+  let isTurning = false
+  /**
+   * The next turn of the event loop, whatever clock is in force. All fibers wait for it, or each would run so many calls. A hop
+   * to a thread comes back in another turn for sure; a timer may come back in this one, where it is due by then.
+   */
+  const turn = Effect.async<void>((resume) => {
+    isTurning = true
+    open.unsafeClose()
+    fs.lstat("/", () => resume(Effect.void))
+  }).pipe(Effect.ensuring(Effect.suspend(() => {
+    calls = 0
+    isTurning = false
+    return open.open
+  })))
+  /** Runs a call at once, or after a turn of the event loop where many ran in a row. `work` tells what counts as more calls. */
+  const now = <A>(
+    method: string,
+    path: string,
+    run: () => A,
+    work: (done: A) => number = () => 0
+  ): Effect.Effect<A, PlatformError> => {
+    const call = Effect.suspend(() => {
+      try {
+        const done = run()
+        calls += 1 + work(done)
+        return Effect.succeed(done)
+      } catch (cause) {
+        return Effect.fail(failure(method, path, cause))
+      }
+    })
+    const inTurn: Effect.Effect<A, PlatformError> = Effect.suspend(() => {
+      if (calls < stretch) return call
+      return Effect.zipRight(isTurning ? open.await : turn, inTurn)
+    })
+    return inTurn
+  }
+  const later = (method: string, path: string, run: (done: (error: Error | null) => void) => void) =>
+    Effect.async<void, PlatformError>((resume) =>
+      run((error) => {
+        calls = 0
+        resume(error === null ? Effect.void : Effect.fail(failure(method, path, error)))
+      })
+    ).pipe(Effect.uninterruptible) // else the file is closed while a thread is at work on it
+
+  const fileOf = (path: string, fd: number, isAppending: boolean): OpenFile => {
+    let position = 0
+    return {
+      stat: now("stat", path, () => infoOf(fs.fstatSync(fd))),
+      sync: later("sync", path, (done) => fs.fsync(fd, done)),
+      seek: (offset, from) =>
+        Effect.sync(() => {
+          position = Number(offset) + (from === "start" ? 0 : position)
+          return FileSystem.Size(position)
+        }),
+      readAlloc: (size) =>
+        Effect.gen(function*() {
+          const length = Number(size)
+          const buffer = new Uint8Array(length)
+          let read = 0
+          if (length > most) {
+            yield* later("readAlloc", path, (done) =>
+              fs.read(fd, buffer, 0, length, position, (error, count) => {
+                read = count
+                done(error)
+              }))
+          } else {
+            read = yield* now("readAlloc", path, () => fs.readSync(fd, buffer, 0, length, position), bytesIn)
+          }
+          position += read
+          return read === 0 ? Option.none() : Option.some(read === length ? buffer : buffer.subarray(0, read))
+        }),
+      writeAll: (bytes) =>
+        Effect.gen(function*() {
+          for (let at = 0; at < bytes.length;) {
+            const to = isAppending ? null : position
+            let written = 0
+            if (bytes.length > most) {
+              yield* later("writeAll", path, (done) =>
+                fs.write(fd, bytes, at, bytes.length - at, to, (error, count) => {
+                  written = count
+                  done(error)
+                }))
+            } else {
+              written = yield* now(
+                "writeAll",
+                path,
+                () => fs.writeSync(fd, bytes, at, bytes.length - at, to),
+                bytesIn
+              )
+            }
+            position += written
+            at += written
+          }
+        })
+    }
+  }
+
+  return {
+    lookNow: (path) => {
+      calls++
+      try {
+        return fs.lstatSync(path, { throwIfNoEntry: false }) ?? "nothing"
+      } catch {
+        return undefined
+      }
+    },
+    writeWhole: (path, { flag = "r", mode }, bytes) =>
+      now("write", path, () => {
+        const fd = fs.openSync(path, flag, mode)
+        try {
+          for (let at = 0; at < bytes.length;) at += fs.writeSync(fd, bytes, at, bytes.length - at, null)
+          return bytes.length
+        } finally {
+          fs.closeSync(fd)
+        }
+      }, bytesIn).pipe(Effect.asVoid),
+    readRange: (path, offset, length) =>
+      now("read", path, () => {
+        const fd = fs.openSync(path, "r")
+        try {
+          const bytes = new Uint8Array(length)
+          const count = fs.readSync(fd, bytes, 0, length, offset)
+          return count === length ? bytes : bytes.subarray(0, count)
+        } finally {
+          fs.closeSync(fd)
+        }
+      }, ({ length }) => bytesIn(length)),
+    stat: (path) => now("stat", path, () => infoOf(fs.statSync(path))),
+    readFile: (path) =>
+      Effect.flatMap(
+        now("readFile", path, () => fs.statSync(path).size),
+        (size) =>
+          size > most
+            ? service.readFile(path)
+            : now("readFile", path, () => fs.readFileSync(path), ({ length }) => bytesIn(length))
+      ),
+    readDirectory: (path, options) =>
+      options?.recursive === true
+        ? service.readDirectory(path, options)
+        : now("readDirectory", path, () => fs.readdirSync(path), ({ length }) => length / namesPerCall),
+    readLink: (path) => now("readLink", path, () => fs.readlinkSync(path)),
+    makeDirectory: (path, options) => now("makeDirectory", path, () => void fs.mkdirSync(path, options)),
+    rename: (from, to) => now("rename", from, () => fs.renameSync(from, to)),
+    remove: (path, options) =>
+      options?.recursive === true
+        ? service.remove(path, options)
+        : now("remove", path, () => {
+          try {
+            fs.unlinkSync(path)
+          } catch (cause) {
+            if (options?.force !== true || codeOf(cause) !== "ENOENT") throw cause
+          }
+        }),
+    link: (from, to) => now("link", from, () => fs.linkSync(from, to)),
+    open: (path, { flag = "r", mode }) =>
+      Effect.map(
+        Effect.acquireRelease(
+          now("open", path, () => fs.openSync(path, flag, mode)),
+          (fd) => Effect.orDie(now("close", path, () => fs.closeSync(fd)))
+        ),
+        (fd) => fileOf(path, fd, flag.startsWith("a"))
+      ),
+    watch: (path) => service.watch(path)
+  }
+}
+
+/**
+ * What lies at an absolute path, a link not followed; `undefined` where Node's file system has nothing there, or may not look.
+ * The platform has `stat`, which follows a link, and `readLink`, which fails for what is none: both cost a sixth of a first look.
+ */
+export const linkStatOf = (path: string): Effect.Effect<LinkStat | undefined> =>
+  Effect.async((resume) => fs.lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))
+
+const infoOf = (stat: fs.Stats): FileSystem.File.Info => ({
+  type: stat.isFile()
+    ? "File"
+    : stat.isDirectory()
+    ? "Directory"
+    : stat.isSymbolicLink()
+    ? "SymbolicLink"
+    : stat.isFIFO()
+    ? "FIFO"
+    : stat.isSocket()
+    ? "Socket"
+    : stat.isCharacterDevice()
+    ? "CharacterDevice"
+    : stat.isBlockDevice()
+    ? "BlockDevice"
+    : "Unknown",
+  mtime: Option.some(stat.mtime),
+  atime: Option.some(stat.atime),
+  birthtime: Option.some(stat.birthtime),
+  dev: stat.dev,
+  ino: Option.some(stat.ino),
+  mode: stat.mode,
+  nlink: Option.some(stat.nlink),
+  uid: Option.some(stat.uid),
+  gid: Option.some(stat.gid),
+  rdev: Option.some(stat.rdev),
+  size: FileSystem.Size(stat.size),
+  blksize: Option.some(FileSystem.Size(stat.blksize)),
+  blocks: Option.some(stat.blocks)
+})
+
+const codeOf = (cause: unknown): string | undefined =>
+  typeof cause === "object" && cause !== null && "code" in cause && typeof cause.code === "string"
+    ? cause.code
+    : undefined
+
+/** Reasons of the platform, by Node's codes. */
+const reasons: Readonly<Record<string, SystemErrorReason>> = {
+  ENOENT: "NotFound",
+  EACCES: "PermissionDenied",
+  EEXIST: "AlreadyExists",
+  EISDIR: "BadResource",
+  ENOTDIR: "BadResource",
+  EBUSY: "Busy",
+  ELOOP: "BadResource"
+}
+
+/** A failure as the platform's service has it. */
+const failure = (method: string, path: string, cause: unknown): PlatformError =>
+  new SystemError({
+    reason: reasons[codeOf(cause) ?? ""] ?? "Unknown",
+    module: "FileSystem",
+    method,
+    pathOrDescriptor: path,
+    syscall: method,
+    description: cause instanceof Error ? cause.message : undefined,
+    cause
+  })
+
+/** What tells a file apart, of what the platform says of it. */
+export const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => ({
+  mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
+  born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
+  size: Number(size),
+  ino: Option.isSome(ino) ? ino.value : 0
+})
+
+/** Whether it is a file, no link, and as it was. */
+export const isAs = (was: Stat, now: LinkStat): boolean =>
+  now.ino === was.ino && now.size === was.size && now.isFile() && now.mtime.getTime() === was.mtime &&
+  (now.birthtime.getTime() || 0) === was.born
+
+export const isSameStat = (a: Stat, b: Stat): boolean =>
+  a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born

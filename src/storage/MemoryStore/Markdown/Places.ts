@@ -1,0 +1,91 @@
+/** The places of a history's revisions, by record and by path, as they are known so far. */
+import type { MemoryId } from "../../../domain/MemoryId.ts"
+import { revisionsKept } from "../../MemoryStore.ts"
+import type { Parsed, Place } from "./HistoryLine.ts"
+
+export interface Places {
+  /** Those of a record, newest first, at most `revisionsKept`. */
+  readonly of: (tenant: string, id: MemoryId) => ReadonlyArray<Place>
+  /** The newest revision whose file stands at a path. */
+  readonly at: (path: string) => Place | undefined
+  /** The newest of every record of a tenant. */
+  readonly newest: (tenant: string) => ReadonlyArray<Place>
+  readonly tenants: () => ReadonlyArray<string>
+  /** Number of records. */
+  readonly records: () => number
+  /** All of them. Those of a record follow each other, the newest first. */
+  readonly all: () => ReadonlyArray<Place>
+  /** Takes the parts of a batch, and returns the earlier revisions of the records that it erased. */
+  readonly take: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<Place>
+  /** Takes an earlier one than those that are known of its record. */
+  readonly addEarlier: (place: Place) => void
+  /** Takes one out. The one before it has its path again. */
+  readonly remove: (place: Place) => void
+  /** Bytes of lines that were taken and count no more. */
+  readonly dead: () => number
+}
+
+export const make = (): Places => {
+  const records = new Map<string, Map<MemoryId, ReadonlyArray<Place>>>()
+  const paths = new Map<string, Place>()
+  let dead = 0
+
+  const of: Places["of"] = (tenant, id) => records.get(tenant)?.get(id) ?? none
+  const set = ({ id, tenant }: Place, places: ReadonlyArray<Place>) => {
+    const rows = records.get(tenant) ?? new Map<MemoryId, ReadonlyArray<Place>>()
+    if (places.length > 0) rows.set(id, places)
+    else rows.delete(id)
+    if (rows.size > 0) records.set(tenant, rows)
+    else records.delete(tenant)
+  }
+
+  return {
+    of,
+    at: (path) => paths.get(path),
+    newest: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // never empty
+    tenants: () => Array.from(records.keys()),
+    records: () => Array.from(records.values()).reduce((sum, { size }) => sum + size, 0),
+    all: () => Array.from(records.values(), (rows) => Array.from(rows.values())).flat(2),
+    take: (parts) => {
+      const litter: Array<Place> = []
+      for (const part of parts) {
+        const { isBlank: _, isErased, ...place } = part
+        const all = of(place.tenant, place.id)
+        const earlier = isErased ? all : all.filter(({ revision }) => revision !== place.revision) // the last word on it stands
+        const old = all[0]
+        if (old?.path && paths.get(old.path) === old) paths.delete(old.path)
+        if (isErased) {
+          litter.push(...earlier)
+          dead += earlier.reduce((sum, { length }) => sum + length, place.length)
+          set(place, none)
+        } else {
+          const next = [place, ...earlier]
+          for (const { length } of [...all.filter((old) => !earlier.includes(old)), ...next.slice(revisionsKept)]) {
+            dead += length
+          }
+          set(place, next.slice(0, revisionsKept))
+          if (place.path !== null) paths.set(place.path, place)
+        }
+      }
+      return litter
+    },
+    addEarlier: (place) => {
+      const rows = records.get(place.tenant) ?? new Map<MemoryId, ReadonlyArray<Place>>()
+      if (rows.size === 0) records.set(place.tenant, rows)
+      const later = rows.get(place.id)
+      rows.set(place.id, later ? [...later, place] : [place])
+      if (later === undefined && place.path !== null) paths.set(place.path, place)
+    },
+    remove: (place) => {
+      const { id, offset, path, tenant } = place
+      const left = of(tenant, id).filter((other) => other.offset !== offset)
+      set(place, left)
+      if (path !== null && paths.get(path)?.offset === offset) paths.delete(path)
+      const [last] = left
+      if (last?.path) paths.set(last.path, last)
+    },
+    dead: () => dead
+  }
+}
+
+const none: ReadonlyArray<Place> = []

@@ -1,0 +1,126 @@
+/** Files reached at once are reached as through the platform's service, and hold the event loop for no longer. */
+import { NodeContext } from "@effect/platform-node"
+import type { PlatformError } from "@effect/platform/Error"
+import * as FileSystem from "@effect/platform/FileSystem"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import * as DirectFiles from "../../src/storage/MemoryStore/Markdown/DirectFiles.ts"
+import { place } from "./Place.ts"
+
+const bytes = new TextEncoder().encode("some bytes of a file")
+const large = new Uint8Array(DirectFiles.most + 1).fill(65)
+
+/** Folder with a file, a folder and a link in it. */
+const filled = Effect.tap(place, (root) =>
+  Effect.sync(() => {
+    fs.writeFileSync(path.join(root, "file"), bytes)
+    fs.writeFileSync(path.join(root, "large"), large)
+    fs.mkdirSync(path.join(root, "folder"))
+    fs.writeFileSync(path.join(root, "folder/inner"), bytes)
+    fs.symlinkSync("file", path.join(root, "link"))
+  }))
+
+type Run = (
+  files: DirectFiles.Files,
+  at: (name: string) => string
+) => Effect.Effect<unknown, PlatformError, Scope.Scope>
+const names = ["file", "large", "folder", "link", "none", "file/none", "folder/none"]
+const opening = (name: string, flag: FileSystem.OpenFlag, content: Uint8Array): readonly [string, Run] => [
+  `open ${name} ${flag}, write ${content.length}`,
+  (files, at) =>
+    Effect.flatMap(files.open(at(name), { flag, mode: 0o600 }), (file) =>
+      Effect.gen(function*() {
+        if (flag !== "r") yield* file.writeAll(content)
+        yield* file.sync
+        yield* file.seek(3, "start")
+        const read = flag === "r" || flag === "r+" ? yield* file.readAlloc(large.length) : Option.none()
+        return [Number((yield* file.stat).size), Option.map(read, (one) => Array.from(one.subarray(0, 40)))]
+      }))
+]
+const calls: ReadonlyArray<readonly [string, Run]> = [
+  ...names.flatMap((name): ReadonlyArray<readonly [string, Run]> => [
+    [`stat ${name}`, (files, at) => Effect.map(files.stat(at(name)), ({ size, type }) => [type, Number(size)])],
+    [`read ${name}`, (files, at) => Effect.map(files.readFile(at(name)), ({ length }) => length)],
+    [`list ${name}`, (files, at) => Effect.map(files.readDirectory(at(name)), (all) => all.toSorted())],
+    [`read link ${name}`, (files, at) => files.readLink(at(name))],
+    [`make ${name}`, (files, at) => Effect.asVoid(files.makeDirectory(at(name), { recursive: true }))],
+    [`remove ${name}`, (files, at) => files.remove(at(name))],
+    [`remove ${name}, if it is there`, (files, at) => files.remove(at(name), { force: true })],
+    [`remove ${name} and all in it`, (files, at) => files.remove(at(name), { recursive: true, force: true })],
+    [`rename ${name}`, (files, at) => files.rename(at(name), at("renamed"))],
+    [`link to ${name}`, (files, at) => files.link(at(name), at("linked"))],
+    [`link over ${name}`, (files, at) => files.link(at("file"), at(name))],
+    ...(["r", "r+", "wx", "a"] as const).map((flag) => opening(name, flag, bytes))
+  ]),
+  opening("file", "r+", large),
+  opening("new", "wx", large),
+  opening("file", "a", large)
+]
+/** All files below a folder with their sizes, links as links. */
+const state = (root: string) =>
+  fs.readdirSync(root, { recursive: true, encoding: "utf8" }).sort().map((name) => {
+    const stat = fs.lstatSync(path.join(root, name))
+    return `${name} ${stat.isFile() ? stat.size : stat.isDirectory() ? "folder" : "link"}`
+  })
+
+describe("files reached at once", () => {
+  it.scoped("are as through the service after every call, and a call that fails there fails here, with the same reason", () =>
+    Effect.gen(function*() {
+      const service = yield* FileSystem.FileSystem
+      for (const [name, call] of calls) {
+        const outcome = (files: DirectFiles.Files) =>
+          Effect.gen(function*() {
+            const root = yield* filled
+            const result = yield* Effect.either(call(files, (one) => path.join(root, one)))
+            const reason = Either.mapLeft(result, (error) => error._tag === "SystemError" ? error.reason : error._tag)
+            return { isDone: Either.isRight(result), result: reason, state: state(root) }
+          }).pipe(Effect.scoped)
+        const [there, here] = [yield* outcome(service), yield* outcome(DirectFiles.direct(service))]
+        if (name.startsWith("remove folder") && !there.isDone) {
+          assert.isFalse(here.isDone, name) // Node's own reason for it differs by call
+          assert.deepStrictEqual(here.state, there.state, name)
+        } else assert.deepStrictEqual(here, there, name)
+      }
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("are the service's where it is another than Node's own: a wrapper of it is asked for each call", () =>
+    Effect.gen(function*() {
+      const service = yield* FileSystem.FileSystem
+      const wrappers: ReadonlyArray<Partial<FileSystem.FileSystem>> = [
+        { stat: (at) => service.stat(at) },
+        { open: (at, options) => service.open(at, options) },
+        { rename: (from, to) => service.rename(from, to) }
+      ]
+      for (const calls of wrappers) {
+        const wrapper: FileSystem.FileSystem = { ...service, ...calls }
+        assert.strictEqual(yield* DirectFiles.make(wrapper), wrapper)
+      }
+      assert.isDefined((yield* DirectFiles.make(service)).lookNow)
+    }).pipe(Effect.provide(NodeContext.layer)))
+
+  it.scoped("let the event loop turn after 64 calls, however many fibers make them", () =>
+    Effect.gen(function*() {
+      const files = DirectFiles.direct(yield* FileSystem.FileSystem)
+      const root = yield* filled
+      let inTurn = 0
+      let most = 0
+      let isOver = false
+      const turn = () => {
+        inTurn = 0
+        if (!isOver) setImmediate(turn)
+      }
+      setImmediate(turn)
+      const call = Effect.tap(files.stat(path.join(root, "file")), () =>
+        Effect.sync(() => {
+          most = Math.max(most, ++inTurn)
+        }))
+      yield* Effect.replicateEffect(Effect.replicateEffect(call, 100), 32, { concurrency: 32 })
+      isOver = true
+      assert.isAtMost(most, 128) // 64 in each of the two phases of a turn in which a fiber may run
+    }).pipe(Effect.provide(NodeContext.layer)))
+})
