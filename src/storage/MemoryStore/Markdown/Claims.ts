@@ -40,8 +40,12 @@ export interface Platform {
 
 /** Makes the function that claims paths, one after the other, for the turn in `folder`. `None`: the path is taken. */
 export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: string) =>
-  Effect.map(Effect.scope, (parent) => {
+  Effect.gen(function*() {
+    // a scope that begins here: whatever is added to ours later ends before it, and may claim until then
+    const parent = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.sequential)
     let kept: Kept | undefined
+    let isOver = false
+    yield* Scope.addFinalizer(parent, Effect.sync(() => isOver = true))
 
     const claimOf = (file: OpenFile): Effect.Effect<Claim, PlatformError> =>
       Effect.map(file.stat, ({ ino }) => ({
@@ -59,9 +63,20 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
         const scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
         return yield* Effect.gen(function*() {
           yield* fs.makeDirectory(folder, { recursive: true, mode: 0o700 })
-          const claim = yield* Effect.flatMap(fs.open(name, { flag: "wx+", mode: 0o600 }), claimOf)
+          const file = yield* Effect.flatMap(fs.open(name, { flag: "wx+", mode: 0o600 }), claimOf)
+          let isOpen = true
+          // a heartbeat that comes late must not reach whichever file has the number of this one by then
+          const claim = {
+            ...file,
+            write: (text: string) => Effect.suspend(() => isOpen ? file.write(text) : Effect.void)
+          }
           const removed = Effect.flatMap(inodeAt(name), (ino) => ino === claim.ino ? fs.remove(name) : Effect.void)
-          yield* Effect.addFinalizer(() => Effect.option(removed))
+          yield* Effect.addFinalizer(() =>
+            Effect.suspend(() => {
+              isOpen = false
+              return Effect.option(removed)
+            })
+          )
           const second = `${name}.too`
           const hasTwoNames = yield* fs.link(name, second).pipe(
             Effect.zipRight(Effect.map(inodeAt(second), (ino) => ino === claim.ino)),
@@ -98,10 +113,12 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
         )).pipe(Effect.asSome, Effect.catchIf(isTaken, () => Effect.succeedNone))
 
     return (path: string, text: string): Effect.Effect<Option.Option<Claim>, PlatformError, Scope.Scope> =>
-      Effect.flatMap(known, (file) =>
-        file.hasTwoNames
-          ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => forgotten))
-          : alone(path, text)).pipe(Effect.retry({ times: 8, while: isMissing })) // the folder was moved away
+      Effect.suspend(() =>
+        Effect.flatMap(isOver ? Effect.succeed(undefined) : known, (file) =>
+          file?.hasTwoNames === true
+            ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => forgotten))
+            : alone(path, text))
+      ).pipe(Effect.retry({ times: 8, while: isMissing })) // the folder was moved away
   })
 
 const encoder = new TextEncoder()
