@@ -134,12 +134,16 @@ const make = (
   Effect.gen(function*() {
     const federated = yield* Federated.Federated
     const completion = yield* Completion.Completion
-    const embedder = Redaction.embedder(yield* Redaction.Redaction, yield* Embedder.Embedder)
+    const stores = yield* federated.stores
+    const written = stores.filter(({ writable }) => writable).map(({ store }) => store)
+    yield* Effect.forEach(written, (store) => Redaction.required("MemoryManager.layer", store), { discard: true })
+    const redaction = yield* Redaction.over({ redaction: Redaction.together(written) })
+    const embedder = Redaction.embedder(redaction, yield* Embedder.Embedder)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const publish = Option.match(listeners, { onNone: () => () => Effect.void, onSome: ({ publish }) => publish })
     const events = MemoryEvents.makePublisher(publish)
     const working = yield* FiberSet.make<void>()
-    yield* check(config, yield* federated.stores, completion)
+    yield* check(config, stores, completion)
     const outboxes = new Map(
       yield* Effect.forEach(extractionsOf(config), ([name, extraction]) =>
         Effect.gen(function*() {

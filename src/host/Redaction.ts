@@ -9,9 +9,12 @@
  * `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event says how many were found, never what: every
  * `MemoryEvents` below the same redaction publishes it. What is taken out of instruction files as they are read is not counted.
  *
- * A part redacts if this layer was provided to that part when it was built, and else it does not, without saying so. Provide it last:
- * `Layer.mergeAll(Store, Redaction.layer())` leaves the store without, and so does a layer that is built later, at run time, over a
- * store that redacts: provide the redaction to that layer as well.
+ * A store carries the redaction that it was built with, and what is built on the store, a branch or a part that is made later among
+ * it, redacts by that one. `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` where another one is
+ * provided to them than their store has, and a federation refuses a writable store that lacks its own. So provide it last, or to
+ * the store alone: `Layer.mergeAll(Store, Redaction.layer())` provides it to nobody. `Copy` takes rows to a store that redacts only if
+ * told to, `unredacted: true`. A kind, `Threads` or `MemoryPipeline` over a store that redacts nothing redacts by the one that is
+ * provided to it what it itself names, keeps of messages, or sends to a model.
  *
  * ```ts
  * import { Effect, Layer } from "effect"
@@ -37,6 +40,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
+import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
 import * as MemoryError from "../domain/MemoryError.ts"
@@ -49,12 +53,9 @@ import * as PromptText from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "./Completion.ts"
 import type * as Embedder from "./Embedder.ts"
+import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
-/** A text without its secrets, and how many it had. */
-export interface Redacted {
-  readonly text: string
-  readonly count: number
-}
+export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
 /** Says that secrets were found: how many, and for whom; on the way to a model, which knows no viewer, for the library. */
 export interface Report {
@@ -74,19 +75,6 @@ export interface Service {
 export class Redaction extends Context.Reference<Redaction>()("@memory/Redaction", {
   defaultValue: (): Service | undefined => undefined
 }) {}
-
-export interface Options {
-  /** Private keys, and keys of providers that begin as theirs do: `sk-`, `AKIA`, `ghp_` and others. Default true. */
-  readonly keys?: boolean | undefined
-  /** JSON Web Tokens, bearer tokens, passwords of URLs, and what is said to be a password, secret, token or key. Default true. */
-  readonly tokens?: boolean | undefined
-  /** Numbers of 13 to 19 digits that begin as a card's does and have its check digit. Default true. */
-  readonly cards?: boolean | undefined
-  /** Default false. */
-  readonly emails?: boolean | undefined
-  /** Patterns of your own, by the name that takes the place of what they match: `(redacted customer)`. Default none. */
-  readonly patterns?: Readonly<Record<string, RegExp>> | undefined
-}
 
 /** Redacts by patterns. */
 export const layer = (options: Options = {}): Layer.Layer<never> => layerWith(byPatterns(options))
@@ -116,101 +104,48 @@ const redactions = Metric.counter("memory_redactions", {
   incremental: true
 })
 
-interface Rule {
+/* Whose redaction is in force where something stands on a store. */
+
+/** What carries a redaction: a store. */
+interface Carrier {
   readonly name: string
-  readonly pattern: RegExp
-  /** Tells whether a match of the pattern is a secret. Default: each is. */
-  readonly accepts?: ((match: string) => boolean) | undefined
+  readonly redaction: Option.Option<Service>
 }
 
-/** Matches the mark that a redaction left, or its first word. */
-const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
+/** Returns the redaction for what stands on a store: the store's, else the one that is provided. @internal */
+export const over = ({ redaction }: Pick<Carrier, "redaction">): Effect.Effect<Service | undefined> =>
+  Option.match(redaction, { onNone: () => Redaction, onSome: Effect.succeed })
 
-/** Makes the function that redacts by patterns; `layer` uses it. Cost: proportional to the text, whatever it says. */
-export const byPatterns = (options: Options = {}): Service["redact"] => {
-  const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
-  const rules: ReadonlyArray<Rule> = [
-    ...Object.entries(patterns).map(([name, pattern]) => ({
-      name,
-      pattern: new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`)
-    })),
-    ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey }] : [],
-    ...tokens ? [bearer, webToken, urlPassword].map((pattern) => ({ name: "token", pattern })) : [],
-    ...tokens ? assigned.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
-    ...cards ? [{ name: "card", pattern: cardNumber, accepts: hasCheckDigit }] : [],
-    ...emails ? [{ name: "email", pattern: email }] : []
-  ]
-  return (text) => {
-    let count = 0
-    const redacted = rules.reduce(
-      (text, { accepts, name, pattern }) =>
-        text.replace(pattern, (match) => {
-          if (match === "" || accepts?.(match) === false || isMark.test(match)) return match
-          count++
-          return `(redacted ${name})`
-        }),
-      text
-    )
-    return { text: redacted, count }
-  }
-}
+/** Returns `over`, or fails with `unsupported` where a redaction is provided that is not the store's. @internal */
+export const required = (op: string, store: Carrier): Effect.Effect<Service | undefined, MemoryError.MemoryError> =>
+  Effect.flatMap(Redaction, (provided) => {
+    const carried = Option.getOrUndefined(store.redaction)
+    if (provided === undefined || provided === carried) return Effect.succeed(carried)
+    return MemoryError.make("unsupported", {
+      op,
+      message: `the store ${store.name} ${carried ? "redacts by another redaction than" : "was built without"} ` +
+        `the redaction that is provided to ${op}: end the whole with one Layer.provide(redaction), the store among it, ` +
+        "or provide the redaction to the store alone"
+    })
+  })
 
-/** Pattern of the place where a name or a key may begin: not after a word character, unless that is the letter of an escape of JSON. */
-const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
-/** Reaches to the end of the key, or, of a key that was cut, to the end of the text. */
-const privateKey =
-  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
-const providerKey = new RegExp(
-  `${begins}(?:` + [
-    "sk-(?=[\\w-]{0,64}\\d)[\\w-]{10,}", // OpenAI, Anthropic
-    "[rsp]k_(?:live|test)_\\w{10,}", // Stripe
-    "(?:AKIA|ASIA)[0-9A-Z]{16}", // AWS
-    "AIza[\\w-]{35}", // Google
-    "gh[oprsu]_\\w{30,}|github_pat_\\w{30,}",
-    "glpat-[\\w-]{20,}",
-    "npm_\\w{36}",
-    "hf_\\w{30,}",
-    "xox[abeoprs]-[\\w-]{10,}" // Slack
-  ].join("|") + ")",
-  "g"
-)
-const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
-/** No dash stands before it: of a run that repeats its beginning each would be tried to the end of the run. */
-const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
-const urlPassword = new RegExp(
-  `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
-  "gi"
-)
-/** Patterns of values that their name calls secret. A password after a colon or an equals sign may be any word; other values have a digit. */
-const assigned = (() => {
-  const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))" // after an underscore, too: DB_PASSWORD
-  const secrets = "(?:(?:client|app)?secret|(?:access|refresh|auth|id|session)?token|(?:api|access|secret)[ _-]?key)"
-  const passwords = "(?:password|passwd|passphrase)"
-  const quote = "(?:\\\\?[\"'])?"
-  const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
-  const is = `${quote}\\s{0,3}(?:[:=]|is\\b)\\s{0,3}${quote}`
-  const value = "[^\\s\"'`,;)\\]}]{6,}(?<!\\\\)"
-  const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
-  return [
-    `(?<=${said}${passwords}${set})${value}`,
-    `(?<=${said}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // no directory
-    `(?<=${said}${passwords}${is})${hasDigit}${value}`,
-    `(?<=${said}${secrets}${is})${hasDigit}(?![\\d._]{1,10}(?:[\\s"'\`,;)\\]}]|$))${value}` // no quantity
-  ].map((pattern) => new RegExp(pattern, "gi"))
-})()
-/** Whether a value is a secret, rather than a type, a remark such as `required`, or the place that it is read from. */
-const isValue = (match: string): boolean =>
-  !/^(?:(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
-    .test(match)
-const cardNumber =
-  /(?<![\w.+-])(?:(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{9,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
-const email = /(?<![\w.+-])[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}/gi
-
-/** Luhn's formula: from the right, every second digit counts double, and all add up to a multiple of ten. */
-const hasCheckDigit = (match: string): boolean => {
-  const digits = Array.from(match.replace(/\D/g, ""), Number).reverse()
-  const sum = digits.reduce((sum, digit, n) => sum + (n % 2 === 0 ? digit : digit < 5 ? digit * 2 : digit * 2 - 9), 0)
-  return sum % 10 === 0
+/**
+ * Returns the redaction of stores that are written as one: the one that all of them have, else one that redacts as each of them
+ * does and is none of theirs. @internal
+ */
+export const together = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
+  const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
+  const some = all.filter(Predicate.isNotUndefined)
+  const [first] = some
+  return first === undefined || all.length === 1 ? Option.fromNullable(first) : Option.some({
+    redact: (text) =>
+      some.reduce((redacted, { redact }) => {
+        const { count, text } = redact(redacted.text)
+        return { text, count: redacted.count + count }
+      }, { text, count: 0 }),
+    listen: (listener) => Effect.forEach(some, ({ listen }) => listen(listener), { discard: true }),
+    report: first.report
+  })
 }
 
 /* What the library's writers and askers use: each does nothing without a redaction. */

@@ -159,7 +159,7 @@ export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<Memory
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Completion | Embedder> = Effect.gen(
   function*() {
     const store = yield* MemoryStore.MemoryStore
-    const redaction = yield* Redaction.Redaction
+    const redaction = yield* Redaction.over(store)
     const completion = Redaction.completion(redaction, yield* Completion)
     const embedder = Redaction.embedder(redaction, yield* Embedder)
     const kinds = yield* MemoryKind.Kinds

@@ -85,7 +85,7 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
   const store = yield* MemoryStore
   const episodes = yield* TypedMemory.make(MemoryKind.episodic)
   const reflections = yield* TypedMemory.make(MemoryKind.reflection)
-  const redaction = yield* Redaction.Redaction
+  const redaction = yield* Redaction.over(store)
   const embedder = yield* Effect.serviceOption(Embedder.Embedder)
   const embedding = Option.map(
     embedder,
