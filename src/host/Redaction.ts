@@ -5,9 +5,9 @@
  * Laws: a text is redacted before it is stored (drafts, patches, messages of outboxes and threads, in every store) and before a
  * model is asked to extract, reconcile or embed it. What was stored before stays as it is. Files that somebody else writes into a
  * vault, and rows that `Copy` moves, are not looked at. Ids, scopes, kinds, sessions, names of threads and keys of JSON are names, and
- * stay; so do numbers in `data`, what `Viewer.system` updates, and the words of a search in `memory_recalled`, which only
+ * stay; so do numbers of JSON, what `Viewer.system` updates, and the words of a search in `memory_recalled`, which only
  * `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event says how many were found, never what: every
- * `MemoryEvents` below the same redaction publishes it. What is taken out of instruction files as they are read is not counted.
+ * `MemoryEvents` below the same redaction publishes it. What a text of an instruction file had is counted when it is first read.
  *
  * A store carries the redaction that it was built with, and what is built on the store, a branch or a part that is made later among
  * it, redacts by that one. `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` where another one is
@@ -43,6 +43,7 @@ import * as Metric from "effect/Metric"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
+import { sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, Link, Patch } from "../domain/MemoryRecord.ts"
@@ -222,7 +223,22 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
     (redact) => all.map((fact) => ({ ...said(redact, fact), text: redact(fact.text) }) as A)
   ) // the fields of the fact
 
-/** Redacts a text and reports nothing: a name that something is found by, or a file that is read again and again. @internal */
+/**
+ * Makes a function that redacts texts which are read again and again, such as files, and reports what a text had when it is first
+ * read at its place. @internal
+ */
+export const rereading = (redaction: Service | undefined) => {
+  const known = new Map<string, string>()
+  return (place: string, text: string): Effect.Effect<string, MemoryError.MemoryError> =>
+    redaction === undefined ? Effect.succeed(text) : Effect.suspend(() => {
+      const digest = sha256(text)
+      if (known.get(place) === digest) return quiet(redaction, text)
+      known.set(place, digest)
+      return within(redaction, Viewer.system(), text, (redact) => redact(text))
+    })
+}
+
+/** Redacts a text that something is found by, and reports nothing. @internal */
 export const quiet = (redaction: Service | undefined, text: string): Effect.Effect<string, MemoryError.MemoryError> =>
   within(redaction && { ...redaction, report: () => Effect.void }, Viewer.system(), text, (redact) => redact(text))
 
@@ -329,7 +345,12 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
 /** Redacts a text that its key says to be a secret: `{ password: "…" }` as `password=…`. */
 const named = (redact: (text: string) => string, key: string, value: string): string => {
   if (!/pass|pwd|secret|token|key/i.test(key)) return value
-  const before = `${key}=`
-  const redacted = redact(before + value)
-  return redacted.startsWith(before) ? redacted.slice(before.length) : value
+  // in quotes a value may have spaces
+  for (const quote of ["\"", ""]) {
+    const before = `${key}=${quote}`
+    const redacted = redact(before + value + quote)
+    const isNamed = redacted.startsWith(before) && redacted.endsWith(quote)
+    if (isNamed) return redacted.slice(before.length, redacted.length - quote.length)
+  }
+  return value
 }

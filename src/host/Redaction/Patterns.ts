@@ -11,7 +11,7 @@ export interface Options {
   readonly keys?: boolean | undefined
   /** JSON Web Tokens, bearer tokens, passwords of URLs, and what is said to be a password, secret, token or key. Default true. */
   readonly tokens?: boolean | undefined
-  /** Numbers of 13 to 19 digits that begin as a card's does and have its check digit. Default true. */
+  /** Numbers of 14 to 19 digits, and of 13 that begin with a 4, that begin as a card's does and have its check digit. Default true. */
   readonly cards?: boolean | undefined
   /** Default false. */
   readonly emails?: boolean | undefined
@@ -37,6 +37,7 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
       name,
       pattern: new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`)
     })),
+    ...tokens ? [{ name: "token", pattern: passphrase, accepts: isValue }] : [],
     ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey }] : [],
     ...tokens ? [bearer, webToken, urlPassword].map((pattern) => ({ name: "token", pattern })) : [],
     ...tokens ? assigned.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
@@ -84,11 +85,17 @@ const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
   "gi"
 )
+/** Pattern of the place where a name may begin: as `begins`, and after an underscore, too: DB_PASSWORD. */
+const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
+const passwords = "(?:password|passwd|passphrase)"
+/** A password in quotes, up to the quote that ends it: it may have spaces, and has 200 characters at most. */
+const passphrase = new RegExp(
+  `(?<=${said}${passwords}(?:\\\\?["'])?\\s{0,3}(?:[:=]|is\\b)\\s{0,3}(\\\\?["']))(?:(?!\\1)[^\\n]){6,200}(?=\\1)`,
+  "gi"
+)
 /** Patterns of values that their name calls secret. A password after a colon or an equals sign may be any word; other values have a digit. */
 const assigned = (() => {
-  const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))" // after an underscore, too: DB_PASSWORD
   const secrets = "(?:(?:client|app)?secret|(?:access|refresh|auth|id|session)?token|(?:api|access|secret)[ _-]?key)"
-  const passwords = "(?:password|passwd|passphrase)"
   const quote = "(?:\\\\?[\"'])?"
   const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
   const is = `${quote}\\s{0,3}(?:[:=]|is\\b)\\s{0,3}${quote}`
@@ -105,9 +112,11 @@ const assigned = (() => {
 const isValue = (match: string): boolean =>
   !/^(?:(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
     .test(match)
+/** Only Visa has cards of 13 digits; other numbers of 13 are times in milliseconds, orders, articles. */
 const cardNumber =
-  /(?<![\w.+-])(?:(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{9,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
-const email = /(?<![\w.+-])[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}/gi
+  /(?<![\w.+-])(?:4\d{12}|(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{10,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
+/** Takes with an address those that follow it without a space: alone they would be found by the next redaction only. */
+const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 
 /** Luhn's formula: from the right, every second digit counts double, and all add up to a multiple of ten. */
 const hasCheckDigit = (match: string): boolean => {
