@@ -150,7 +150,8 @@ const make = (
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf({ completion, embedder }, store)
           const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
-          return [name, yield* Outbox.make(store, pipeline, extraction, listener)] as const
+          const options = { ...extraction.options, line: name } // ids of turns are one store's: each makes its own
+          return [name, yield* Outbox.make(store, pipeline, { ...extraction, options }, listener)] as const
         }))
     )
     const managed: Managed = { federated, completion, embedder, events, outboxes, working, isOpen: true }
@@ -233,7 +234,6 @@ const add = (
   Effect.flatMap(targets(managed.federated, stores), (targets) => addTo(managed, viewer, drafts, targets, provenance))
 
 const closed = MemoryError.make("unavailable", { op: "accept", message: "the memory is closed" })
-
 const accept = (
   managed: Managed,
   viewer: Viewer,

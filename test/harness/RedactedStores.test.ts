@@ -66,6 +66,8 @@ describe("a store that redacts", () => {
         )
       }
       yield* Layer.build(Layer.provide(service, on(bare)))
+      const reading = Federated.layer({ notes: { layer: MemoryStore.layerInMemoryWith({}) } })
+      yield* Layer.build(service.pipe(Layer.provide(reading), Layer.provide(redaction)))
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 

@@ -110,10 +110,11 @@ const make = (
     const first = yield* StoreRegistry.begin(entries, options.primary, minting)
     const members = yield* SubscriptionRef.make<StoreRegistry.Members>(first)
     const writing: Writing = { members, options, router }
-    const written = first.filter(StoreRegistry.isWritten).map(({ store }) => store)
-    const carried = Redaction.together(written)
+    const written = first.filter(StoreRegistry.isWritten)
+    const stores = (written.length > 0 ? written : first).map(({ store }) => store)
+    const carried = Redaction.together(stores)
     const redaction = Option.getOrUndefined(
-      Option.filter(carried, (one) => written.every((store) => Option.contains(store.redaction, one)))
+      Option.filter(carried, (one) => stores.every((store) => Option.contains(store.redaction, one)))
     )
     const federated: Service = {
       ...StoreRegistry.make({ members, minting, redaction, toNamed: (member) => named(writing, member) }),
