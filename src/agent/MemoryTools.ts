@@ -1,6 +1,6 @@
 /**
  * Tools by which a model reaches memory, each behind `MemoryService.guard`: `make` by scope, `makeRecords` by id, `makeStores`
- * by store. The harness says who the viewer is, never an argument of a tool.
+ * by store, `makeThread` over the conversation itself. The harness says who the viewer is, never an argument of a tool.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -19,6 +19,7 @@ import { reword } from "../pipeline/Reconciliation.ts"
 import * as StoreTools from "./StoreTools.ts"
 
 export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
+export { make as makeThread } from "./ThreadTools.ts"
 
 /**
  * Makes the memory tools of a viewer: `remember` if its model may write any scope, `recall`, and `forget` with
