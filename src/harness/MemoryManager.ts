@@ -137,7 +137,7 @@ const make = (
     const stores = yield* federated.stores
     const written = stores.filter(({ writable }) => writable).map(({ store }) => store)
     yield* Effect.forEach(written, (store) => Redaction.required("MemoryManager.layer", store), { discard: true })
-    const redaction = yield* Redaction.over({ redaction: Redaction.together(written) })
+    const redaction = yield* Redaction.over({ name: "federated", redaction: Redaction.together(written) })
     const embedder = Redaction.embedder(redaction, yield* Embedder.Embedder)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const publish = Option.match(listeners, { onNone: () => () => Effect.void, onSome: ({ publish }) => publish })

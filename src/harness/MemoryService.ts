@@ -156,10 +156,8 @@ const make = (
     const store = yield* MemoryStore.MemoryStore
     const redaction = yield* Redaction.required("MemoryService.layer", store)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
-    const events = yield* Option.match(listeners, {
-      onNone: () => Effect.provideService(MemoryEvents.make(), Redaction.Redaction, redaction),
-      onSome: Effect.succeed
-    })
+    const events = yield* Option.match(listeners, { onNone: () => MemoryEvents.make(), onSome: Effect.succeed })
+    yield* MemoryEvents.hear(redaction, events.publish)
     const manager = Option.filter(yield* Effect.serviceOption(MemoryManager), () => spec.enabled)
     const plugins = yield* WritePolicy.plugins(spec)
     const publisher = MemoryEvents.makePublisher(events.publish)

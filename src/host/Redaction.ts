@@ -7,14 +7,14 @@
  * vault, and rows that `Copy` moves, are not looked at. Ids, scopes, kinds, sessions, names of threads and keys of JSON are names, and
  * stay; so do numbers of JSON, what `Viewer.system` updates, and the words of a search in `memory_recalled`, which only
  * `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event says how many were found, never what: every
- * `MemoryEvents` below the same redaction publishes it. What a text of an instruction file had is counted when it is first read.
+ * `MemoryEvents` below the same redaction, or beside a `MemoryService` over the store, publishes it. What a text of an instruction file had is counted when it is first read.
  *
  * A store carries the redaction that it was built with, and what is built on the store, a branch or a part that is made later among
  * it, redacts by that one. `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` where another one is
  * provided to them than their store has, and a federation refuses a writable store that lacks its own. So provide it last, or to
  * the store alone: `Layer.mergeAll(Store, Redaction.layer())` provides it to nobody. `Copy` takes rows to a store that redacts only if
  * told to, `unredacted: true`. A kind, `Threads` or `MemoryPipeline` over a store that redacts nothing redacts by the one that is
- * provided to it what it itself names, keeps of messages, or sends to a model.
+ * provided to it what it itself names, keeps of messages, or sends to a model, and warns.
  *
  * ```ts
  * import { Effect, Layer } from "effect"
@@ -67,8 +67,14 @@ export interface Report {
 export interface Service {
   /** Redacts a text. What it returns is redacted again on its way, so it must find nothing in its own result. */
   readonly redact: (text: string) => Redacted
-  /** Hears of every text in which something was found, until the scope closes. */
-  readonly listen: (listener: (report: Report) => Effect.Effect<void>) => Effect.Effect<void, never, Scope.Scope>
+  /**
+   * Hears of every text in which something was found, until the scope closes. Of listeners with the same `key`, by default each its own,
+   * one hears.
+   */
+  readonly listen: (
+    listener: (report: Report) => Effect.Effect<void>,
+    key?: unknown
+  ) => Effect.Effect<void, never, Scope.Scope>
   readonly report: (report: Report) => Effect.Effect<void>
 }
 
@@ -83,18 +89,21 @@ export const layer = (options: Options = {}): Layer.Layer<never> => layerWith(by
 /** Redacts by a function of your own. Where it throws, nothing is stored and nothing sent: the call fails with `unavailable`. */
 export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
   Layer.sync(Redaction, () => {
-    const listeners = new Set<(report: Report) => Effect.Effect<void>>()
+    const listeners = new Set<readonly [key: unknown, listener: (report: Report) => Effect.Effect<void>]>()
     return {
       redact,
-      listen: (listener) =>
-        Effect.acquireRelease(
-          Effect.sync(() => listeners.add(listener)),
-          () => Effect.sync(() => listeners.delete(listener))
-        ),
+      listen: (listener, key = listener) =>
+        Effect.suspend(() => {
+          const entry = [key, listener] as const
+          return Effect.acquireRelease(
+            Effect.sync(() => listeners.add(entry)),
+            () => Effect.sync(() => listeners.delete(entry))
+          )
+        }),
       report: (report) =>
         Effect.zipRight(
           Metric.incrementBy(redactions, report.count),
-          Effect.forEach(Array.from(listeners), (listener) => listener(report), { discard: true })
+          Effect.forEach(new Map(listeners).values(), (listener) => listener(report), { discard: true })
         )
     }
   })
@@ -113,22 +122,33 @@ interface Carrier {
   readonly redaction: Option.Option<Service>
 }
 
-/** Returns the redaction for what stands on a store: the store's, else the one that is provided. @internal */
-export const over = ({ redaction }: Pick<Carrier, "redaction">): Effect.Effect<Service | undefined> =>
-  Option.match(redaction, { onNone: () => Redaction, onSome: Effect.succeed })
+/**
+ * Returns the redaction for what stands on a store: the store's, else the one that is provided. Warns where that is not the store's.
+ * @internal
+ */
+export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
+  Effect.flatMap(Redaction, (provided) => {
+    const carried = Option.getOrUndefined(store.redaction)
+    return Effect.as(
+      provided === undefined || provided === carried
+        ? Effect.void
+        : Effect.logWarning(otherThan(store, "what stands on it")),
+      carried ?? provided
+    )
+  })
 
 /** Returns `over`, or fails with `unsupported` where a redaction is provided that is not the store's. @internal */
 export const required = (op: string, store: Carrier): Effect.Effect<Service | undefined, MemoryError.MemoryError> =>
   Effect.flatMap(Redaction, (provided) => {
     const carried = Option.getOrUndefined(store.redaction)
     if (provided === undefined || provided === carried) return Effect.succeed(carried)
-    return MemoryError.make("unsupported", {
-      op,
-      message: `the store ${store.name} ${carried ? "redacts by another redaction than" : "was built without"} ` +
-        `the redaction that is provided to ${op}: end the whole with one Layer.provide(redaction), the store among it, ` +
-        "or provide the redaction to the store alone"
-    })
+    return MemoryError.make("unsupported", { op, message: otherThan(store, op) })
   })
+
+const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
+  `the store ${name} ${Option.isSome(redaction) ? "redacts by another redaction than" : "was built without"} ` +
+  `the redaction that is provided to ${provided}: end the whole with one Layer.provide(redaction), the store among it, ` +
+  "or provide the redaction to the store alone"
 
 /**
  * Returns the redaction of stores that are written as one: the one that all of them have, else one that redacts as each of them
@@ -144,7 +164,7 @@ export const together = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): O
         const { count, text } = redact(redacted.text)
         return { text, count: redacted.count + count }
       }, { text, count: 0 }),
-    listen: (listener) => Effect.forEach(some, ({ listen }) => listen(listener), { discard: true }),
+    listen: (listener, key) => Effect.forEach(some, ({ listen }) => listen(listener, key), { discard: true }),
     report: first.report
   })
 }

@@ -3,10 +3,12 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type * as MemoryError from "../../src/domain/MemoryError.ts"
 import * as Message from "../../src/domain/Message.ts"
+import * as MemoryEvents from "../../src/harness/MemoryEvents.ts"
 import * as MemoryManager from "../../src/harness/MemoryManager.ts"
 import * as MemoryService from "../../src/harness/MemoryService.ts"
 import * as Threads from "../../src/harness/Threads.ts"
@@ -22,7 +24,7 @@ import * as Faulty from "../../src/storage/MemoryStore/Faulty.ts"
 import * as Federated from "../../src/storage/MemoryStore/Federated.ts"
 import * as Overlay from "../../src/storage/MemoryStore/Overlay.ts"
 import { literal } from "./Managed.ts"
-import { ada, draft } from "./Service.ts"
+import { ada, draft, heard } from "./Service.ts"
 
 const secret = "sk-a1B2c3D4e5F6g7H8"
 const hidden = "(redacted key)"
@@ -103,6 +105,40 @@ describe("a store that redacts", () => {
         )
       assert.isAtLeast(asked.length, 2)
       assert.notInclude(asked.join("\n"), secret)
+    }))
+
+  it.scoped("is heard by the events of a service on it, once, whether or not they were built with the redaction", () =>
+    Effect.gen(function*() {
+      const redaction = Redaction.layer()
+      const store = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
+      const events = Layer.fresh(MemoryEvents.layer())
+      const services = [
+        MemoryService.layer().pipe(Layer.provide([store, events])),
+        MemoryService.layer().pipe(Layer.provide(store)),
+        MemoryService.layer().pipe(Layer.provide([store, events]), Layer.provide(redaction))
+      ]
+      for (const service of services) {
+        const { tags } = yield* heard(
+          Effect.flatMap(MemoryService.MemoryService, ({ put }) => put(draft(secret)))
+        ).pipe(MemoryService.as(ada), Effect.provide(service))
+        assert.deepStrictEqual(tags, ["memory_redacted", "memory_written"])
+      }
+    }))
+
+  it.scoped("warns where a part is built with a redaction that it lacks", () =>
+    Effect.gen(function*() {
+      const warnings: Array<string> = []
+      const logger = Logger.replace(
+        Logger.defaultLogger,
+        Logger.make(({ message }) => {
+          warnings.push(String(message))
+        })
+      )
+      yield* Layer.build(
+        Threads.layer.pipe(Layer.provide(on(yield* plain)), Layer.provide([Redaction.layer(), logger]))
+      )
+      assert.lengthOf(warnings, 1)
+      assert.match(warnings[0]!, /built without the redaction/)
     }))
 
   it.scoped("makes a branch of it redact as it does, before the commit, and refuses a branch with another redaction", () =>
