@@ -17,13 +17,15 @@ import * as Stream from "effect/Stream"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { Viewer } from "../domain/Viewer.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
+import * as Threads from "../harness/Threads.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import * as MemoryTool from "../host/MemoryTool.ts"
-import { turnOf } from "./MemoryToolkit/ThreadChat.ts"
+import { CurrentThread, turnOf } from "./MemoryToolkit/ThreadChat.ts"
 import * as MemoryTools from "./MemoryTools.ts"
+import * as ThreadTools from "./ThreadTools.ts"
 
-export { chat, type ChatOptions } from "./MemoryToolkit/ThreadChat.ts"
+export { chat, type ChatOptions, CurrentThread } from "./MemoryToolkit/ThreadChat.ts"
 
 /** One of our tools: it takes whatever the model sends, and gives the text that the model is to read. */
 export type AiTool = Tool.Tool<string, {
@@ -95,40 +97,84 @@ export const layer: Layer.Layer<
   MemoryService.MemoryService
 > = Layer.effectContext(
   Effect.flatMap(MemoryService.MemoryService, (memory) => {
-    const handled = (name: keyof typeof MemoryTools.declarations) => (parameters: unknown) =>
-      Effect.gen(function*() {
-        const viewer = yield* Effect.serviceOption(MemoryService.CurrentViewer)
-        if (Option.isNone(viewer)) {
-          yield* memory.viewerMissing(`the tool ${name}`)
-          return yield* Effect.fail(
-            MemoryTool.failure("not_owned", "there is nobody for whom memory could be used here")
-          )
-        }
-        const tools = yield* Effect.provideService(
-          MemoryTools.make(viewer.value),
-          MemoryService.MemoryService,
-          memory
-        )
-        const tool = tools.find((tool) => tool.name === name)
-        if (tool === undefined) {
-          return yield* Effect.fail(MemoryTool.failure("unsupported", `there is no tool ${name} here`))
-        }
-        return (yield* tool.call(parameters)).text
-      })
+    const handled = (name: keyof typeof MemoryTools.declarations) =>
+      handler(
+        memory,
+        name,
+        (viewer) => Effect.provideService(MemoryTools.make(viewer), MemoryService.MemoryService, memory)
+      )
     return toolkitWithForget.toContext({
       remember: handled("remember"),
       recall: handled("recall"),
       forget: handled("forget")
     })
-  }).pipe(
-    // a handler is given what was there when it was made; a viewer among it would be that of every call that names none
-    Effect.mapInputContext((context: Context.Context<MemoryService.MemoryService>) =>
-      Context.omit(MemoryService.CurrentViewer)(
-        context as Context.Context<MemoryService.MemoryService | MemoryService.CurrentViewer> // it may have one
-      )
-    )
-  )
+  }).pipe(forNobody)
 )
+
+/**
+ * The tool `search_thread` as a toolkit of @effect/ai, to be merged with others: the model searches the conversation that it is in,
+ * what fell out of its window among it. `layerThread` handles it.
+ */
+export const threadToolkit = Toolkit.make(declared(ThreadTools.declaration))
+
+/**
+ * Handles the calls of `threadToolkit`, behind the plugins. A call is about the thread of the `chat` that it is made by, of the viewer
+ * that `MemoryService.as` names there; one without a viewer fails as with `layer`, and one outside of a `chat` with `unsupported`.
+ */
+export const layerThread: Layer.Layer<
+  Tool.HandlersFor<typeof threadToolkit["tools"]>,
+  never,
+  MemoryService.MemoryService | Threads.Threads
+> = Layer.effectContext(
+  Effect.gen(function*() {
+    const memory = yield* MemoryService.MemoryService
+    const threads = yield* Threads.Threads
+    const search = handler(memory, ThreadTools.declaration.name, (viewer) =>
+      Effect.gen(function*() {
+        const thread = yield* CurrentThread
+        return thread === undefined ? [] : yield* ThreadTools.make(viewer, thread)
+      }).pipe(
+        Effect.provideService(MemoryService.MemoryService, memory),
+        Effect.provideService(Threads.Threads, threads)
+      ))
+    return yield* threadToolkit.toContext({ search_thread: search })
+  }).pipe(forNobody)
+)
+
+/** Makes the handler of a tool: it acts for the viewer of each call, by the tool of this name that there is for the viewer. */
+function handler(
+  memory: MemoryService.Service,
+  name: string,
+  toolsOf: (viewer: Viewer) => Effect.Effect<ReadonlyArray<MemoryTool.MemoryTool>>
+) {
+  return (parameters: unknown) =>
+    Effect.gen(function*() {
+      const viewer = yield* Effect.serviceOption(MemoryService.CurrentViewer)
+      if (Option.isNone(viewer)) {
+        yield* memory.viewerMissing(`the tool ${name}`)
+        return yield* Effect.fail(MemoryTool.failure("not_owned", "there is nobody for whom memory could be used here"))
+      }
+      const tool = (yield* toolsOf(viewer.value)).find((tool) => tool.name === name)
+      if (tool === undefined) {
+        return yield* Effect.fail(MemoryTool.failure("unsupported", `there is no tool ${name} here`))
+      }
+      return (yield* tool.call(parameters)).text
+    })
+}
+
+/**
+ * Makes handlers without the viewer and the thread that were there: a handler is given what was there when it was made, which would
+ * be those of every call that names none.
+ */
+function forNobody<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+  return Effect.mapInputContext(
+    self,
+    (context: Context.Context<R>) =>
+      Context.omit(MemoryService.CurrentViewer, CurrentThread)(
+        context as Context.Context<R | MemoryService.CurrentViewer | CurrentThread> // it may have them
+      ) as Context.Context<R>
+  ) // neither is of `R`
+}
 
 /**
  * The text of the model's answer; a failure of whatever kind is `model`, its cause kept for logs. Named after the

@@ -1,6 +1,6 @@
 /**
  * Tools by which a model reaches memory, each behind `MemoryService.guard`: `make` by scope, `makeRecords` by id, `makeStores`
- * by store. The harness says who the viewer is, never an argument of a tool.
+ * by store, `makeThread` over the conversation itself. The harness says who the viewer is, never an argument of a tool.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -11,6 +11,7 @@ import { MemoryId } from "../domain/MemoryId.ts"
 import * as MemoryKind from "../domain/MemoryKind.ts"
 import { byRecency, embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import { Global } from "../domain/MemoryScope.ts"
+import { kindInWords } from "../domain/Payload.ts"
 import { scopeOf, type Viewer } from "../domain/Viewer.ts"
 import * as MemoryService from "../harness/MemoryService.ts"
 import { fenced, line, more } from "../harness/PromptBlock.ts"
@@ -19,6 +20,7 @@ import { reword } from "../pipeline/Reconciliation.ts"
 import * as StoreTools from "./StoreTools.ts"
 
 export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
+export { make as makeThread } from "./ThreadTools.ts"
 
 /**
  * Makes the memory tools of a viewer: `remember` if its model may write any scope, `recall`, and `forget` with
@@ -246,7 +248,7 @@ const kept = ({ confidence, data, expiresAt, id, importance, kind, links, metada
 const best = (a: Hit, b: Hit): number => b.score - a.score || byRecency(a.record, b.record)
 
 const section = ({ passage, record, scope, score }: Hit & { readonly scope: string }): string => {
-  const { body, id, kind, source, summary, tags } = record
+  const { body, id, source, summary, tags } = record
   const meta = [
     `score: ${score.toFixed(2)}`,
     `id: ${id}`,
@@ -258,7 +260,7 @@ const section = ({ passage, record, scope, score }: Hit & { readonly scope: stri
     `source: ${source.origin}${source.trust < 2 ? "" : source.trust === 2 ? ", not verified" : ", not trusted"}`
   ]
   return [
-    `### [${scope} · ${kind}] ${line(summary)}`,
+    `### [${scope} · ${kindInWords(record)}] ${line(summary)}`,
     meta.join(" · "),
     ...(body.trim() === "" ? [] : [fenced(passage?.text ?? body)])
   ]

@@ -10,7 +10,7 @@ import { Limit, type MemoryFilter, shownText } from "../domain/MemoryFilter.ts"
 import { MemoryId } from "../domain/MemoryId.ts"
 import { Body, type MemoryRecord, Origin, Trust } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
-import { JsonObject } from "../domain/Payload.ts"
+import { isCounterfactual, JsonObject } from "../domain/Payload.ts"
 import { oneLine } from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as MemoryManager from "../harness/MemoryManager.ts"
@@ -313,15 +313,18 @@ export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
 export const provenance = {
   origin: Origin,
   /** 0 is the most trusted, 3 the least. */
-  trust: Trust
+  trust: Trust,
+  /** Of a counterfactual: what might have been, not what was. */
+  counterfactual: Schema.optional(Schema.Literal(true))
 }
 
 /** Returns the provenance fields of a record. */
 export const provenanceOf = (
-  { source: { origin, trust } }: MemoryRecord
-): Pick<MemoryRecord["source"], "origin" | "trust"> => ({
-  origin,
-  trust
+  record: MemoryRecord
+): Pick<MemoryRecord["source"], "origin" | "trust"> & { readonly counterfactual?: true } => ({
+  origin: record.source.origin,
+  trust: record.source.trust,
+  ...(isCounterfactual(record) && { counterfactual: true })
 })
 
 /** Decodes an id that a model gave. Fails with `invalid_id`. */

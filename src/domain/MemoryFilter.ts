@@ -14,7 +14,11 @@ const Scalar = Schema.Union(Schema.String, Schema.Number, Schema.Boolean)
 
 export const Condition = Schema.Union(
   Schema.Struct({ eq: Scalar }),
-  Schema.Struct({ in: Schema.NonEmptyArray(Scalar) }),
+  Schema.Struct({
+    in: Schema.NonEmptyArray(Scalar),
+    /** Whether a record that has nothing at the path passes, too. Default false. */
+    orAbsent: Schema.optional(Schema.Boolean)
+  }),
   Schema.Struct({ gte: Schema.Union(Schema.String, Schema.Number) }),
   Schema.Struct({ lt: Schema.Union(Schema.String, Schema.Number) }),
   Schema.Struct({ exists: Schema.Boolean }),
@@ -286,7 +290,9 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
   if ("between" in condition) {
     return typeof value === "number" && value >= condition.between[0] && value <= condition.between[1]
   }
-  if ("in" in condition) return condition.in.some((option) => option === value)
+  if ("in" in condition) {
+    return value === undefined ? condition.orAbsent === true : condition.in.some((option) => option === value)
+  }
   if ("gte" in condition) return typeof value === typeof condition.gte && value! >= condition.gte
   return typeof value === typeof condition.lt && value! < condition.lt
 }

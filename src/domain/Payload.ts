@@ -114,6 +114,14 @@ export const marks = {
 /** The fields of `marks`. @internal */
 export const marked = ["trigger", "beliefMemory"] as const
 
+/** Whether a record is a hypothesis on what would have been, which nobody may take for what was. @internal */
+export const isCounterfactual = ({ data, kind }: { readonly kind: string; readonly data: JsonObject }): boolean =>
+  kind === "reflection" && data["beliefMemory"] === marks.counterfactual.beliefMemory
+
+/** Returns the kind of a record in words that a model is to read: a counterfactual's say what it is. @internal */
+export const kindInWords = (record: { readonly kind: string; readonly data: JsonObject }): string =>
+  isCounterfactual(record) ? "counterfactual: what might have been, not what was" : record.kind
+
 /** kind `reflection`, on how a task came out. */
 export const Hindsight = Schema.Struct({
   trigger: Schema.Literal(marks.hindsight.trigger),

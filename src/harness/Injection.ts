@@ -11,6 +11,7 @@ import * as MemoryKind from "../domain/MemoryKind.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import type { Message } from "../domain/Message.ts"
+import { kindInWords } from "../domain/Payload.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
@@ -296,7 +297,8 @@ const shares = (wanted: ReadonlyArray<number>, room: number): ReadonlyArray<numb
   return given
 }
 
-const item = ({ id, kind, summary }: MemoryRecord): string => `- [${kind}] ${PromptBlock.line(summary)} (${id})`
+const item = (record: MemoryRecord): string =>
+  `- [${kindInWords(record)}] ${PromptBlock.line(record.summary)} (${record.id})`
 
 /** Orders scopes: `Global` first, then the broader before the narrower. */
 const breadth = (scope: MemoryScope.MemoryScope): number =>

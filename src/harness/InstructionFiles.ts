@@ -73,7 +73,8 @@ export const layer = (
       const store = yield* MemoryStore.MemoryStore
       const disk = yield* Effect.context<FileSystem.FileSystem | Path.Path>()
       const settings = new InstructionFilesConfig(config)
-      const open = Effect.provide(openTree(options.cwd ?? ".", settings), disk)
+      const redact = Redaction.rereading(yield* Redaction.over(store))
+      const open = Effect.provide(openTree(options.cwd ?? ".", settings, redact), disk)
       const load = Effect.flatMap(open, ({ load }) => load).pipe(
         Effect.catchAll((issue) => Effect.succeed({ files: [], issues: [issue] })),
         Effect.withSpan("InstructionFiles.load")
@@ -225,12 +226,13 @@ const importsOf = (text: string): ReadonlySet<string> => {
 /** Fails where the working directory is not there, or not below the root. */
 const openTree = (
   cwd: string,
-  config: InstructionFilesConfig
+  config: InstructionFilesConfig,
+  redacting?: ReturnType<typeof Redaction.rereading>
 ): Effect.Effect<InstructionTree, MemoryError.MemoryError, FileSystem.FileSystem | Path.Path> =>
   Effect.gen(function*() {
     const fs = yield* FileSystem.FileSystem
     const path = yield* Path.Path
-    const redaction = yield* Redaction.Redaction
+    const redact = redacting ?? Redaction.rereading(yield* Redaction.Redaction)
     const real = (name: string, called: string) =>
       Effect.mapError(fs.realPath(path.resolve(cwd, name)), unreadable(called))
 
@@ -270,7 +272,7 @@ const openTree = (
         if (text.content === "") return Option.none()
         const directory = path.dirname(called)
         const label = directory === "." ? "(repo root)" : directory
-        const content = yield* Redaction.quiet(redaction, text.content)
+        const content = yield* redact(at.value, text.content)
         return Option.some({ at: at.value, file: { path: file, label, ...text, content } })
       })
 
@@ -377,9 +379,7 @@ const op = "instructions"
 const notice = (maxBytes: number) => `[...truncated — file exceeds ${maxBytes} bytes]`
 
 const isName = (name: string): boolean => name !== "." && name !== ".." && !/[/\\\0]/.test(name)
-
 const isMissing = (error: PlatformError): boolean => error._tag === "SystemError" && error.reason === "NotFound"
-
 const unreadable = (called: string) => (cause: PlatformError) =>
   MemoryError.make("io", { op, message: `${called} cannot be read`, cause })
 

@@ -91,14 +91,20 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
     const events = yield* Effect.acquireRelease(PubSub.sliding<MemoryEvent>(capacity), PubSub.shutdown)
     const publish: Service["publish"] = (event) =>
       Effect.asVoid(PubSub.publish(events, texts ? event : withoutTexts(event)))
-    const redaction = yield* Redaction.Redaction
-    yield* redaction === undefined ?
-      Effect.void :
-      redaction.listen(({ count, viewer }) =>
-        Effect.flatMap(Clock.currentTimeMillis, (at) => publish({ _tag: "memory_redacted", viewer, at, count }))
-      )
+    yield* hear(yield* Redaction.Redaction, publish)
     return { publish, stream: Stream.fromPubSub(events) }
   })
+
+/** Publishes what a redaction found, once, however often it is asked to. @internal */
+export const hear = (
+  redaction: Redaction.Service | undefined,
+  publish: Service["publish"]
+): Effect.Effect<void, never, Scope.Scope> =>
+  redaction === undefined ? Effect.void : redaction.listen(
+    ({ count, viewer }) =>
+      Effect.flatMap(Clock.currentTimeMillis, (at) => publish({ _tag: "memory_redacted", viewer, at, count })),
+    publish
+  )
 
 /** Removes the texts of an event. Every published event passes through it, so no publisher has to. */
 const withoutTexts = (event: MemoryEvent): MemoryEvent => {

@@ -134,19 +134,24 @@ const make = (
   Effect.gen(function*() {
     const federated = yield* Federated.Federated
     const completion = yield* Completion.Completion
-    const embedder = Redaction.embedder(yield* Redaction.Redaction, yield* Embedder.Embedder)
+    const stores = yield* federated.stores
+    const written = stores.filter(({ writable }) => writable).map(({ store }) => store)
+    yield* Effect.forEach(written, (store) => Redaction.required("MemoryManager.layer", store), { discard: true })
+    const redaction = yield* Redaction.over({ name: "federated", redaction: Redaction.together(written) })
+    const embedder = Redaction.embedder(redaction, yield* Embedder.Embedder)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const publish = Option.match(listeners, { onNone: () => () => Effect.void, onSome: ({ publish }) => publish })
     const events = MemoryEvents.makePublisher(publish)
     const working = yield* FiberSet.make<void>()
-    yield* check(config, yield* federated.stores, completion)
+    yield* check(config, stores, completion)
     const outboxes = new Map(
       yield* Effect.forEach(extractionsOf(config), ([name, extraction]) =>
         Effect.gen(function*() {
           const { store } = yield* federated.get(name)
           const pipeline = yield* pipelineOf({ completion, embedder }, store)
           const listener: Outbox.Listener = { applied: events.changed, degraded: events.degraded }
-          return [name, yield* Outbox.make(store, pipeline, extraction, listener)] as const
+          const options = { ...extraction.options, line: name } // ids of turns are one store's: each makes its own
+          return [name, yield* Outbox.make(store, pipeline, { ...extraction, options }, listener)] as const
         }))
     )
     const managed: Managed = { federated, completion, embedder, events, outboxes, working, isOpen: true }
@@ -229,7 +234,6 @@ const add = (
   Effect.flatMap(targets(managed.federated, stores), (targets) => addTo(managed, viewer, drafts, targets, provenance))
 
 const closed = MemoryError.make("unavailable", { op: "accept", message: "the memory is closed" })
-
 const accept = (
   managed: Managed,
   viewer: Viewer,

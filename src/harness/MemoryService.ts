@@ -22,6 +22,7 @@ import * as Viewer from "../domain/Viewer.ts"
 import * as Completion from "../host/Completion.ts"
 import * as Embedder from "../host/Embedder.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
+import * as Redaction from "../host/Redaction.ts"
 import * as SecureRandom from "../host/SecureRandom.ts"
 import type * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
 import * as MemoryStore from "../storage/MemoryStore.ts"
@@ -153,8 +154,10 @@ const make = (
   Effect.gen(function*() {
     const spec = yield* Effect.try({ try: () => MemorySpec.make(input), catch: unspecified })
     const store = yield* MemoryStore.MemoryStore
+    const redaction = yield* Redaction.required("MemoryService.layer", store)
     const listeners = yield* Effect.serviceOption(MemoryEvents.MemoryEvents)
     const events = yield* Option.match(listeners, { onNone: () => MemoryEvents.make(), onSome: Effect.succeed })
+    yield* MemoryEvents.hear(redaction, events.publish)
     const manager = Option.filter(yield* Effect.serviceOption(MemoryManager), () => spec.enabled)
     const plugins = yield* WritePolicy.plugins(spec)
     const publisher = MemoryEvents.makePublisher(events.publish)
@@ -258,7 +261,8 @@ const make = (
 
 /**
  * Requires a store. Used where they are provided: `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`,
- * `MemoryEvents`, `Plugins`. Fails with `invalid_draft` where the spec is none.
+ * `MemoryEvents`, `Plugins`. Fails with `invalid_draft` where the spec is none, and with `unsupported` where a `Redaction` is
+ * provided that the store was built without.
  */
 export const layer = (
   spec: MemorySpec.Input = {}

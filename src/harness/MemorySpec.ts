@@ -1,4 +1,5 @@
 /** What an agent's author writes down about memory; part of the hash that a resume is held to. */
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
 import { SharedWrites } from "../domain/Viewer.ts"
@@ -42,15 +43,7 @@ export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>
   seedMemory: default_(Schema.Boolean, true),
   /** Makes the seeded ids the same on every machine. Default: the root's path. */
   projectKey: Schema.optional(Schema.String)
-}) {
-  /**
-   * The fields in the form that is hashed and saved with a run: the default limit is written as that of earlier versions, whose
-   * runs go on. So a limit of 16,384 counts as the default, and one that is made of this JSON is 16,384.
-   */
-  toJSON(): typeof InstructionFilesConfig.Encoded {
-    return { ...this, maxBytesPerFile: this.maxBytesPerFile === maxBytes ? maxBytesBefore : this.maxBytesPerFile }
-  }
-}
+}) {}
 
 /** As written in a spec file: every field optional, the defaults above. */
 export type Input = ConstructorParameters<typeof MemorySpec>[0]
@@ -58,6 +51,18 @@ export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {
 
 /**
  * SHA-256 of canonical JSON, hex: neither the order of keys nor `undefined` counts. Give it specs with their defaults
- * applied (`make`), and equal meaning is an equal hash.
+ * applied (`make`), and equal meaning is an equal hash. The default limit of `InstructionFilesConfig` is hashed as that of earlier
+ * versions, 16,384, so that their runs go on; a limit of 16,384 counts as the default.
  */
-export const hashSpec = (spec: unknown): string => sha256(canonicalJson(JSON.parse(JSON.stringify(spec) ?? "null")))
+export const hashSpec = (spec: unknown): string => sha256(canonicalJson(hashedForm(spec)))
+
+/** Returns the JSON that is hashed and compared. @internal */
+export const hashedForm = (spec: unknown): unknown =>
+  JSON.parse(
+    JSON.stringify(spec, (_, value: unknown) =>
+      isDefaultLimit(value) ? { ...value, maxBytesPerFile: maxBytesBefore } : value) ?? "null"
+  )
+
+/** Whether a value of JSON is an `InstructionFilesConfig` with the default limit, or the JSON of one. */
+const isDefaultLimit = (value: unknown): value is object =>
+  Predicate.isRecord(value) && "filenames" in value && "seedMemory" in value && value["maxBytesPerFile"] === maxBytes

@@ -151,7 +151,7 @@ export const make = (
     const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
     const onCount = yield* OutboxWorkers.counted
     const capacity = OutboxWorker.capacity({ capacityPerLine, capacityPerTenant, patience: turn, onCount })
-    const redaction = yield* Redaction.Redaction
+    const redaction = yield* Redaction.over(store)
     const log = OutboxLog.make({ store, capacity, redaction, turns: OutboxTurns.eventLoopTurns() })
     const readers = OutboxTurns.make({ concurrency, turn })
     const runner = ExtractionRunner.make({ log, pipeline, options, listener, readers, timeout })

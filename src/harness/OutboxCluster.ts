@@ -96,7 +96,7 @@ export const make = (
     } = options
     const { capacityPerLine = 1_000, capacityPerTenant = 10_000 } = options
     const turns = OutboxTurns.eventLoopTurns()
-    const redaction = yield* Redaction.Redaction
+    const redaction = yield* Redaction.over(store)
     const unlimited = OutboxWorker.capacity({
       capacityPerLine: Infinity,
       capacityPerTenant: Infinity,

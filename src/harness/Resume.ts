@@ -18,11 +18,11 @@ import { canonicalJson, sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import { ScopeId } from "../domain/MemoryScope.ts"
 import { type Json, JsonObject } from "../domain/Payload.ts"
-import { hashSpec } from "./MemorySpec.ts"
+import { hashedForm, hashSpec } from "./MemorySpec.ts"
 
 export const Checkpoint = Schema.Struct({
   runId: ScopeId,
-  /** Defaults applied, as it was hashed. */
+  /** Defaults applied. */
   spec: JsonObject,
   hash: Schema.String,
   /** From 0. */
@@ -89,7 +89,8 @@ const make = (shelf: Shelf): Service => ({
       if (Option.isNone(text)) return Option.none()
       yield* refuseNewer("resume", run, text.value)
       const checkpoint = yield* parse(run, text.value)
-      const [first, ...rest] = drift(checkpoint.spec, current)
+      const meant = new Set(drift(hashed(checkpoint.spec), hashed(current)).map(({ field }) => field))
+      const [first, ...rest] = drift(checkpoint.spec, current).filter(({ field }) => meant.has(field))
       if (first === undefined) return Option.some(checkpoint)
       return yield* new ResumeError({ checkpoint, hash: hashSpec(current), changed: [first, ...rest] })
     }).pipe(Effect.withSpan("Resume.resume", { attributes: { runId } })),
@@ -195,6 +196,8 @@ const drift = (before: JsonObject, after: JsonObject, above = ""): ReadonlyArray
       ? []
       : [{ field, before: was, after: is }]
   })
+
+const hashed = (spec: JsonObject) => hashedForm(spec) as JsonObject // of an object it is one
 
 const own = (json: JsonObject, key: string): Json | undefined => Object.hasOwn(json, key) ? json[key] : undefined
 

@@ -132,7 +132,7 @@ export class Threads extends Context.Tag("@memory/Threads")<Threads, Service>() 
 
 const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore.MemoryStore
-  const redaction = yield* Redaction.Redaction
+  const redaction = yield* Redaction.over(store)
   const locks = makeTenantLocks()
   const indexes = ThreadIndex.make(yield* Analyzer.Analyzer)
   const operation = <A>(

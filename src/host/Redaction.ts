@@ -5,13 +5,16 @@
  * Laws: a text is redacted before it is stored (drafts, patches, messages of outboxes and threads, in every store) and before a
  * model is asked to extract, reconcile or embed it. What was stored before stays as it is. Files that somebody else writes into a
  * vault, and rows that `Copy` moves, are not looked at. Ids, scopes, kinds, sessions, names of threads and keys of JSON are names, and
- * stay; so do numbers in `data`, what `Viewer.system` updates, and the words of a search in `memory_recalled`, which only
+ * stay; so do numbers of JSON, what `Viewer.system` updates, and the words of a search in `memory_recalled`, which only
  * `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event says how many were found, never what: every
- * `MemoryEvents` below the same redaction publishes it. What is taken out of instruction files as they are read is not counted.
+ * `MemoryEvents` below the same redaction, or beside a `MemoryService` over the store, publishes it. What a text of an instruction file had is counted when it is first read.
  *
- * A part redacts if this layer was provided to that part when it was built, and else it does not, without saying so. Provide it last:
- * `Layer.mergeAll(Store, Redaction.layer())` leaves the store without, and so does a layer that is built later, at run time, over a
- * store that redacts: provide the redaction to that layer as well.
+ * A store carries the redaction that it was built with, and what is built on the store, a branch or a part that is made later among
+ * it, redacts by that one. `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` where another one is
+ * provided to them than their store has, and a federation refuses a writable store that lacks its own. So provide it last, or to
+ * the store alone: `Layer.mergeAll(Store, Redaction.layer())` provides it to nobody. `Copy` takes rows to a store that redacts only if
+ * told to, `unredacted: true`. A kind, `Threads` or `MemoryPipeline` over a store that redacts nothing redacts by the one that is
+ * provided to it what it itself names, keeps of messages, or sends to a model, and warns.
  *
  * ```ts
  * import { Effect, Layer } from "effect"
@@ -37,8 +40,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
+import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type * as Scope from "effect/Scope"
+import { sha256 } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { Draft, Link, Patch } from "../domain/MemoryRecord.ts"
@@ -49,12 +54,9 @@ import * as PromptText from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type * as Completion from "./Completion.ts"
 import type * as Embedder from "./Embedder.ts"
+import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
-/** A text without its secrets, and how many it had. */
-export interface Redacted {
-  readonly text: string
-  readonly count: number
-}
+export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
 /** Says that secrets were found: how many, and for whom; on the way to a model, which knows no viewer, for the library. */
 export interface Report {
@@ -65,8 +67,14 @@ export interface Report {
 export interface Service {
   /** Redacts a text. What it returns is redacted again on its way, so it must find nothing in its own result. */
   readonly redact: (text: string) => Redacted
-  /** Hears of every text in which something was found, until the scope closes. */
-  readonly listen: (listener: (report: Report) => Effect.Effect<void>) => Effect.Effect<void, never, Scope.Scope>
+  /**
+   * Hears of every text in which something was found, until the scope closes. Of listeners with the same `key`, by default each its own,
+   * one hears.
+   */
+  readonly listen: (
+    listener: (report: Report) => Effect.Effect<void>,
+    key?: unknown
+  ) => Effect.Effect<void, never, Scope.Scope>
   readonly report: (report: Report) => Effect.Effect<void>
 }
 
@@ -75,37 +83,27 @@ export class Redaction extends Context.Reference<Redaction>()("@memory/Redaction
   defaultValue: (): Service | undefined => undefined
 }) {}
 
-export interface Options {
-  /** Private keys, and keys of providers that begin as theirs do: `sk-`, `AKIA`, `ghp_` and others. Default true. */
-  readonly keys?: boolean | undefined
-  /** JSON Web Tokens, bearer tokens, passwords of URLs, and what is said to be a password, secret, token or key. Default true. */
-  readonly tokens?: boolean | undefined
-  /** Numbers of 13 to 19 digits that begin as a card's does and have its check digit. Default true. */
-  readonly cards?: boolean | undefined
-  /** Default false. */
-  readonly emails?: boolean | undefined
-  /** Patterns of your own, by the name that takes the place of what they match: `(redacted customer)`. Default none. */
-  readonly patterns?: Readonly<Record<string, RegExp>> | undefined
-}
-
 /** Redacts by patterns. */
 export const layer = (options: Options = {}): Layer.Layer<never> => layerWith(byPatterns(options))
 
 /** Redacts by a function of your own. Where it throws, nothing is stored and nothing sent: the call fails with `unavailable`. */
 export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
   Layer.sync(Redaction, () => {
-    const listeners = new Set<(report: Report) => Effect.Effect<void>>()
+    const listeners = new Set<readonly [key: unknown, listener: (report: Report) => Effect.Effect<void>]>()
     return {
       redact,
-      listen: (listener) =>
-        Effect.acquireRelease(
-          Effect.sync(() => listeners.add(listener)),
-          () => Effect.sync(() => listeners.delete(listener))
-        ),
+      listen: (listener, key = listener) =>
+        Effect.suspend(() => {
+          const entry = [key, listener] as const
+          return Effect.acquireRelease(
+            Effect.sync(() => listeners.add(entry)),
+            () => Effect.sync(() => listeners.delete(entry))
+          )
+        }),
       report: (report) =>
         Effect.zipRight(
           Metric.incrementBy(redactions, report.count),
-          Effect.forEach(Array.from(listeners), (listener) => listener(report), { discard: true })
+          Effect.forEach(new Map(listeners).values(), (listener) => listener(report), { discard: true })
         )
     }
   })
@@ -116,101 +114,59 @@ const redactions = Metric.counter("memory_redactions", {
   incremental: true
 })
 
-interface Rule {
+/* Whose redaction is in force where something stands on a store. */
+
+/** What carries a redaction: a store. */
+interface Carrier {
   readonly name: string
-  readonly pattern: RegExp
-  /** Tells whether a match of the pattern is a secret. Default: each is. */
-  readonly accepts?: ((match: string) => boolean) | undefined
+  readonly redaction: Option.Option<Service>
 }
 
-/** Matches the mark that a redaction left, or its first word. */
-const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
-
-/** Makes the function that redacts by patterns; `layer` uses it. Cost: proportional to the text, whatever it says. */
-export const byPatterns = (options: Options = {}): Service["redact"] => {
-  const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
-  const rules: ReadonlyArray<Rule> = [
-    ...Object.entries(patterns).map(([name, pattern]) => ({
-      name,
-      pattern: new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`)
-    })),
-    ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey }] : [],
-    ...tokens ? [bearer, webToken, urlPassword].map((pattern) => ({ name: "token", pattern })) : [],
-    ...tokens ? assigned.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
-    ...cards ? [{ name: "card", pattern: cardNumber, accepts: hasCheckDigit }] : [],
-    ...emails ? [{ name: "email", pattern: email }] : []
-  ]
-  return (text) => {
-    let count = 0
-    const redacted = rules.reduce(
-      (text, { accepts, name, pattern }) =>
-        text.replace(pattern, (match) => {
-          if (match === "" || accepts?.(match) === false || isMark.test(match)) return match
-          count++
-          return `(redacted ${name})`
-        }),
-      text
+/**
+ * Returns the redaction for what stands on a store: the store's, else the one that is provided. Warns where that is not the store's.
+ * @internal
+ */
+export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
+  Effect.flatMap(Redaction, (provided) => {
+    const carried = Option.getOrUndefined(store.redaction)
+    return Effect.as(
+      provided === undefined || provided === carried
+        ? Effect.void
+        : Effect.logWarning(otherThan(store, "what stands on it")),
+      carried ?? provided
     )
-    return { text: redacted, count }
-  }
-}
+  })
 
-/** Pattern of the place where a name or a key may begin: not after a word character, unless that is the letter of an escape of JSON. */
-const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
-/** Reaches to the end of the key, or, of a key that was cut, to the end of the text. */
-const privateKey =
-  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
-const providerKey = new RegExp(
-  `${begins}(?:` + [
-    "sk-(?=[\\w-]{0,64}\\d)[\\w-]{10,}", // OpenAI, Anthropic
-    "[rsp]k_(?:live|test)_\\w{10,}", // Stripe
-    "(?:AKIA|ASIA)[0-9A-Z]{16}", // AWS
-    "AIza[\\w-]{35}", // Google
-    "gh[oprsu]_\\w{30,}|github_pat_\\w{30,}",
-    "glpat-[\\w-]{20,}",
-    "npm_\\w{36}",
-    "hf_\\w{30,}",
-    "xox[abeoprs]-[\\w-]{10,}" // Slack
-  ].join("|") + ")",
-  "g"
-)
-const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
-/** No dash stands before it: of a run that repeats its beginning each would be tried to the end of the run. */
-const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
-const urlPassword = new RegExp(
-  `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
-  "gi"
-)
-/** Patterns of values that their name calls secret. A password after a colon or an equals sign may be any word; other values have a digit. */
-const assigned = (() => {
-  const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))" // after an underscore, too: DB_PASSWORD
-  const secrets = "(?:(?:client|app)?secret|(?:access|refresh|auth|id|session)?token|(?:api|access|secret)[ _-]?key)"
-  const passwords = "(?:password|passwd|passphrase)"
-  const quote = "(?:\\\\?[\"'])?"
-  const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
-  const is = `${quote}\\s{0,3}(?:[:=]|is\\b)\\s{0,3}${quote}`
-  const value = "[^\\s\"'`,;)\\]}]{6,}(?<!\\\\)"
-  const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
-  return [
-    `(?<=${said}${passwords}${set})${value}`,
-    `(?<=${said}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // no directory
-    `(?<=${said}${passwords}${is})${hasDigit}${value}`,
-    `(?<=${said}${secrets}${is})${hasDigit}(?![\\d._]{1,10}(?:[\\s"'\`,;)\\]}]|$))${value}` // no quantity
-  ].map((pattern) => new RegExp(pattern, "gi"))
-})()
-/** Whether a value is a secret, rather than a type, a remark such as `required`, or the place that it is read from. */
-const isValue = (match: string): boolean =>
-  !/^(?:(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
-    .test(match)
-const cardNumber =
-  /(?<![\w.+-])(?:(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{9,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
-const email = /(?<![\w.+-])[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8}/gi
+/** Returns `over`, or fails with `unsupported` where a redaction is provided that is not the store's. @internal */
+export const required = (op: string, store: Carrier): Effect.Effect<Service | undefined, MemoryError.MemoryError> =>
+  Effect.flatMap(Redaction, (provided) => {
+    const carried = Option.getOrUndefined(store.redaction)
+    if (provided === undefined || provided === carried) return Effect.succeed(carried)
+    return MemoryError.make("unsupported", { op, message: otherThan(store, op) })
+  })
 
-/** Luhn's formula: from the right, every second digit counts double, and all add up to a multiple of ten. */
-const hasCheckDigit = (match: string): boolean => {
-  const digits = Array.from(match.replace(/\D/g, ""), Number).reverse()
-  const sum = digits.reduce((sum, digit, n) => sum + (n % 2 === 0 ? digit : digit < 5 ? digit * 2 : digit * 2 - 9), 0)
-  return sum % 10 === 0
+const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
+  `the store ${name} ${Option.isSome(redaction) ? "redacts by another redaction than" : "was built without"} ` +
+  `the redaction that is provided to ${provided}: end the whole with one Layer.provide(redaction), the store among it, ` +
+  "or provide the redaction to the store alone"
+
+/**
+ * Returns the redaction of stores that are written as one: the one that all of them have, else one that redacts as each of them
+ * does and is none of theirs. @internal
+ */
+export const together = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
+  const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
+  const some = all.filter(Predicate.isNotUndefined)
+  const [first] = some
+  return first === undefined || all.length === 1 ? Option.fromNullable(first) : Option.some({
+    redact: (text) =>
+      some.reduce((redacted, { redact }) => {
+        const { count, text } = redact(redacted.text)
+        return { text, count: redacted.count + count }
+      }, { text, count: 0 }),
+    listen: (listener, key) => Effect.forEach(some, ({ listen }) => listen(listener, key), { discard: true }),
+    report: first.report
+  })
 }
 
 /* What the library's writers and askers use: each does nothing without a redaction. */
@@ -287,7 +243,22 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
     (redact) => all.map((fact) => ({ ...said(redact, fact), text: redact(fact.text) }) as A)
   ) // the fields of the fact
 
-/** Redacts a text and reports nothing: a name that something is found by, or a file that is read again and again. @internal */
+/**
+ * Makes a function that redacts texts which are read again and again, such as files, and reports what a text had when it is first
+ * read at its place. @internal
+ */
+export const rereading = (redaction: Service | undefined) => {
+  const known = new Map<string, string>()
+  return (place: string, text: string): Effect.Effect<string, MemoryError.MemoryError> =>
+    redaction === undefined ? Effect.succeed(text) : Effect.suspend(() => {
+      const digest = sha256(text)
+      if (known.get(place) === digest) return quiet(redaction, text)
+      known.set(place, digest)
+      return within(redaction, Viewer.system(), text, (redact) => redact(text))
+    })
+}
+
+/** Redacts a text that something is found by, and reports nothing. @internal */
 export const quiet = (redaction: Service | undefined, text: string): Effect.Effect<string, MemoryError.MemoryError> =>
   within(redaction && { ...redaction, report: () => Effect.void }, Viewer.system(), text, (redact) => redact(text))
 
@@ -394,7 +365,12 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
 /** Redacts a text that its key says to be a secret: `{ password: "…" }` as `password=…`. */
 const named = (redact: (text: string) => string, key: string, value: string): string => {
   if (!/pass|pwd|secret|token|key/i.test(key)) return value
-  const before = `${key}=`
-  const redacted = redact(before + value)
-  return redacted.startsWith(before) ? redacted.slice(before.length) : value
+  // in quotes a value may have spaces
+  for (const quote of ["\"", ""]) {
+    const before = `${key}=${quote}`
+    const redacted = redact(before + value + quote)
+    const isNamed = redacted.startsWith(before) && redacted.endsWith(quote)
+    if (isNamed) return redacted.slice(before.length, redacted.length - quote.length)
+  }
+  return value
 }

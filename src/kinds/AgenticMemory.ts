@@ -82,7 +82,7 @@ export class AgenticMemory extends Context.Tag("@memory/AgenticMemory")<AgenticM
 
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore.MemoryStore
-  const redaction = yield* Redaction.Redaction
+  const redaction = yield* Redaction.over(store)
   const plain = yield* TypedMemory.make(MemoryKind.note)
   const within: Notes = {
     store,

@@ -125,7 +125,7 @@ export interface Service {
   readonly hindsights: (viewer: Viewer.Any, taskId?: string, limit?: number) => Io<ReadonlyArray<Typed<Hindsight>>>
   /**
    * Keeps a hypothesis and its predictions. Its `beliefs` are by default those that its body speaks of most, ten at most, among the
-   * beliefs of its own scope and of broader ones.
+   * beliefs of its own scope and of broader ones. Prompts and tools show it as what might have been, not as what was.
    */
   readonly createCounterfactual: (
     viewer: Viewer.Any,

@@ -83,10 +83,11 @@ export class KeyValueMemory extends Context.Tag("@memory/KeyValueMemory")<KeyVal
 
 export const make = (namespace: string): Effect.Effect<Service, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
+    const store = yield* MemoryStore.MemoryStore
     const within: Namespace = {
       namespace,
-      store: yield* MemoryStore.MemoryStore,
-      redaction: yield* Redaction.Redaction,
+      store,
+      redaction: yield* Redaction.over(store),
       records: yield* TypedMemory.make(MemoryKind.entry)
     }
     const span = <A>(name: string, self: Io<A>) =>

@@ -32,7 +32,7 @@ export class ResourceMemory extends Context.Tag("@memory/ResourceMemory")<Resour
 
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
-  const redaction = yield* Redaction.Redaction
+  const redaction = yield* Redaction.over(store)
   const resources = yield* typed(MemoryKind.resource)
 
   return {

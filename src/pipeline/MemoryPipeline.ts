@@ -69,7 +69,7 @@ export interface Options extends MemoryStore.Provenance {
    * stored again.
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
-  /** The conversation within the session in which `sequence` counts. Default: the only one. */
+  /** The conversation within the session in which `sequence` counts. Default: the only one; of an outbox, each of its own. */
   readonly line?: string | undefined
   /** Writes the batch in place of the store's `apply`, all of it or nothing, perhaps with rows of the caller beside it. */
   readonly apply?: Apply | undefined
@@ -159,7 +159,7 @@ export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<Memory
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Completion | Embedder> = Effect.gen(
   function*() {
     const store = yield* MemoryStore.MemoryStore
-    const redaction = yield* Redaction.Redaction
+    const redaction = yield* Redaction.over(store)
     const completion = Redaction.completion(redaction, yield* Completion)
     const embedder = Redaction.embedder(redaction, yield* Embedder)
     const kinds = yield* MemoryKind.Kinds

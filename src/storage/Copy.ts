@@ -55,8 +55,9 @@ import {
   newestOf,
   readRows,
   rowsOf,
-  type Side,
+  sideOf,
   type Sides,
+  targetOf,
   toLineage
 } from "./Copy/Lineage.ts"
 import type { Entry, Stored, Uses, Write } from "./Engine.ts"
@@ -113,6 +114,8 @@ export interface Options {
   readonly tenants?: ReadonlyArray<string> | undefined
   /** Records of a transaction, at most: 1..1,000, default 100. Long texts make smaller transactions. */
   readonly batch?: number | undefined
+  /** Whether rows go as they are into a target that redacts what is written: a copy redacts nothing. Default false: it is refused. */
+  readonly unredacted?: boolean | undefined
   /** Runs after each batch of each phase; the copy waits for it. */
   readonly onProgress?: ((progress: Progress) => Effect.Effect<void>) | undefined
 }
@@ -149,7 +152,8 @@ interface Tally extends Record<keyof Counts, number> {
  * and deduplicated by the kinds in force. Of uses the higher count and the later time stay. A record that was purged from the
  * source after an earlier copy stays in the target; what the target's compaction erases, a later copy brings again.
  *
- * Fails with `unsupported` where a store has no rows of its own, as a federation, or the target takes no writes; with
+ * Fails with `unsupported` where a store has no rows of its own, as a federation, the target takes no writes, or redacts what is
+ * written and `unredacted` is not said; with
  * `conflict` where the target has another past of an id, which is found before anything is written unless it comes about
  * meanwhile; with `invalid_draft` where options are not legal, or a model's vectors have other dimensions in the target.
  */
@@ -161,8 +165,7 @@ export const copy = Effect.fn("Copy.copy")(
     })
     const tally: Tally = { ...none, written: 0, differing: 0, from: new Map(), to: new Map() }
     const source = yield* sideOf(from)
-    const target = yield* sideOf(to)
-    if (!to.capabilities.writable) return yield* unsupported(`${to.name} takes no writes`)
+    const target = yield* targetOf(to, options)
     const job: Job = {
       from: source,
       to: target,
@@ -205,14 +208,6 @@ const countsOf = ({ records, revisions, tombstones, uses, vectors }: Tally): Cou
   vectors,
   uses
 })
-
-const unsupported = (message: string) => MemoryError.make("unsupported", { op: "copy", message })
-
-const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
-  Option.match(reader, {
-    onNone: () => unsupported(`${name} has no rows of its own: copy each of the stores that it is made of`),
-    onSome: (reader) => Effect.succeed({ name, reader, vectors: Option.getOrUndefined(vectors) })
-  })
 
 const count = ({ hasHistory, tally }: Job, lineages: ReadonlyArray<Lineage>): void => {
   tally.records += lineages.length

@@ -17,6 +17,7 @@ import type { Applied, MemoryMutation, Provenance, StoreChange } from "../domain
 import type { Draft, MemoryRecord, Patch } from "../domain/MemoryRecord.ts"
 import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryTool } from "../host/MemoryTool.ts"
+import type * as Redaction from "../host/Redaction.ts"
 import type { Capabilities, Engine, Ingest, Primitives, Reader, Usage } from "./Engine.ts"
 import type { Neighbours } from "./Links.ts"
 import * as makeStore from "./MemoryStore/internal/makeStore.ts"
@@ -37,6 +38,8 @@ export interface Put {
 export interface Service extends Usage {
   readonly name: string
   readonly capabilities: Capabilities
+  /** The redaction of all that is written by the calls below, but by `reader`; what stands on the store redacts by it, too. */
+  readonly redaction: Option.Option<Redaction.Service>
   /** All or nothing, in the order given. What `put`, `update` and `forget` are made of. */
   readonly apply: (
     viewer: Viewer.Any,

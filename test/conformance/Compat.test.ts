@@ -20,15 +20,25 @@ const sourceOf = (file: string): string => {
   return source
 }
 
+/** Names the suites of a file, without the store that they run on. */
+const subjectsOf = (source: string): ReadonlyArray<string> =>
+  Array.from(
+    source.matchAll(/describe[^\n]*\(\s*["`]([^"`\n]+?)(?: \((?:%s|\$\{name\})\))?["`],/g),
+    ([, subject]) => subject!
+  ) // the group is part of every match
+
 describe("docs/compat.md", () => {
-  it.each(seeds)("%s: each row says what differs and why, and names a test that is there", (seed) => {
+  it.each(seeds)("%s: each row says what differs and why, and names a test that is there, and whose it is", (seed) => {
     const rows = rowsOf(seed)
     assert.isAbove(rows.length, 3)
     for (const [theirs, ours, reason, held, ...rest] of rows) {
       assert.isEmpty(rest, `a row has four cells: ${theirs}`)
       assert.isTrue([theirs, ours, reason].every((cell) => cell), `a cell is empty: ${theirs}`)
-      const [, file, title] = /^`(\w+)`: (.+)$/.exec(held ?? "") ?? assert.fail(`no test is named: ${theirs}`)
-      assert.include(sourceOf(file!), JSON.stringify(title), `there is no such test in ${file}.test.ts`)
+      const [, file, subject, title] = /^`(\w+)`: (.+?) › (.+)$/.exec(held ?? "") ??
+        assert.fail(`no test is named: ${theirs}`)
+      const at = sourceOf(file!).indexOf(JSON.stringify(title))
+      assert.isAtLeast(at, 0, `there is no such test in ${file}.test.ts`)
+      assert.strictEqual(subjectsOf(sourceOf(file!).slice(0, at)).at(-1), subject, `the suite of: ${title}`)
     }
   })
 })

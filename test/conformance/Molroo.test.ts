@@ -211,6 +211,21 @@ describe("molroo's recall", () => {
       })
   )
 
+  law(
+    "an episode that names no type is a chat message, whether types are asked for or not",
+    ({ recallMemories, save }) =>
+      Effect.gen(function*() {
+        yield* save("a gift", 10, { type: "gift" })
+        yield* save("a chat", 20, { type: "chat_message" })
+        yield* save("a word", 30)
+        const limits = { semanticLimit: 0, reflectionLimit: 0 }
+        const chats = yield* recallMemories("x", { ...limits, types: ["chat_message"] })
+        assert.deepStrictEqual(bodies(chats.episodic), ["a word", "a chat"])
+        const all = yield* recallMemories("x", limits)
+        assert.deepStrictEqual(bodies(all.episodic), ["a word", "a chat", "a gift"])
+      })
+  )
+
   law("no leg shows what another entity said or did", ({ recallMemories, save }) =>
     Effect.gen(function*() {
       yield* save("alice's ring", 10, { type: "gift" })

@@ -264,6 +264,7 @@ export const toBeliefMemory = Effect.map(BeliefMemory.BeliefMemory, (memory) => 
       )),
     validateCounterfactual: (id: MemoryId, actual: ReadonlyArray<string>) =>
       run(Effect.map(memory.validateCounterfactual(viewer, id, actual), ({ data }) => data)),
+    getRevisions: (id: MemoryId) => run(Effect.map(memory.history(viewer, id), (all) => all.map(toBelief))),
     getUpdateHistory: (id: MemoryId) => run(memory.audit(viewer, id)),
     getStats: () => run(memory.statistics(viewer)),
     pruneSuperseded: (olderThan: number) => run(memory.pruneSuperseded(viewer, olderThan))

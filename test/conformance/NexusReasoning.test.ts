@@ -107,6 +107,16 @@ describe("nexus-agents' session", () => {
       assert.deepStrictEqual(await memory.searchLearnings("uploads at night"), ["Retry uploads"])
     }))
 
+  law("keeps what was learnt in each session, however many there were since", (memory) =>
+    awaited(async () => {
+      for (let n = 0; n < 60; n++) {
+        await memory.startSession(`s${n}`)
+        await memory.recordLearning({ pattern: n === 0 ? "Retry uploads" : `Learning ${n}`, confidence: 1 })
+        await memory.endSession(`Done ${n}.`)
+      }
+      assert.deepStrictEqual(await memory.searchLearnings("uploads"), ["Retry uploads"])
+    }))
+
   law(
     "keeps of a task its issue, challenges and duration, and of an error its solution and its files",
     (memory) =>
@@ -180,6 +190,24 @@ describe("nexus-agents' beliefs", () => {
         ["weaken", "she did not"]
       ])
     }))
+
+  law(
+    "are audited with the level that a change left, and what was before it is the revision before",
+    (memory) =>
+      awaited(async () => {
+        const { beliefId } = await memory.retain(belief("Bern"))
+        await memory.revise(beliefId, "Basel", "she moved")
+        await memory.reinforce(beliefId, "she said so")
+        const audit = await memory.getUpdateHistory(beliefId)
+        assert.deepStrictEqual(audit.map(({ confidence, revision }) => [revision, confidence]), [[2, 0.6], [3, 0.8]])
+        const before = await memory.getRevisions(beliefId)
+        assert.deepStrictEqual(before.map(({ confidence, object, version }) => [version, object, confidence]), [
+          [3, "Basel", "high"],
+          [2, "Basel", "medium"],
+          [1, "Bern", "medium"]
+        ])
+      })
+  )
 
   law("are queried by their least level, in an order, and as many as are asked for", (memory) =>
     awaited(async () => {

@@ -181,6 +181,32 @@ describe("an instruction file", () => {
       })
     ))
 
+  it.effect("is counted by a redaction once for each of its texts, however often it is read", () =>
+    onDisk(
+      Effect.gen(function*() {
+        const { at, fs } = yield* tree({
+          ".git": null,
+          "AGENTS.md": "sk-a1B2c3D4e5F6g7H8 and sk-h8G7f6E5d4C3b2A1 @x.md",
+          "x.md": "sk-a1B2c3D4e5F6g7H8"
+        })
+        const Memory = MemoryService.layer().pipe(
+          Layer.provide(InstructionFiles.layer({}, { cwd: at("") })),
+          Layer.provide(MemoryStore.layerInMemory),
+          Layer.provide(NodeContext.layer),
+          Layer.provide(Redaction.layer())
+        )
+        const read = Effect.flatMap(service, (memory) => Effect.zipRight(memory.instructions, memory.turnStart))
+        const { events } = yield* heard(Effect.gen(function*() {
+          yield* read
+          yield* read
+          yield* fs.writeFileString(at("AGENTS.md"), "now sk-c1C2c3D4e5F6g7H8 @x.md")
+          yield* read
+        })).pipe(MemoryService.as(ada), Effect.provide(Memory))
+        const counts = events.flatMap((event) => event._tag === "memory_redacted" ? [event.count] : [])
+        assert.deepStrictEqual(counts, [2, 1, 1])
+      })
+    ))
+
   it.effect("seeds what it imports, wherever the agent works, until it imports it no more", () =>
     onDisk(
       Effect.gen(function*() {

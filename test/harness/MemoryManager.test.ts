@@ -5,6 +5,7 @@ import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
 import * as TestClock from "effect/TestClock"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import { stableId } from "../../src/domain/MemoryId.ts"
@@ -391,6 +392,28 @@ describe("a turn", () => {
         }
       }))
     ))
+
+  it.effect("is kept word for word by each store that keeps it so, once", () => {
+    const never = ExtractionTrigger.make("never", () => Stream.never)
+    const verbatim = { trigger: never, options: { infer: false } }
+    return Effect.gen(function*() {
+      const { flush, turnEnd } = yield* service
+      const { outboxes, stores } = yield* manager
+      const said = ["one", "two", "three"]
+      for (const text of said) {
+        yield* turnEnd([Message.user(text)])
+        yield* flush
+      }
+      for (const { name, store } of yield* stores) {
+        const { items } = yield* store.list(ada, {})
+        assert.deepStrictEqual(items.map(({ body }) => body).sort(), said.toSorted(), name)
+        assert.deepStrictEqual(yield* outboxes.get(name)!.parked, [])
+      }
+    }).pipe(
+      MemoryService.as(ada),
+      Effect.provide(world({ config: { extraction: { notes: verbatim, scratch: verbatim } } }))
+    )
+  })
 
   it.effect("of two hundred users at once is each user's own", () =>
     Effect.gen(function*() {

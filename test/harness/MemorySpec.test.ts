@@ -64,6 +64,24 @@ describe("MemorySpec", () => {
     )
   })
 
+  it("a spec that is read back from its JSON is the same, its limit too, and has the same hash", () => {
+    const { InstructionFilesConfig, hashSpec } = MemorySpec
+    const limits = [undefined, 65_536, 16_384, 33_000].map((maxBytesPerFile) =>
+      new InstructionFilesConfig(maxBytesPerFile === undefined ? {} : { maxBytesPerFile })
+    )
+    for (const config of limits) {
+      const json = JSON.parse(JSON.stringify({ config })).config
+      assert.deepStrictEqual(new InstructionFilesConfig(json), config)
+      assert.deepStrictEqual(Schema.decodeUnknownSync(InstructionFilesConfig)(json), config)
+      assert.deepStrictEqual(Schema.encodeSync(InstructionFilesConfig)(config), json)
+      assert.strictEqual(hashSpec({ a: [json] }), hashSpec({ a: [config] }))
+    }
+    const spec = MemorySpec.make({ sharedWrites: ["global", "agent"], writesPerTurn: 0 })
+    const again = MemorySpec.make(JSON.parse(JSON.stringify(spec)))
+    assert.deepStrictEqual([again.writesPerTurn, again.sharedWrites], [0, ["agent", "global"]])
+    assert.strictEqual(hashSpec(again), hashSpec(spec))
+  })
+
   it("each option changes the hash, and no two alike", () => {
     const specs = [
       {},

@@ -59,8 +59,8 @@ describe.each(Object.entries(stores))("a redaction (%s)", (_, layer) => {
         summary: `summary ${secret}`,
         body: `body ${secret}`,
         tags: [secret],
-        data: { deep: [{ text: secret, n: 1 }] },
-        metadata: { text: secret, password: "hunterhunter" },
+        data: { deep: [{ text: secret, n: 4111111111111111 }], sk_live_0123456789ab: true },
+        metadata: { text: secret, password: "correct horse battery staple" },
         links: [{ to: MemoryId.stableId("other"), type: secret, weight: 1 }],
         source: { reference: `https://example.com?key=${secret}`, actor: secret, session: "monday" }
       }])
@@ -70,7 +70,7 @@ describe.each(Object.entries(stores))("a redaction (%s)", (_, layer) => {
         summary: `summary ${hidden}`,
         body: `body ${hidden}`,
         tags: [hidden],
-        data: { deep: [{ text: hidden, n: 1 }] },
+        data: { deep: [{ text: hidden, n: 4111111111111111 }], sk_live_0123456789ab: true },
         metadata: { text: hidden, password: "(redacted token)" }
       })
       assert.strictEqual(record.links[0]!.type, hidden)
@@ -100,6 +100,10 @@ describe.each(Object.entries(stores))("a redaction (%s)", (_, layer) => {
       assert.deepStrictEqual(items.map(({ content, data }) => [content, data]), [
         [`said ${hidden}`, { call: { argument: hidden } }]
       ])
+      yield* threads.append(ada, "4111111111111111", [{ ...Message.user("x"), data: { at: 4111111111111111 } }])
+      const [named] = yield* threads.list(ada)
+      assert.strictEqual(named!.name, "4111111111111111")
+      assert.deepStrictEqual((yield* threads.messages(ada, named!.name)).items[0]!.data, { at: 4111111111111111 })
       const parts = [
         ["sk-<memory></memory>", "a1B2c3D4e5F6g7H8"],
         ["sk-<mem<memory></memory>ory></memory>", "a1B2c3D4e5F6g7H8"],

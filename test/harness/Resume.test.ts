@@ -60,6 +60,32 @@ const laws = (name: string, layer: Layer.Layer<Resume.Resume, unknown>) =>
         assert.deepStrictEqual(error.checkpoint, checkpoint)
       }))
 
+    law(
+      "a run that was saved under the default limit of instruction files, the earlier one or this, goes on under it, and reads it back",
+      (resume) =>
+        Effect.gen(function*() {
+          const { InstructionFilesConfig } = MemorySpec
+          const now = { instructionFiles: new InstructionFilesConfig({}) }
+          const before = { instructionFiles: { ...now.instructionFiles, maxBytesPerFile: 16_384 } }
+          for (const [saved, resumed] of [[before, now], [now, before], [now, now]] as const) {
+            const checkpoint = yield* resume.save("run-7", saved, at)
+            assert.deepStrictEqual(yield* resume.resume("run-7", resumed), Option.some(checkpoint))
+          }
+          const { spec } = Option.getOrThrow(yield* resume.resume("run-7", now))
+          assert.deepStrictEqual(
+            Schema.decodeUnknownSync(InstructionFilesConfig)(spec["instructionFiles"]),
+            now.instructionFiles
+          )
+          const error = yield* Effect.flip(
+            resume.resume("run-7", { instructionFiles: new InstructionFilesConfig({ maxBytesPerFile: 33_000 }) })
+          )
+          assert.instanceOf(error, Resume.ResumeError)
+          assert.deepStrictEqual(error.changed, [
+            { field: "instructionFiles.maxBytesPerFile", before: 65_536, after: 33_000 }
+          ])
+        })
+    )
+
     law("accept goes on where nothing but what is listed has changed, and a field covers what is below it", (resume) =>
       Effect.gen(function*() {
         const checkpoint = yield* resume.save("run-7", spec, at)

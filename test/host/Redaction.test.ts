@@ -25,6 +25,16 @@ describe("Redaction.byPatterns", () => {
       "The password is hunter22, and no more",
       "The password is (redacted token), and no more"
     ],
+    ["a passphrase in quotes", `password: "correct horse battery staple", x`, `password: "(redacted token)", x`],
+    ["a passphrase with an apostrophe", `passphrase = "it's a long one"`, `passphrase = "(redacted token)"`],
+    ["a passphrase in single quotes", "DB_PASSWORD='correct horse battery'", "DB_PASSWORD='(redacted token)'"],
+    ["a passphrase in JSON", `{"password": "open the door 22"}`, `{"password": "(redacted token)"}`],
+    [
+      "a passphrase in JSON that is text of JSON",
+      "{\\\"password\\\":\\\"open the door\\\"}",
+      "{\\\"password\\\":\\\"(redacted token)\\\"}"
+    ],
+    ["a passphrase that is said", "The password is \"open the door\".", "The password is \"(redacted token)\"."],
     ["a password that is set", "password=correct-horse; x", "password=(redacted token); x"],
     ["a token in JSON", `{"api_key": "q1w2e3r4t5"}`, `{"api_key": "(redacted token)"}`],
     [
@@ -54,8 +64,10 @@ describe("Redaction.byPatterns", () => {
       "(redacted key)"
     ],
     ["a card", "pay with 4111 1111 1111 1111 12 times", "pay with (redacted card) 12 times"],
+    ["a card of 13 digits", "4222222222222", "(redacted card)"],
     ["a card without spaces", "5555555555554444", "(redacted card)"],
     ["an American Express card", "3782-822463-10005.", "(redacted card)."],
+    ["addresses of e-mail without a space", "a@b.co_a@b.co+a@b.co.", "(redacted email)."],
     ["an address of e-mail", "Write to ada.l+x@example.co.uk.", "Write to (redacted email)."]
   ])("finds %s", (_, text, expected) => {
     assert.deepStrictEqual(redact(text), { text: expected, count: 1 })
@@ -70,6 +82,8 @@ describe("Redaction.byPatterns", () => {
     "https://example.com:8080/a@b, @ada, git@host",
     "+4111111111111111, password: string, password=required, password: process.env.PASSWORD",
     "token: 128000, bearer infrastructure-as-code, pwd=/home/ada/projects",
+    "order 5555555555557, invoice 6011000000004, moment 1731234567894, card? 4222222222223", // 13 digits, and but for the last with a check digit
+    "password: \"\", password: \"required\", \"password\" is the name of a field, \"password\": 5",
     "call +351 912 345 678 on 2026-11-24 at 13:30"
   ])("leaves alone: %s", (text) => assert.deepStrictEqual(redact(text), { text, count: 0 }))
 
@@ -91,6 +105,7 @@ describe("Redaction.byPatterns", () => {
         key("sk-", 20),
         jwt,
         "password: ",
+        "password: \"correct horse",
         "token=",
         " is ",
         "hunter22",

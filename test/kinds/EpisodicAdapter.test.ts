@@ -83,6 +83,32 @@ describe("EpisodicMemory.layerAdapter", () => {
     }).pipe(Effect.provide(EpisodicMemory.layerAdapter(adapter)))
   })
 
+  it.effect("an episode that names no type is a chat message, of an adapter that holds the types it is asked for as well", () => {
+    const row = (id: string, type?: string) => ({
+      ...{ id, timestamp: 1, sourceEntity: "ada", context: id, emotionSnapshot: feeling, importance: 0.5 },
+      ...(type !== undefined && { type })
+    })
+    const rows = [row("untyped"), row("talk", "chat_message"), row("gift", "gift")]
+    const ofTypes = ({ type }: { readonly type?: string | ReadonlyArray<string> | undefined } = {}) =>
+      Promise.resolve(rows.filter((row) => type === undefined || [type].flat().includes("type" in row ? row.type : "")))
+    return Effect.gen(function*() {
+      const memory = yield* EpisodicMemory.EpisodicMemory
+      const turn = (config: typeof EpisodicMemory.RecallConfig.Encoded) =>
+        Effect.map(
+          memory.beforeTurn(ada, Message.user("?"), config),
+          ({ episodic, semantic }) => bodies([...episodic, ...semantic]).sort()
+        )
+      assert.deepStrictEqual(yield* turn({}), ["gift", "talk", "untyped"])
+      assert.deepStrictEqual(yield* turn({ types: ["chat_message"] }), ["talk", "untyped"])
+      assert.deepStrictEqual(yield* turn({ types: ["chat_message"], episodicLimit: 0 }), ["talk", "untyped"])
+      assert.deepStrictEqual(yield* turn({ types: ["gift"] }), ["gift"])
+    }).pipe(Effect.provide(EpisodicMemory.layerAdapter({
+      saveEpisode: () => Promise.resolve(),
+      recall: ofTypes,
+      semanticRecall: (_, options) => ofTypes(options)
+    })))
+  })
+
   it.effect("one that gives no list fails as well, and sinks no other leg", () =>
     Effect.gen(function*() {
       const memory = yield* EpisodicMemory.EpisodicMemory

@@ -181,6 +181,37 @@ const suite = <E>(name: string, layer: Layer.Layer<MemoryStore.MemoryStore, E>) 
     )
 
     law(
+      "an episode that names no type is a chat message: turns and queries that ask for chat messages find it, and no event is it",
+      (memory, store) =>
+        Effect.gen(function*() {
+          // as the pipeline keeps a turn, or a program a record
+          yield* store.put(ada, [{ ...said("a walk by the lake"), kind: "episodic", data: {} }])
+          yield* memory.saveEpisode(ada, said("talk of the lake", {}, { validAt: 0 }))
+          yield* memory.saveEpisode(ada, said("a gift from the lake", { type: "gift" }))
+          const chats = ["a walk by the lake", "talk of the lake"]
+          const turn = (config?: typeof EpisodicMemory.RecallConfig.Encoded) =>
+            memory.beforeTurn(ada, Message.user("lake"), config)
+          const { block, episodic } = yield* turn()
+          assert.deepStrictEqual(bodies(episodic).sort(), ["a gift from the lake", ...chats])
+          assert.match(
+            block,
+            /Recent events:\n- \[[^\]]*\] \[gift\] [^\n]*\n\n|Recent events:\n- [^\n]*gift[^\n]*\n<\/memory>/
+          )
+          for (const episodicLimit of [5, 0]) {
+            const { episodic, semantic } = yield* turn({ types: ["chat_message"], episodicLimit })
+            assert.deepStrictEqual(bodies([...episodic, ...semantic]).sort(), chats)
+          }
+          assert.deepStrictEqual(bodies((yield* turn({ types: ["gift"] })).episodic), ["a gift from the lake"])
+          assert.deepStrictEqual(bodies(yield* memory.recall(ada, { type: ["chat_message", "x"] })).sort(), chats)
+          assert.deepStrictEqual(bodies(yield* memory.recall(ada, { type: "gift" })), ["a gift from the lake"])
+          assert.deepStrictEqual(
+            bodies(yield* memory.semanticRecall(ada, "lake", { type: "chat_message" })).sort(),
+            chats
+          )
+        })
+    )
+
+    law(
       "what a belief memory reflects on, hindsights and counterfactuals, is no reflection of a turn",
       (memory, store) =>
         Effect.gen(function*() {

@@ -3,6 +3,7 @@ import * as AiError from "@effect/ai/AiError"
 import * as Chat from "@effect/ai/Chat"
 import * as Prompt from "@effect/ai/Prompt"
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Encoding from "effect/Encoding"
 import * as Exit from "effect/Exit"
@@ -16,6 +17,11 @@ import { Message } from "../../domain/Message.ts"
 import type { JsonObject } from "../../domain/Payload.ts"
 import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
+
+/** The thread of the chat that a tool is called by; undefined, the default, for none. A reference, so it never appears in `R`. */
+export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/CurrentThread", {
+  defaultValue: (): string | undefined => undefined
+}) {}
 
 export interface ChatOptions {
   /** The system message before all others; it is not kept in the thread. Default: none. */
@@ -69,7 +75,8 @@ export const chat = (
     const kept = <A, E, R>(call: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
       Effect.mapError(follow, failed).pipe(
         Effect.flatMap((length) => Effect.tap(call, Effect.mapError(keep(length), failed))),
-        calls.withPermits(1)
+        calls.withPermits(1),
+        Effect.provideService(CurrentThread, thread)
       ) as Effect.Effect<A, E, R> // the error of every call of a model has AiError in it
 
     const keptStream = <A, E, R>(answer: Stream.Stream<A, E, R>): Stream.Stream<A, E, R> =>
@@ -90,7 +97,8 @@ export const chat = (
           )
         )
         return Stream.concat(
-          Stream.tap(answer, (part) => Effect.sync(() => follows(open, part))),
+          Stream.tap(Stream.provideService(answer, CurrentThread, thread), (part) =>
+            Effect.sync(() => follows(open, part))),
           Stream.execute(end)
         )
       })) as Stream.Stream<A, E, R> // the error of every call of a model has AiError in it
@@ -98,7 +106,8 @@ export const chat = (
     yield* follow
     return Chat.Chat.of({
       ...inner,
-      generateText: (options) => kept(inner.generateText(options)),
+      generateText: (options) =>
+        kept(inner.generateText(options)),
       generateObject: (options) => kept(inner.generateObject(options)),
       streamText: (options) => keptStream(inner.streamText(options))
     })

@@ -255,7 +255,7 @@ const read = (
       ...options.options,
       scope,
       sharedWrites,
-      line: OutboxState.keyOf(worker),
+      line: lineOf(options, worker),
       sequence: entries.map(({ sequence }) => sequence),
       apply
     })
@@ -264,6 +264,10 @@ const read = (
     )
     if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
   })
+
+/** Names the conversation, apart from that of other outboxes whose options say another `line`: an id that is made of it is one store's. */
+const lineOf = ({ options: { line } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
+  line === undefined ? OutboxState.keyOf(worker) : JSON.stringify([line, OutboxState.keyOf(worker)])
 
 /** Writes a plan that was kept earlier. Returns false, and drops the plan, where it does not fit any more. */
 const resume = (

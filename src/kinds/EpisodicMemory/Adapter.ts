@@ -19,7 +19,16 @@ import * as Viewer from "../../domain/Viewer.ts"
 import { tokenise } from "../../ranking/Tokenizer.ts"
 import type { Service } from "../EpisodicMemory.ts"
 import type { DraftOf, Typed } from "../TypedMemory.ts"
-import { filterOf, named, newest, type RecallQuery, type SemanticRecallOptions, type Source, window } from "./Source.ts"
+import {
+  asksForTalk,
+  filterOf,
+  named,
+  newest,
+  type RecallQuery,
+  type SemanticRecallOptions,
+  type Source,
+  window
+} from "./Source.ts"
 
 const maybe = <A, I>(schema: Schema.Schema<A, I>) => Schema.optionalWith(schema, { nullable: true })
 const Felt = Schema.Struct({ V: maybe(Schema.Number), A: maybe(Schema.Number), D: maybe(Schema.Number) })
@@ -113,7 +122,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
       Effect.gen(function*() {
         const now = yield* Clock.currentTimeMillis
         const passes = matches(yield* filterOf("recall", query), now)
-        const { events: _, timeRange, ...rest } = query
+        const { events: _, timeRange, ...rest } = talkAside(query)
         const asked: SeedQuery = {
           ...Payload.definedFields({ ...rest, context, sourceEntity: query.sourceEntity ?? actorOf(viewer) }),
           ...(timeRange && {
@@ -132,7 +141,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         const rows = ask(
           "semanticRecall",
           semanticRecall &&
-            (() => semanticRecall.call(adapter, text, Payload.definedFields({ ...options, topK: window })))
+            (() => semanticRecall.call(adapter, text, Payload.definedFields({ ...talkAside(options), topK: window })))
         )
         const all = yield* episodes("semanticRecall", viewer, rows)
         const found = all.filter(({ record }) => passes(record)).slice(0, topK)
@@ -213,6 +222,10 @@ const between = (from: number, until: number): RecallQuery["timeRange"] => ({
   from: Math.min(Math.max(0, Math.ceil(from)), Number.MAX_SAFE_INTEGER),
   until: until >= Number.MAX_SAFE_INTEGER ? undefined : Math.max(0, Math.floor(until) + 1)
 })
+
+/** Leaves the types out of a query that means episodes without one: an adapter would leave these out. What it gives is held to them. */
+const talkAside = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
+  asksForTalk(query.type) ? { ...query, type: undefined } : query
 
 const actorOf = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? undefined : viewer.actorId
 

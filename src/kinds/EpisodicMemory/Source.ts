@@ -27,6 +27,7 @@ export interface RecallQuery {
   readonly minImportance?: number | undefined
   /** Times of episodes, epoch ms: `from` inclusive, `until` exclusive. */
   readonly timeRange?: { readonly from?: number | undefined; readonly until?: number | undefined } | undefined
+  /** An episode that names no type is a `chat_message`. */
   readonly type?: string | ReadonlyArray<string> | undefined
   /** Valence of the emotion, −1..1, both inclusive. */
   readonly valenceRange?: readonly [min: number, max: number] | undefined
@@ -85,7 +86,7 @@ export const fromStore: Effect.Effect<Source, never, MemoryStore> = Effect.gen(f
   const store = yield* MemoryStore
   const episodes = yield* TypedMemory.make(MemoryKind.episodic)
   const reflections = yield* TypedMemory.make(MemoryKind.reflection)
-  const redaction = yield* Redaction.Redaction
+  const redaction = yield* Redaction.over(store)
   const embedder = yield* Effect.serviceOption(Embedder.Embedder)
   const embedding = Option.map(
     embedder,
@@ -144,12 +145,17 @@ const ofTurns = { "data.beliefMemory": { exists: false } }
 
 const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
 
+const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeof type === "string" ? [type] : type
+
+/** Whether a query that names types means the episodes that name none, too. */
+export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
+
 /** Converts a query to a filter, without words and limit. */
 export const filterOf = (
   op: string,
   { events, minImportance, sourceEntity, timeRange, type, valenceRange }: Omit<EpisodeQuery, "context" | "limit">
 ): Effect.Effect<Pick<MemoryFilter, "minImportance" | "validAt" | "where">, MemoryError> => {
-  const [first, ...rest] = type === undefined || typeof type === "string" ? [type] : type
+  const [first, ...rest] = typesOf(type)
   if (type !== undefined && first === undefined) return invalid(op, "type: at least one is to be named")
   return Effect.succeed({
     minImportance,
@@ -157,7 +163,7 @@ export const filterOf = (
     where: {
       ...(sourceEntity !== undefined && { "scope.actorId": { eq: sourceEntity.normalize("NFC") } }),
       ...(events === true && { "data.type": { ne: talk } }),
-      ...(first !== undefined && { "data.type": { in: [first, ...rest.filter((one) => one !== undefined)] } }),
+      ...(first !== undefined && { "data.type": { in: [first, ...rest], orAbsent: asksForTalk(type) } }),
       ...(valenceRange !== undefined && { "data.emotion.V": { between: [valenceRange[0], valenceRange[1]] } })
     }
   })

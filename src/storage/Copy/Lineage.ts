@@ -10,6 +10,7 @@ import { canonicalJson } from "../../domain/Digest.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { MemoryId } from "../../domain/MemoryId.ts"
 import type { Reader, Stored } from "../Engine.ts"
+import type { Service } from "../MemoryStore.ts"
 import * as Reads from "../MemoryStore/internal/Reads.ts"
 import type { Vectors } from "../Vectors.ts"
 import { revisionsKept } from "../Version.ts"
@@ -22,6 +23,26 @@ export interface Side {
   readonly reader: Reader
   readonly vectors: Vectors | undefined
 }
+
+const unsupported = (message: string) => MemoryError.make("unsupported", { op: "copy", message })
+
+/** Fails where a store has no rows to read. */
+export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
+  Option.match(reader, {
+    onNone: () => unsupported(`${name} has no rows of its own: copy each of the stores that it is made of`),
+    onSome: (reader) => Effect.succeed({ name, reader, vectors: Option.getOrUndefined(vectors) })
+  })
+
+/** Fails where a store takes no rows, or would come to hold what its redaction takes out of what is written. */
+export const targetOf = (
+  to: Service,
+  { unredacted = false }: { readonly unredacted?: boolean | undefined }
+): Io<Side> =>
+  !to.capabilities.writable
+    ? unsupported(`${to.name} takes no writes`)
+    : Option.isSome(to.redaction) && !unredacted
+    ? unsupported(`${to.name} redacts what is written, a copy does not: \`unredacted: true\` copies rows as they are`)
+    : sideOf(to)
 
 /** The kept revisions of a record, oldest first; the last one is its row. */
 export type Lineage = readonly [Stored, ...Array<Stored>]

@@ -10,6 +10,8 @@
  * mirror    see `Replication`
  * search    each store's best, by its own scores: see `Queries`. A store that fails is among `failures`; all fail: it fails
  * get, list a store that fails is not taken for one that has nothing: they fail, but for what was found by id elsewhere
+ * redaction each store's own; a store that is written to has that of the federation, if it was built with one, and one that
+ *           joins later the one that those there have in common
  * trash     each store's own, as long as its own layer says
  * ```
  *
@@ -26,6 +28,7 @@ import type { MemoryQuery, SearchResult } from "../../domain/MemoryFilter.ts"
 import * as MemoryKind from "../../domain/MemoryKind.ts"
 import type { Draft, MemoryRecord } from "../../domain/MemoryRecord.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import * as Redaction from "../../host/Redaction.ts"
 import { defaultLimit } from "../../ranking/MemoryIndex.ts"
 import { checkingViewer } from "./internal/makeStore.ts"
 import * as makeStore from "./internal/makeStore.ts"
@@ -107,14 +110,23 @@ const make = (
     const first = yield* StoreRegistry.begin(entries, options.primary, minting)
     const members = yield* SubscriptionRef.make<StoreRegistry.Members>(first)
     const writing: Writing = { members, options, router }
+    const written = first.filter(StoreRegistry.isWritten)
+    const stores = (written.length > 0 ? written : first).map(({ store }) => store)
+    const carried = Redaction.together(stores)
+    const redaction = Option.getOrUndefined(
+      Option.filter(carried, (one) => stores.every((store) => Option.contains(store.redaction, one)))
+    )
     const federated: Service = {
-      ...StoreRegistry.make({ members, minting, toNamed: (member) => named(writing, member) }),
+      ...StoreRegistry.make({ members, minting, redaction, toNamed: (member) => named(writing, member) }),
       search: (viewer, query, options) => searchIn(members, viewer, query, options)
     }
     const primary = first.find(({ name, writable }) =>
       options.primary === undefined ? writable : name === options.primary
     )
-    const store = federationOf(members, first, primary?.store, copying, writes(writing))
+    const store = federationOf(
+      { members, first, primary: primary?.store, redaction: carried, copying },
+      writes(writing)
+    )
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
 
@@ -196,12 +208,20 @@ const searchIn = (
     return result
   }).pipe(Effect.withSpan("Federated.search"))
 
-/** Makes the federation that is a store. `first` are the members that it begins with. */
+/** What the federation that is a store is made of. */
+interface Parts {
+  readonly members: SubscriptionRef.SubscriptionRef<StoreRegistry.Members>
+  /** The members that it begins with. */
+  readonly first: StoreRegistry.Members
+  readonly primary: MemoryStore.Service | undefined
+  /** What is written into it is redacted so, as far as its stores agree. */
+  readonly redaction: Option.Option<Redaction.Service>
+  readonly copying: Replication.Replication
+}
+
+/** Makes the federation that is a store. */
 const federationOf = (
-  members: SubscriptionRef.SubscriptionRef<StoreRegistry.Members>,
-  first: StoreRegistry.Members,
-  primary: MemoryStore.Service | undefined,
-  copying: Replication.Replication,
+  { copying, first, members, primary, redaction }: Parts,
   writes: Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget">
 ): MemoryStore.Service => {
   const all = Effect.map(members, StoreRegistry.ranked)
@@ -213,6 +233,7 @@ const federationOf = (
   return checkingViewer({
     name: "federated",
     capabilities: capabilities(first, primary),
+    redaction,
     ...writes,
     get: (viewer, ids) =>
       observed("get", (all) => StoreRegistry.each(all, viewer, ids, (store, ids) => store.get(viewer, ids))),

@@ -58,6 +58,7 @@ export const laws: ReadonlyArray<Law> = [
           [{ where: { "data.n": { eq: 1 } } }, "a"],
           [{ where: { "data.n": { eq: "1" } } }, ""],
           [{ where: { "data.n": { in: [2, 1] } } }, "ab"],
+          [{ where: { "data.n": { in: [2], orAbsent: true } } }, "bc"],
           [{ where: { "data.n": { gte: 2 } } }, "b"],
           [{ where: { "data.n": { between: [2, 2] } } }, "b"],
           [{ where: { "data.s": { ne: "y" } } }, "a"],

@@ -16,6 +16,7 @@ import { Limit } from "../../../domain/MemoryFilter.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as Viewer from "../../../domain/Viewer.ts"
+import * as Redaction from "../../../host/Redaction.ts"
 import * as MemoryStore from "../../MemoryStore.ts"
 import * as Transaction from "../internal/Transaction.ts"
 
@@ -58,6 +59,8 @@ export interface Registry {
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
   readonly minting: Transaction.Minting
+  /** The redaction that writable stores have in common; undefined for none, and where they redact differently. */
+  readonly redaction: Redaction.Service | undefined
   readonly toNamed: (member: Member) => Named
 }
 
@@ -73,8 +76,9 @@ export const begin = (
       ...entries.flatMap(([name, entry]) => issuesOf(name, entry))
     ])
     const scope = yield* Effect.scope
+    const redaction = yield* Redaction.Redaction
     const first = yield* Effect.forEach(entries, ([name, entry]) => built(name, entry, scope, minting))
-    yield* refuse(first.flatMap(misfits))
+    yield* refuse(first.flatMap((member) => misfits(member, redaction)))
     return first
   })
 
@@ -88,7 +92,7 @@ export const make = (dependencies: Dependencies): Registry => {
   }
 }
 
-const attach = <E, R>({ members, minting, toNamed }: Dependencies, name: string, entry: Entry<E, R>) =>
+const attach = <E, R>({ members, minting, redaction, toNamed }: Dependencies, name: string, entry: Entry<E, R>) =>
   Effect.gen(function*() {
     const free = Effect.filterOrFail(
       members,
@@ -100,8 +104,10 @@ const attach = <E, R>({ members, minting, toNamed }: Dependencies, name: string,
       return yield* MemoryError.make("invalid_id", { op: "attach", message: `a name has ${nameRule}` })
     }
     yield* refuse(issuesOf(name, entry))
-    const member = yield* built(name, entry, yield* Effect.scope, minting)
-    yield* refuse(misfits(member))
+    const member = yield* built(name, entry, yield* Effect.scope, minting).pipe(
+      Effect.provideService(Redaction.Redaction, redaction ?? (yield* Redaction.Redaction))
+    )
+    yield* refuse(misfits(member, redaction))
     yield* Effect.acquireRelease(
       SubscriptionRef.updateEffect(members, (all) => Effect.as(free, [...all, member])),
       () => SubscriptionRef.update(members, (all) => all.filter((one) => one !== member))
@@ -351,10 +357,26 @@ const configured = (
     : [`primary: ${primary} is read-only`]
 }
 
-const misfits = ({ mirror, name, store, writable }: Member): ReadonlyArray<string> =>
-  (writable || mirror !== undefined) && !store.capabilities.writable
-    ? [`${name}: ${writable ? "writable" : "a mirror"}, but its store takes no writes`]
-    : []
+/** Whether anything is written into a member. */
+export const isWritten = ({ mirror, writable }: Pick<Member, "mirror" | "writable">): boolean =>
+  writable || mirror !== undefined
+
+/** Says what a member cannot be: written to where its store takes no writes, or where it lacks the redaction of the federation. */
+const misfits = (
+  { mirror, name, store, writable }: Member,
+  redaction: Redaction.Service | undefined
+): ReadonlyArray<string> => {
+  if (!isWritten({ mirror, writable })) return []
+  const called = `${name}: ${writable ? "writable" : "a mirror"}`
+  return [
+    ...(store.capabilities.writable ? [] : [`${called}, but its store takes no writes`]),
+    ...(redaction === undefined || Option.contains(store.redaction, redaction)
+      ? []
+      : [
+        `${called}, but its store was built without the redaction of the federation: leave its own out, and build it here`
+      ])
+  ]
+}
 
 const refuse = ([issue, ...others]: ReadonlyArray<string>): Effect.Effect<void, MemoryError.MemoryError> =>
   issue === undefined ? Effect.void : invalid("Federated", issue, ...others)

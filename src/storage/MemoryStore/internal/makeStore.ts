@@ -101,6 +101,7 @@ export const make = (
     const service = checkingViewer({
       name,
       capabilities,
+      redaction: Option.fromNullable(redaction),
       ...writes((op, viewer, mutations, provenance) =>
         counted(
           op,
@@ -135,7 +136,14 @@ export const make = (
       vectors: Option.map(Option.fromNullable(engine.vectors), (vectors) => vectorsOf(Vectors.make(vectors), counted)),
       reader: Option.some(readerOf(name, engine, usage.kept, counted)),
       sign: (purpose, text) => observed("sign", Effect.sync(() => sign(secret, JSON.stringify([purpose, text])))),
-      ingest: Option.fromNullable(ingest),
+      ingest: Option.map(
+        Option.fromNullable(ingest),
+        (ingest): Engine.Ingest => (viewer, session, messages, sequence) =>
+          Effect.flatMap(
+            Redaction.messages(redaction, viewer, messages),
+            (messages) => ingest(viewer, session, messages, sequence)
+          )
+      ),
       tools: tools ?? (() => [])
     })
     yield* service.compact

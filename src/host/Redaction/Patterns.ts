@@ -1,0 +1,126 @@
+/** The patterns by which `Redaction.layer` finds secrets, and what is no secret though it looks like one. */
+
+/** A text without its secrets, and how many it had. */
+export interface Redacted {
+  readonly text: string
+  readonly count: number
+}
+
+export interface Options {
+  /** Private keys, and keys of providers that begin as theirs do: `sk-`, `AKIA`, `ghp_` and others. Default true. */
+  readonly keys?: boolean | undefined
+  /** JSON Web Tokens, bearer tokens, passwords of URLs, and what is said to be a password, secret, token or key. Default true. */
+  readonly tokens?: boolean | undefined
+  /** Numbers of 14 to 19 digits, and of 13 that begin with a 4, that begin as a card's does and have its check digit. Default true. */
+  readonly cards?: boolean | undefined
+  /** Default false. */
+  readonly emails?: boolean | undefined
+  /** Patterns of your own, by the name that takes the place of what they match: `(redacted customer)`. Default none. */
+  readonly patterns?: Readonly<Record<string, RegExp>> | undefined
+}
+
+interface Rule {
+  readonly name: string
+  readonly pattern: RegExp
+  /** Tells whether a match of the pattern is a secret. Default: each is. */
+  readonly accepts?: ((match: string) => boolean) | undefined
+}
+
+/** Matches the mark that a redaction left, or its first word. */
+const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
+
+/** Makes the function that redacts by patterns; `layer` uses it. Cost: proportional to the text, whatever it says. */
+export const byPatterns = (options: Options = {}): (text: string) => Redacted => {
+  const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
+  const rules: ReadonlyArray<Rule> = [
+    ...Object.entries(patterns).map(([name, pattern]) => ({
+      name,
+      pattern: new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`)
+    })),
+    ...tokens ? [{ name: "token", pattern: passphrase, accepts: isValue }] : [],
+    ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey }] : [],
+    ...tokens ? [bearer, webToken, urlPassword].map((pattern) => ({ name: "token", pattern })) : [],
+    ...tokens ? assigned.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
+    ...cards ? [{ name: "card", pattern: cardNumber, accepts: hasCheckDigit }] : [],
+    ...emails ? [{ name: "email", pattern: email }] : []
+  ]
+  return (text) => {
+    let count = 0
+    const redacted = rules.reduce(
+      (text, { accepts, name, pattern }) =>
+        text.replace(pattern, (match) => {
+          if (match === "" || accepts?.(match) === false || isMark.test(match)) return match
+          count++
+          return `(redacted ${name})`
+        }),
+      text
+    )
+    return { text: redacted, count }
+  }
+}
+
+/** Pattern of the place where a name or a key may begin: not after a word character, unless that is the letter of an escape of JSON. */
+const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
+/** Reaches to the end of the key, or, of a key that was cut, to the end of the text. */
+const privateKey =
+  /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
+const providerKey = new RegExp(
+  `${begins}(?:` + [
+    "sk-(?=[\\w-]{0,64}\\d)[\\w-]{10,}", // OpenAI, Anthropic
+    "[rsp]k_(?:live|test)_\\w{10,}", // Stripe
+    "(?:AKIA|ASIA)[0-9A-Z]{16}", // AWS
+    "AIza[\\w-]{35}", // Google
+    "gh[oprsu]_\\w{30,}|github_pat_\\w{30,}",
+    "glpat-[\\w-]{20,}",
+    "npm_\\w{36}",
+    "hf_\\w{30,}",
+    "xox[abeoprs]-[\\w-]{10,}" // Slack
+  ].join("|") + ")",
+  "g"
+)
+const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
+/** No dash stands before it: of a run that repeats its beginning each would be tried to the end of the run. */
+const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
+const urlPassword = new RegExp(
+  `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
+  "gi"
+)
+/** Pattern of the place where a name may begin: as `begins`, and after an underscore, too: DB_PASSWORD. */
+const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
+const passwords = "(?:password|passwd|passphrase)"
+/** A password in quotes, up to the quote that ends it: it may have spaces, and has 200 characters at most. */
+const passphrase = new RegExp(
+  `(?<=${said}${passwords}(?:\\\\?["'])?\\s{0,3}(?:[:=]|is\\b)\\s{0,3}(\\\\?["']))(?:(?!\\1)[^\\n]){6,200}(?=\\1)`,
+  "gi"
+)
+/** Patterns of values that their name calls secret. A password after a colon or an equals sign may be any word; other values have a digit. */
+const assigned = (() => {
+  const secrets = "(?:(?:client|app)?secret|(?:access|refresh|auth|id|session)?token|(?:api|access|secret)[ _-]?key)"
+  const quote = "(?:\\\\?[\"'])?"
+  const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
+  const is = `${quote}\\s{0,3}(?:[:=]|is\\b)\\s{0,3}${quote}`
+  const value = "[^\\s\"'`,;)\\]}]{6,}(?<!\\\\)"
+  const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
+  return [
+    `(?<=${said}${passwords}${set})${value}`,
+    `(?<=${said}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // no directory
+    `(?<=${said}${passwords}${is})${hasDigit}${value}`,
+    `(?<=${said}${secrets}${is})${hasDigit}(?![\\d._]{1,10}(?:[\\s"'\`,;)\\]}]|$))${value}` // no quantity
+  ].map((pattern) => new RegExp(pattern, "gi"))
+})()
+/** Whether a value is a secret, rather than a type, a remark such as `required`, or the place that it is read from. */
+const isValue = (match: string): boolean =>
+  !/^(?:(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
+    .test(match)
+/** Only Visa has cards of 13 digits; other numbers of 13 are times in milliseconds, orders, articles. */
+const cardNumber =
+  /(?<![\w.+-])(?:4\d{12}|(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{10,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
+/** Takes with an address those that follow it without a space: alone they would be found by the next redaction only. */
+const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
+
+/** Luhn's formula: from the right, every second digit counts double, and all add up to a multiple of ten. */
+const hasCheckDigit = (match: string): boolean => {
+  const digits = Array.from(match.replace(/\D/g, ""), Number).reverse()
+  const sum = digits.reduce((sum, digit, n) => sum + (n % 2 === 0 ? digit : digit < 5 ? digit * 2 : digit * 2 - 9), 0)
+  return sum % 10 === 0
+}
