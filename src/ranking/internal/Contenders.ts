@@ -103,18 +103,19 @@ export class Contenders {
 
   /**
    * Gathers and ranks the contenders of the question that the index has just matched. `matches` are those that may pass, `chosen` the best `byWords` of them, `rest` tells
-   * which of them do (`undefined`: all), `passes` tells it of any slot; `depth` is the number of hits that may be wanted. Good
-   * until the next call.
+   * which of them do (`undefined`: all), `passes` tells it of any slot; `depth` is the number of hits that may be wanted; `isAll`: all
+   * other matches follow, whether they pass or not. Good until the next call.
    */
   rank(
     index: InvertedIndex,
     view: View,
-    { chosen, depth, matches, newestFirst, passes, rest, terms }: {
+    { chosen, depth, isAll, matches, newestFirst, passes, rest, terms }: {
       readonly matches: Int32Array
       readonly chosen: Passed
       readonly rest: Passes | undefined
       readonly passes: Passes
       readonly depth: number
+      readonly isAll: boolean
       readonly newestFirst: (a: number, b: number) => number
       readonly terms: ReadonlyArray<string>
     },
@@ -149,17 +150,16 @@ export class Contenders {
     this.#below = bestMatch > 0 ? least / bestMatch : 0
     let count = chosen.isWhole ? chosen.count + wordless : all.length
     // one more tells that there are more
-    const wanted = chosen.isWhole ? Math.min(count, depth) : depth + 1
+    const wanted = isAll ? Infinity : chosen.isWhole ? Math.min(count, depth) : depth + 1
     if (wanted > all.length) {
       const others = matches.filter((slot) => this.#chosen.data[slot] !== this.#round)
-      for (const slot of bestThat(others, others.length, scores, wanted - all.length, newestFirst, rest).best) {
+      const few = isAll ? others : bestThat(others, others.length, scores, wanted - all.length, newestFirst, rest).best
+      for (const slot of few) {
         ranks[slot] = this.#below * scores[slot]!
         all.push(slot)
       }
-      if (!chosen.isWhole) {
-        count = all.length
-        if (count > depth) all.pop()
-      }
+      if (!chosen.isWhole) count = all.length
+      if (count > depth && count === wanted) all.pop()
     }
     return {
       slots: new Int32Array(all),

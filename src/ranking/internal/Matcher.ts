@@ -218,6 +218,7 @@ export class Matcher<R extends Outline> {
         rest,
         passes: sieve.has,
         depth,
+        isAll: minScore > 0, // whether they reach it is seen by their ranks
         newestFirst,
         terms
       },
@@ -233,7 +234,7 @@ export class Matcher<R extends Outline> {
           ranks: ranking?.ranks ?? scores,
           best: ranking?.best,
           promising,
-          rest: ranking === undefined ? rest : undefined,
+          rest: ranking === undefined || minScore > 0 ? rest : undefined,
           scored,
           // of a few each is looked at
           ceiling: ranking === undefined && shares !== undefined && matches.length > examined
