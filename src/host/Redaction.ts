@@ -70,8 +70,8 @@ export interface Service {
   /** Redacts a text. What it returns is redacted again on its way, so it must find nothing in its own result. */
   readonly redact: (text: string) => Redacted
   /**
-   * Hears of every text in which something was found, until the scope closes. Of listeners with the same `key`, by default each its own,
-   * one hears.
+   * Calls the listener for every text in which something was found, until the scope closes. Of listeners with the same `key` only one
+   * is called. Default: each has a key of its own.
    */
   readonly listen: (
     listener: (report: Report) => Effect.Effect<void>,
@@ -124,7 +124,7 @@ interface Carrier {
   readonly redaction: Option.Option<Service>
 }
 
-/** Whether two redact alike: those of one layer do, also where it was built twice. Without a redaction both redact alike. @internal */
+/** Whether two redactions are alike: those of one layer are, also where it was built twice, and no redaction is like none. @internal */
 export const isSame = (one: Service | undefined, other: Service | undefined): boolean => one?.redact === other?.redact
 
 /**

@@ -41,7 +41,7 @@ const bodyOf = (store: MemoryStore.Service, body = `my key is ${secret}`) =>
   Effect.map(store.put(ada, [draft(body)]), ([put]) => put!.record.body)
 
 describe("a store that redacts", () => {
-  it.scoped("is refused by a memory service, a manager and a federation that are built with a redaction which it lacks, by what to do", () =>
+  it.scoped("is refused by a memory service, a manager and a federation that are built with a redaction which it lacks, and the error says what to do", () =>
     Effect.gen(function*() {
       const bare = yield* plain
       const redaction = Redaction.layer()
@@ -73,7 +73,7 @@ describe("a store that redacts", () => {
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
     }))
 
-  it.scoped("is not refused, and is heard once, where its own redaction is a layer that was built again for what stands on it", () =>
+  it.scoped("is not refused, and is heard once, where what stands on it was given another build of the layer that redacts it", () =>
     Effect.gen(function*() {
       const redaction = Redaction.layer()
       const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)

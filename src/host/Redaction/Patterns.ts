@@ -61,7 +61,7 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
 
 /** Pattern of the place where a name or a key may begin: not after a word character, unless that is the letter of an escape of JSON. */
 const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
-/** Reaches to the end of the key, or, of a key that was cut, to the end of the text. */
+/** A private key to its end or, where it was cut, to the end of the text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(
@@ -79,7 +79,7 @@ const providerKey = new RegExp(
   "g"
 )
 const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
-/** No dash stands before it: of a run that repeats its beginning each would be tried to the end of the run. */
+/** A JSON Web Token with no dash before it: in a text that repeats its beginning each would be tried to the end of the text. */
 const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
 const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
@@ -142,7 +142,7 @@ const cardNumber = new RegExp(
   ].join("|") + ")(?![\\w-])",
   "g"
 )
-/** Takes with an address those that follow it without a space: alone they would be found by the next redaction only. */
+/** Addresses of e-mail. Those that follow one without a space are taken with it: only the next redaction would find them. */
 const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 
 /** Luhn's formula: from the right, every second digit counts double, and all add up to a multiple of ten. */
