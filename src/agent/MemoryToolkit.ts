@@ -108,12 +108,12 @@ export const layer: Layer.Layer<
       recall: handled("recall"),
       forget: handled("forget")
     })
-  }).pipe(forNobody)
+  }).pipe(withoutCaller)
 )
 
 /**
  * The tool `search_thread` as a toolkit of @effect/ai, to be merged with others: the model searches the conversation that it is in,
- * what fell out of its window among it. `layerThread` handles it.
+ * including messages that its window no longer has. `layerThread` handles its calls.
  */
 export const threadToolkit = Toolkit.make(declared(ThreadTools.declaration))
 
@@ -138,7 +138,7 @@ export const layerThread: Layer.Layer<
         Effect.provideService(Threads.Threads, threads)
       ))
     return yield* threadToolkit.toContext({ search_thread: search })
-  }).pipe(forNobody)
+  }).pipe(withoutCaller)
 )
 
 /** Makes the handler of a tool: it acts for the viewer of each call, by the tool of this name that there is for the viewer. */
@@ -163,10 +163,10 @@ function handler(
 }
 
 /**
- * Makes handlers without the viewer and the thread that were there: a handler is given what was there when it was made, which would
- * be those of every call that names none.
+ * Drops the viewer and the thread from the context that handlers are made in: a handler keeps that context, and would act for them in
+ * every call that names none.
  */
-function forNobody<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
   return Effect.mapInputContext(
     self,
     (context: Context.Context<R>) =>

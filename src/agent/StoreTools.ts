@@ -314,7 +314,7 @@ export const provenance = {
   origin: Origin,
   /** 0 is the most trusted, 3 the least. */
   trust: Trust,
-  /** Of a counterfactual: what might have been, not what was. */
+  /** True for a counterfactual, which says what might have been, not what was. Absent for others. */
   counterfactual: Schema.optional(Schema.Literal(true))
 }
 

@@ -95,7 +95,10 @@ export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.
     return { publish, stream: Stream.fromPubSub(events) }
   })
 
-/** Publishes what a redaction found, once, however often it is asked to. @internal */
+/**
+ * Publishes an event for each report of a redaction, until the scope closes. A report is published once, however often the same `publish`
+ * hears of it. @internal
+ */
 export const hear = (
   redaction: Redaction.Service | undefined,
   publish: Service["publish"]

@@ -7,14 +7,16 @@
  * vault, and rows that `Copy` moves, are not looked at. Ids, scopes, kinds, sessions, names of threads and keys of JSON are names, and
  * stay; so do numbers of JSON, what `Viewer.system` updates, and the words of a search in `memory_recalled`, which only
  * `MemoryEvents.layer({ texts: true })` publishes. A `memory_redacted` event says how many were found, never what: every
- * `MemoryEvents` below the same redaction, or beside a `MemoryService` over the store, publishes it. What a text of an instruction file had is counted when it is first read.
+ * `MemoryEvents` below the same redaction, or beside a `MemoryService` over the store, publishes it. Secrets of an instruction file
+ * are counted when its text is first read.
  *
- * A store carries the redaction that it was built with, and what is built on the store, a branch or a part that is made later among
- * it, redacts by that one. `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` where another one is
- * provided to them than their store has, and a federation refuses a writable store that lacks its own. So provide it last, or to
- * the store alone: `Layer.mergeAll(Store, Redaction.layer())` provides it to nobody. `Copy` takes rows to a store that redacts only if
- * told to, `unredacted: true`. A kind, `Threads` or `MemoryPipeline` over a store that redacts nothing redacts by the one that is
- * provided to it what it itself names, keeps of messages, or sends to a model, and warns.
+ * A store carries the redaction that it was built with. Whatever is built on the store, also later, redacts by that one.
+ * `MemoryService.layer`, `MemoryManager.layer` and `Overlay.layer` fail with `unsupported` where another redaction is provided to them,
+ * and a federation refuses a writable store that lacks the redaction of the federation. A layer that is built twice is the same
+ * redaction; two calls of `Redaction.layer` are two. So provide one last, below the store, or to the store alone;
+ * `Layer.mergeAll(Store, Redaction.layer())` provides it to nothing. `Copy` moves rows to a store that redacts only with
+ * `unredacted: true`. Over a store that redacts nothing, a kind, `Threads` and `MemoryPipeline` redact by the one that is provided to
+ * them only what they themselves name, keep of messages, or send to a model, and they warn.
  *
  * ```ts
  * import { Effect, Layer } from "effect"
@@ -68,8 +70,8 @@ export interface Service {
   /** Redacts a text. What it returns is redacted again on its way, so it must find nothing in its own result. */
   readonly redact: (text: string) => Redacted
   /**
-   * Hears of every text in which something was found, until the scope closes. Of listeners with the same `key`, by default each its own,
-   * one hears.
+   * Calls the listener for every text in which something was found, until the scope closes. Of listeners with the same `key` only one
+   * is called. Default: each has a key of its own.
    */
   readonly listen: (
     listener: (report: Report) => Effect.Effect<void>,
@@ -114,13 +116,16 @@ const redactions = Metric.counter("memory_redactions", {
   incremental: true
 })
 
-/* Whose redaction is in force where something stands on a store. */
+/* Which redaction is in force for what is built on a store. */
 
-/** What carries a redaction: a store. */
+/** A store, as far as its redaction is concerned. */
 interface Carrier {
   readonly name: string
   readonly redaction: Option.Option<Service>
 }
+
+/** Whether two redactions are alike: those of one layer are, also where it was built twice, and no redaction is like none. @internal */
+export const isSame = (one: Service | undefined, other: Service | undefined): boolean => one?.redact === other?.redact
 
 /**
  * Returns the redaction for what stands on a store: the store's, else the one that is provided. Warns where that is not the store's.
@@ -130,7 +135,7 @@ export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
   Effect.flatMap(Redaction, (provided) => {
     const carried = Option.getOrUndefined(store.redaction)
     return Effect.as(
-      provided === undefined || provided === carried
+      provided === undefined || isSame(provided, carried)
         ? Effect.void
         : Effect.logWarning(otherThan(store, "what stands on it")),
       carried ?? provided
@@ -141,7 +146,7 @@ export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
 export const required = (op: string, store: Carrier): Effect.Effect<Service | undefined, MemoryError.MemoryError> =>
   Effect.flatMap(Redaction, (provided) => {
     const carried = Option.getOrUndefined(store.redaction)
-    if (provided === undefined || provided === carried) return Effect.succeed(carried)
+    if (provided === undefined || isSame(provided, carried)) return Effect.succeed(carried)
     return MemoryError.make("unsupported", { op, message: otherThan(store, op) })
   })
 
@@ -152,21 +157,22 @@ const otherThan = ({ name, redaction }: Carrier, provided: string): string =>
 
 /**
  * Returns the redaction of stores that are written as one: the one that all of them have, else one that redacts as each of them
- * does and is none of theirs. @internal
+ * does and hears of all. It is the same as theirs where they redact alike, and the same as none where they do not. @internal
  */
 export const together = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): Option.Option<Service> => {
   const all = Array.from(new Set(carriers.map(({ redaction }) => Option.getOrUndefined(redaction))))
   const some = all.filter(Predicate.isNotUndefined)
   const [first] = some
-  return first === undefined || all.length === 1 ? Option.fromNullable(first) : Option.some({
-    redact: (text) =>
-      some.reduce((redacted, { redact }) => {
-        const { count, text } = redact(redacted.text)
-        return { text, count: redacted.count + count }
-      }, { text, count: 0 }),
-    listen: (listener, key) => Effect.forEach(some, ({ listen }) => listen(listener, key), { discard: true }),
-    report: first.report
-  })
+  if (first === undefined || all.length === 1) return Option.fromNullable(first)
+  const listen: Service["listen"] = (listener, key) =>
+    Effect.forEach(some, ({ listen }) => listen(listener, key), { discard: true })
+  const redactions = Array.from(new Set(some.map(({ redact }) => redact)))
+  const redact: Service["redact"] = (text) =>
+    redactions.reduce((redacted, redact) => {
+      const { count, text } = redact(redacted.text)
+      return { text, count: redacted.count + count }
+    }, { text, count: 0 })
+  return Option.some({ ...first, listen, redact: all.every((one) => isSame(one, first)) ? first.redact : redact })
 }
 
 /* What the library's writers and askers use: each does nothing without a redaction. */

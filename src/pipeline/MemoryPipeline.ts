@@ -69,7 +69,7 @@ export interface Options extends MemoryStore.Provenance {
    * stored again.
    */
   readonly sequence?: number | ReadonlyArray<number> | undefined
-  /** The conversation within the session in which `sequence` counts. Default: the only one; of an outbox, each of its own. */
+  /** The conversation within the session in which `sequence` counts. Default: a session has one. An outbox puts this before its own name of the conversation. */
   readonly line?: string | undefined
   /** Writes the batch in place of the store's `apply`, all of it or nothing, perhaps with rows of the caller beside it. */
   readonly apply?: Apply | undefined

@@ -38,7 +38,7 @@ export interface Put {
 export interface Service extends Usage {
   readonly name: string
   readonly capabilities: Capabilities
-  /** The redaction of all that is written by the calls below, but by `reader`; what stands on the store redacts by it, too. */
+  /** The redaction that the store was built with: it redacts what is written, except by `reader`, and so does whatever is built on it. */
   readonly redaction: Option.Option<Redaction.Service>
   /** All or nothing, in the order given. What `put`, `update` and `forget` are made of. */
   readonly apply: (

@@ -393,7 +393,7 @@ describe("a turn", () => {
       }))
     ))
 
-  it.effect("is kept word for word by each store that keeps it so, once", () => {
+  it.effect("is kept once by each of the stores that keep turns word for word", () => {
     const never = ExtractionTrigger.make("never", () => Stream.never)
     const verbatim = { trigger: never, options: { infer: false } }
     return Effect.gen(function*() {

@@ -1,4 +1,4 @@
-/** A store carries the redaction of what is written into it: what stands on the store takes it over, and nothing writes around it by mistake. */
+/** A store carries its redaction: whatever is built on the store redacts by it, and nothing writes around it by mistake. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -41,7 +41,7 @@ const bodyOf = (store: MemoryStore.Service, body = `my key is ${secret}`) =>
   Effect.map(store.put(ada, [draft(body)]), ([put]) => put!.record.body)
 
 describe("a store that redacts", () => {
-  it.scoped("is refused by a memory service, a manager and a federation that are built with a redaction which it lacks, by what to do", () =>
+  it.scoped("is refused by a memory service, a manager and a federation that are built with a redaction which it lacks, and the error says what to do", () =>
     Effect.gen(function*() {
       const bare = yield* plain
       const redaction = Redaction.layer()
@@ -71,6 +71,31 @@ describe("a store that redacts", () => {
       const reading = Federated.layer({ notes: { layer: MemoryStore.layerInMemoryWith({}) } })
       yield* Layer.build(service.pipe(Layer.provide(reading), Layer.provide(redaction)))
       yield* Layer.build(service.pipe(Layer.provide(MemoryStore.layerInMemoryWith({})), Layer.provide(redaction)))
+    }))
+
+  it.scoped("is not refused, and is heard once, where what stands on it was given another build of the layer that redacts it", () =>
+    Effect.gen(function*() {
+      const redaction = Redaction.layer()
+      const alike = Layer.provide(MemoryStore.layerInMemoryWith({}), redaction)
+      const earlier = yield* storeOf(alike)
+      const federation = Federated.layer({ a: { layer: alike, writable: true }, b: { layer: alike, writable: true } })
+      const models = Layer.merge(Completion.layerNone, Embedder.layerNone)
+      const parts = [
+        MemoryService.layer().pipe(Layer.provide(on(earlier))),
+        MemoryService.layer().pipe(Layer.provide(Overlay.layer), Layer.provide(on(earlier))),
+        MemoryService.layer().pipe(Layer.provide(federation)),
+        MemoryService.layer().pipe(
+          Layer.provide(MemoryManager.layer({})),
+          Layer.provide(models),
+          Layer.provide(federation)
+        )
+      ]
+      for (const part of parts) {
+        const { tags } = yield* heard(
+          Effect.flatMap(MemoryService.MemoryService, ({ put }) => put(draft(secret)))
+        ).pipe(MemoryService.as(ada), Effect.provide(Layer.provide(part, redaction)))
+        assert.deepStrictEqual(tags, ["memory_redacted", "memory_written"])
+      }
     }))
 
   it.scoped("makes whatever is built on it later redact as well, without being told", () =>
@@ -156,7 +181,7 @@ describe("a store that redacts", () => {
       assert.strictEqual(yield* bodyOf(own), `my key is ${hidden}`)
     }))
 
-  it.scoped("is told by what wraps it, and by a federation whose writable stores redact alike", () =>
+  it.scoped("has its redaction shown by whatever wraps it, and by a federation whose writable stores redact alike", () =>
     Effect.gen(function*() {
       const [store, bare] = yield* Effect.all([redacting, plain])
       assert.isTrue(Option.isSome(store.redaction))

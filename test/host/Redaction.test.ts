@@ -35,6 +35,22 @@ describe("Redaction.byPatterns", () => {
       "{\\\"password\\\":\\\"(redacted token)\\\"}"
     ],
     ["a passphrase that is said", "The password is \"open the door\".", "The password is \"(redacted token)\"."],
+    ["a passphrase after a colon", "My password is: \"open the door\"", "My password is: \"(redacted token)\""],
+    ["a passphrase of the past", "The passcode was 'open the door'.", "The passcode was '(redacted token)'."],
+    [
+      "a passphrase for something",
+      "The password for the guest wifi is \"open the door\".",
+      "The password for the guest wifi is \"(redacted token)\"."
+    ],
+    ["a passphrase of Go", `password := "open the door"`, `password := "(redacted token)"`],
+    ["a passphrase of PHP", `'password' => 'open the door',`, `'password' => '(redacted token)',`],
+    ["a passphrase in typographic quotes", "password: “it’s a door”", "password: “(redacted token)”"],
+    ["a passphrase in single typographic quotes", "password is ‘it’s a door’", "password is ‘(redacted token)’"],
+    ["a passphrase in backticks", "passphrase: `open the door`", "passphrase: `(redacted token)`"],
+    ["a passphrase with quotes", `password="the \\"big door\\" is open"`, `password="(redacted token)"`],
+    ["a passphrase that ends with a backslash", `password: "open the door\\"`, `password: "(redacted token)"`],
+    ["a passphrase that begins as code does", `password: "this.door is open"`, `password: "(redacted token)"`],
+    ["a token in backticks", "The token is `q1w2e3r4t5`.", "The token is `(redacted token)`."],
     ["a password that is set", "password=correct-horse; x", "password=(redacted token); x"],
     ["a token in JSON", `{"api_key": "q1w2e3r4t5"}`, `{"api_key": "(redacted token)"}`],
     [
@@ -84,6 +100,8 @@ describe("Redaction.byPatterns", () => {
     "token: 128000, bearer infrastructure-as-code, pwd=/home/ada/projects",
     "order 5555555555557, invoice 6011000000004, moment 1731234567894, card? 4222222222223", // 13 digits, and but for the last with a check digit
     "password: \"\", password: \"required\", \"password\" is the name of a field, \"password\": 5",
+    "users 305012345678901230 and 512345678901234568, row 3000000000000004", // with a check digit, but of no card's length
+    "password: z.string().min(8), password = getpass.getpass(), password: this.form.password, secretKey = crypto.randomBytes(32)",
     "call +351 912 345 678 on 2026-11-24 at 13:30"
   ])("leaves alone: %s", (text) => assert.deepStrictEqual(redact(text), { text, count: 0 }))
 

@@ -265,7 +265,10 @@ const read = (
     if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
   })
 
-/** Names the conversation, apart from that of other outboxes whose options say another `line`: an id that is made of it is one store's. */
+/**
+ * Returns the name of a conversation, of which the ids of its turns are made. It begins with the `line` of the options, where there is
+ * one, so that two outboxes with different lines never make the same id.
+ */
 const lineOf = ({ options: { line } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
   line === undefined ? OutboxState.keyOf(worker) : JSON.stringify([line, OutboxState.keyOf(worker)])
 

@@ -9,9 +9,9 @@ export interface Redacted {
 export interface Options {
   /** Private keys, and keys of providers that begin as theirs do: `sk-`, `AKIA`, `ghp_` and others. Default true. */
   readonly keys?: boolean | undefined
-  /** JSON Web Tokens, bearer tokens, passwords of URLs, and what is said to be a password, secret, token or key. Default true. */
+  /** JSON Web Tokens, bearer tokens, passwords of URLs, and values that a text calls password, passcode, secret, token or key. Default true. */
   readonly tokens?: boolean | undefined
-  /** Numbers of 14 to 19 digits, and of 13 that begin with a 4, that begin as a card's does and have its check digit. Default true. */
+  /** Numbers of 13 to 19 digits that begin as a card's does and have its length and check digit. Default true. */
   readonly cards?: boolean | undefined
   /** Default false. */
   readonly emails?: boolean | undefined
@@ -37,7 +37,7 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
       name,
       pattern: new RegExp(pattern.source, `${pattern.flags.replace(/[gy]/g, "")}g`)
     })),
-    ...tokens ? [{ name: "token", pattern: passphrase, accepts: isValue }] : [],
+    ...tokens ? passphrases.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
     ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey }] : [],
     ...tokens ? [bearer, webToken, urlPassword].map((pattern) => ({ name: "token", pattern })) : [],
     ...tokens ? assigned.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
@@ -61,7 +61,7 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
 
 /** Pattern of the place where a name or a key may begin: not after a word character, unless that is the letter of an escape of JSON. */
 const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
-/** Reaches to the end of the key, or, of a key that was cut, to the end of the text. */
+/** A private key to its end or, where it was cut, to the end of the text. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(
@@ -79,7 +79,7 @@ const providerKey = new RegExp(
   "g"
 )
 const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
-/** No dash stands before it: of a run that repeats its beginning each would be tried to the end of the run. */
+/** A JSON Web Token with no dash before it: in a text that repeats its beginning each would be tried to the end of the text. */
 const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
 const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
@@ -87,19 +87,30 @@ const urlPassword = new RegExp(
 )
 /** Pattern of the place where a name may begin: as `begins`, and after an underscore, too: DB_PASSWORD. */
 const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
-const passwords = "(?:password|passwd|passphrase)"
-/** A password in quotes, up to the quote that ends it: it may have spaces, and has 200 characters at most. */
-const passphrase = new RegExp(
-  `(?<=${said}${passwords}(?:\\\\?["'])?\\s{0,3}(?:[:=]|is\\b)\\s{0,3}(\\\\?["']))(?:(?!\\1)[^\\n]){6,200}(?=\\1)`,
-  "gi"
+const passwords = "pass(?:word|wd|phrase|code)"
+/** Pattern of whose password it is: the password for the guests is. */
+const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
+/** Pattern of what stands between a name and its value: `:`, `=`, `:=`, `=>`, is, is:, was. */
+const says = "\\s{0,3}(?:[:=]{1,2}>?|=>|(?:is|was)\\b:?)\\s{0,3}"
+/**
+ * Patterns of passwords in quotes, up to the quote that ends them: they may have spaces, and have 200 characters at most. A quote after
+ * a backslash is part of the password, unless no other ends it.
+ */
+const passphrases = [
+  ["(\\\\?[\"'`])", "(?:(?!\\1)(?:\\\\[^\\n]|[^\\\\\\n]))", "\\1"],
+  ["(\\\\?[\"'`])", "(?:(?!\\1)[^\\n])", "\\1"],
+  ["[“„«]", "[^“”«»\\n]", "[“”»]"],
+  ["[‘‚]", "(?:[^‘’\\n]|’(?=\\p{L}))", "’"] // a word may have an apostrophe
+].map(([opens, within, closes]) =>
+  new RegExp(`(?<=${said}${passwords}(?:\\\\?["'])?${whose}${says}${opens})${within}{6,200}(?=${closes})`, "giu")
 )
-/** Patterns of values that their name calls secret. A password after a colon or an equals sign may be any word; other values have a digit. */
+/** Patterns of values whose name says that they are secret. A password after a colon or an equals sign may be any word; other values have a digit. */
 const assigned = (() => {
   const secrets = "(?:(?:client|app)?secret|(?:access|refresh|auth|id|session)?token|(?:api|access|secret)[ _-]?key)"
-  const quote = "(?:\\\\?[\"'])?"
+  const quote = "(?:\\\\?[\"'`“„«‘‚])?"
   const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
-  const is = `${quote}\\s{0,3}(?:[:=]|is\\b)\\s{0,3}${quote}`
-  const value = "[^\\s\"'`,;)\\]}]{6,}(?<!\\\\)"
+  const is = `${quote}${says}${quote}`
+  const value = "[^\\s\"'`“”«»‘’,;)\\]}]{6,}(?<!\\\\)"
   const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
   return [
     `(?<=${said}${passwords}${set})${value}`,
@@ -108,14 +119,30 @@ const assigned = (() => {
     `(?<=${said}${secrets}${is})${hasDigit}(?![\\d._]{1,10}(?:[\\s"'\`,;)\\]}]|$))${value}` // no quantity
   ].map((pattern) => new RegExp(pattern, "gi"))
 })()
-/** Whether a value is a secret, rather than a type, a remark such as `required`, or the place that it is read from. */
+/**
+ * Whether a value is a secret: no type, no remark such as `required`, and no place that it is read from, be it an environment, a field or a
+ * function, `getpass.getpass(`.
+ */
 const isValue = (match: string): boolean =>
-  !/^(?:(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
+  !/^(?:[a-z_$][\w$]*(?:\.[a-z_$][\w$]*)+\(\S*$|this(?:\.\w+)+$|(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
     .test(match)
-/** Only Visa has cards of 13 digits; other numbers of 13 are times in milliseconds, orders, articles. */
-const cardNumber =
-  /(?<![\w.+-])(?:4\d{12}|(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{10,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
-/** Takes with an address those that follow it without a space: alone they would be found by the next redaction only. */
+/**
+ * Card numbers by the lengths that their issuers give them. Only Visa has cards of 13 digits, only cards that begin with 6 have 17 or
+ * 18, and none that begins with 3 or 5 has more than 16: other numbers are times, orders, articles, ids.
+ */
+const cardNumber = new RegExp(
+  "(?<![\\w.+-])(?:" + [
+    "4\\d{12}(?:\\d{3}){0,2}",
+    "5\\d{15}",
+    "6\\d{15,18}",
+    "2[2-7]\\d{14}",
+    "3(?:[0689]\\d{12}|[47]\\d{13}|5\\d{14})",
+    "(?:[3-6]\\d{3}|2[2-7]\\d\\d)([ -])\\d{4}\\1\\d{4}\\1\\d{4}",
+    "3[47]\\d\\d([ -])\\d{6}\\2\\d{5}"
+  ].join("|") + ")(?![\\w-])",
+  "g"
+)
+/** Addresses of e-mail. Those that follow one without a space are taken with it: only the next redaction would find them. */
 const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 
 /** Luhn's formula: from the right, every second digit counts double, and all add up to a multiple of ten. */

@@ -122,7 +122,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
       Effect.gen(function*() {
         const now = yield* Clock.currentTimeMillis
         const passes = matches(yield* filterOf("recall", query), now)
-        const { events: _, timeRange, ...rest } = talkAside(query)
+        const { events: _, timeRange, ...rest } = withoutTalkTypes(query)
         const asked: SeedQuery = {
           ...Payload.definedFields({ ...rest, context, sourceEntity: query.sourceEntity ?? actorOf(viewer) }),
           ...(timeRange && {
@@ -141,7 +141,8 @@ export const toSource = (adapter: MemoryAdapter): Source => {
         const rows = ask(
           "semanticRecall",
           semanticRecall &&
-            (() => semanticRecall.call(adapter, text, Payload.definedFields({ ...talkAside(options), topK: window })))
+            (() =>
+              semanticRecall.call(adapter, text, Payload.definedFields({ ...withoutTalkTypes(options), topK: window })))
         )
         const all = yield* episodes("semanticRecall", viewer, rows)
         const found = all.filter(({ record }) => passes(record)).slice(0, topK)
@@ -223,8 +224,11 @@ const between = (from: number, until: number): RecallQuery["timeRange"] => ({
   until: until >= Number.MAX_SAFE_INTEGER ? undefined : Math.max(0, Math.floor(until) + 1)
 })
 
-/** Leaves the types out of a query that means episodes without one: an adapter would leave these out. What it gives is held to them. */
-const talkAside = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
+/**
+ * Drops the types from a query that asks for chat messages: an adapter would pass over episodes that name no type. What the adapter
+ * answers is filtered by the types afterwards.
+ */
+const withoutTalkTypes = <Q extends Pick<RecallQuery, "type">>(query: Q): Q =>
   asksForTalk(query.type) ? { ...query, type: undefined } : query
 
 const actorOf = (viewer: Viewer.Any) => Viewer.isSystem(viewer) ? undefined : viewer.actorId

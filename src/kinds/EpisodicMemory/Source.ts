@@ -27,7 +27,7 @@ export interface RecallQuery {
   readonly minImportance?: number | undefined
   /** Times of episodes, epoch ms: `from` inclusive, `until` exclusive. */
   readonly timeRange?: { readonly from?: number | undefined; readonly until?: number | undefined } | undefined
-  /** An episode that names no type is a `chat_message`. */
+  /** Types of the episodes. An episode that names no type is a `chat_message`. Default: all types. */
   readonly type?: string | ReadonlyArray<string> | undefined
   /** Valence of the emotion, −1..1, both inclusive. */
   readonly valenceRange?: readonly [min: number, max: number] | undefined
@@ -147,7 +147,7 @@ const byTimeAlone = { lexical: 0, conversation: 0, recency: 1 }
 
 const typesOf = (type: RecallQuery["type"] = []): ReadonlyArray<string> => typeof type === "string" ? [type] : type
 
-/** Whether a query that names types means the episodes that name none, too. */
+/** Whether the types of a query include chat messages, and so the episodes that name no type. */
 export const asksForTalk = (type: RecallQuery["type"]): boolean => typesOf(type).includes(talk)
 
 /** Converts a query to a filter, without words and limit. */

@@ -26,14 +26,17 @@ export interface Side {
 
 const unsupported = (message: string) => MemoryError.make("unsupported", { op: "copy", message })
 
-/** Fails where a store has no rows to read. */
+/** Returns a store as a side of a copy. Fails with `unsupported` where it has no rows of its own. */
 export const sideOf = ({ name, reader, vectors }: Service): Io<Side> =>
   Option.match(reader, {
     onNone: () => unsupported(`${name} has no rows of its own: copy each of the stores that it is made of`),
     onSome: (reader) => Effect.succeed({ name, reader, vectors: Option.getOrUndefined(vectors) })
   })
 
-/** Fails where a store takes no rows, or would come to hold what its redaction takes out of what is written. */
+/**
+ * Returns a store as the target of a copy. Fails with `unsupported` where it takes no writes, and, unless `unredacted`, where it redacts
+ * what is written.
+ */
 export const targetOf = (
   to: Service,
   { unredacted = false }: { readonly unredacted?: boolean | undefined }

@@ -114,10 +114,17 @@ const make = (
     const stores = (written.length > 0 ? written : first).map(({ store }) => store)
     const carried = Redaction.together(stores)
     const redaction = Option.getOrUndefined(
-      Option.filter(carried, (one) => stores.every((store) => Option.contains(store.redaction, one)))
+      Option.filter(carried, (one) =>
+        stores.every((store) => Redaction.isSame(Option.getOrUndefined(store.redaction), one)))
     )
     const federated: Service = {
-      ...StoreRegistry.make({ members, minting, redaction, toNamed: (member) => named(writing, member) }),
+      ...StoreRegistry.make({
+        members,
+        minting,
+        redaction,
+        toNamed: (member) =>
+          named(writing, member)
+      }),
       search: (viewer, query, options) => searchIn(members, viewer, query, options)
     }
     const primary = first.find(({ name, writable }) =>
@@ -208,13 +215,13 @@ const searchIn = (
     return result
   }).pipe(Effect.withSpan("Federated.search"))
 
-/** What the federation that is a store is made of. */
+/** The parts of the federation as a store. */
 interface Parts {
   readonly members: SubscriptionRef.SubscriptionRef<StoreRegistry.Members>
   /** The members that it begins with. */
   readonly first: StoreRegistry.Members
   readonly primary: MemoryStore.Service | undefined
-  /** What is written into it is redacted so, as far as its stores agree. */
+  /** The redactions of its writable stores as one: see `Redaction.together`. */
   readonly redaction: Option.Option<Redaction.Service>
   readonly copying: Replication.Replication
 }

@@ -370,7 +370,7 @@ const misfits = (
   const called = `${name}: ${writable ? "writable" : "a mirror"}`
   return [
     ...(store.capabilities.writable ? [] : [`${called}, but its store takes no writes`]),
-    ...(redaction === undefined || Option.contains(store.redaction, redaction)
+    ...(redaction === undefined || Redaction.isSame(Option.getOrUndefined(store.redaction), redaction)
       ? []
       : [
         `${called}, but its store was built without the redaction of the federation: leave its own out, and build it here`
