@@ -18,7 +18,7 @@ import type { Marks } from "./Marks.ts"
 import { actorOf, isLong, type Outline, sizeOf } from "./Outline.ts"
 import { Passages } from "./Passages.ts"
 import { type Clues, isMisspelt, type Ranked } from "./Ranker.ts"
-import { bestThat, type Passed } from "./Selection.ts"
+import { bestThat, type Passed, type Pool, poolOf } from "./Selection.ts"
 import { int32 } from "./Slots.ts"
 
 /** Number of the best matches by words that are ranked. */
@@ -102,15 +102,15 @@ export class Contenders {
   }
 
   /**
-   * Gathers and ranks the contenders of the question that the index has just matched. `matches` are those that may pass, `chosen` the best `byWords` of them, `rest` tells
+   * Gathers and ranks the contenders of the question that the index has just matched. `pool` has those that may pass, `chosen` the best `byWords` of them, `rest` tells
    * which of them do (`undefined`: all), `passes` tells it of any slot; `depth` is the number of hits that may be wanted; `isAll`: all
    * other matches follow, whether they pass or not. Good until the next call.
    */
   rank(
     index: InvertedIndex,
     view: View,
-    { chosen, depth, isAll, matches, newestFirst, passes, rest, terms }: {
-      readonly matches: Int32Array
+    { chosen, depth, isAll, newestFirst, passes, pool, rest, terms }: {
+      readonly pool: Pool
       readonly chosen: Passed
       readonly rest: Passes | undefined
       readonly passes: Passes
@@ -135,7 +135,7 @@ export class Contenders {
     this.#words.clear()
     const bestWords = this.#long.size === 0
       ? bestMatch
-      : Math.max(bestMatch, this.#withLong(all, index, { matches, rest, terms, newestFirst }))
+      : Math.max(bestMatch, this.#withLong(all, index, { pool, rest, terms, newestFirst }))
     this.#rank = (slot) => ranked.rank(this.cluesOf(slot), bestWords)
     let best = 0
     let least = Infinity
@@ -152,8 +152,8 @@ export class Contenders {
     // one more tells that there are more
     const wanted = isAll ? Infinity : chosen.isWhole ? Math.min(count, depth) : depth + 1
     if (wanted > all.length) {
-      const others = matches.filter((slot) => this.#chosen.data[slot] !== this.#round)
-      const few = isAll ? others : bestThat(others, others.length, scores, wanted - all.length, newestFirst, rest).best
+      const others = pool.all().filter((slot) => this.#chosen.data[slot] !== this.#round)
+      const few = isAll ? others : bestThat(poolOf(others, scores), scores, wanted - all.length, newestFirst, rest).best
       for (const slot of few) {
         ranks[slot] = this.#below * scores[slot]!
         all.push(slot)
@@ -192,20 +192,20 @@ export class Contenders {
   #withLong(
     all: Array<number>,
     index: InvertedIndex,
-    { matches, newestFirst, rest, terms }: {
-      readonly matches: Int32Array
+    { newestFirst, pool, rest, terms }: {
+      readonly pool: Pool
       readonly rest: Passes | undefined
       readonly terms: ReadonlyArray<string>
       readonly newestFirst: (a: number, b: number) => number
     }
   ): number {
-    const held = matches.filter((slot) => this.#long.has(slot))
+    const held = pool.all().filter((slot) => this.#long.has(slot))
     const weights = index.weights.slice(0, 31)
     for (const slot of held) this.#ranks[slot] = sumOf(this.#conversations.marks.maskOf(slot), weights)
     const known = terms.flatMap((term, n) => index.weights[n]! > 0 ? [[term, index.weights[n]!] as const] : [])
     let best = 0
     let left = readable
-    for (const slot of bestThat(held, held.length, this.#ranks, longs, newestFirst, rest).best) {
+    for (const slot of bestThat(poolOf(held, this.#ranks), this.#ranks, longs, newestFirst, rest).best) {
       left -= sizeOf(this.#recordOf(slot))
       if (left < 0 && this.#words.size > 0) break
       const text = this.#textOf(slot)

@@ -7,8 +7,9 @@
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Sight } from "../../domain/Viewer.ts"
-import { idf, saturation, slopeOf, type Tokens } from "../Bm25.ts"
+import { idf, slopeOf, type Tokens } from "../Bm25.ts"
 import { isCounted, type Vocabulary } from "../Tokenizer.ts"
+import { leastScore } from "./Impacts.ts"
 import type { Marks } from "./Marks.ts"
 import type { Packed } from "./Packed.ts"
 import { Postings, Walk } from "./Postings.ts"
@@ -40,8 +41,10 @@ export class InvertedIndex {
   matched = 0
   /** By slot; 0 but for the matches. */
   readonly scores = float64()
-  kept = 0 // by `Matcher`; they come first
-  /** Whether so many documents match that `clear` takes the score of each: one that is no match any more may keep it until then. */
+  /** Number of documents that match. Only those are in `matches` that have at least the score `reach`. */
+  found = 0
+  reach = leastScore
+  /** Whether so many documents match that `clear` takes the score of each, listed or not. */
   isDense = false
   #marks: Marks | undefined
   // of the last `match`, by term of the question
@@ -52,12 +55,12 @@ export class InvertedIndex {
   readonly #asked: Array<number> = []
   readonly #walk = new Walk()
 
-  #postings = new Postings()
   /** By term; 0 but while a document is added. */
   readonly #codes = int32()
   readonly #scopes = new ScopeIndex()
   readonly #scope = int32()
   readonly #length = int32()
+  #postings = new Postings(this.#length)
   readonly #places = new ScopeSlots()
   // by scope
   readonly #count = int32()
@@ -224,41 +227,55 @@ export class InvertedIndex {
   }
 
   /**
-   * Scores the documents that hold any of the terms. Where the view is not `whole`, some matches may not be seen.
-   * `clear` before the next. `marks`: marks the matches, too. `scoped` is told of each scope once its matches are scored, and where
-   * they begin: they are the last ones, of which it may drop some by `drop` and `matched`.
+   * Scores the documents that hold any of the terms, and lists those that reach a score: at first all. Where the view is not `whole`,
+   * some may not be seen. `clear` before the next. `marks`: marks the matches, too. `scoped` is told of each scope once its matches
+   * are scored, and where those begin that are listed: the last ones, of which it may drop some by `drop` and `matched`. Returns the
+   * score to be reached from then on, no less than before; where few match, all are listed all the same.
    */
-  match(view: View, terms: ReadonlyArray<string>, marks?: Marks, scoped?: (from: number) => void): void {
+  match(view: View, terms: ReadonlyArray<string>, marks?: Marks, scoped?: (from: number) => number): void {
     this.#marks = marks
     const slope = this.slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
     const isSeen = (scope: number) => (seen ??= new Set(view.scopes)).has(scope)
     const postings = this.#postings
+    let many = 0
     terms.forEach((text, n) => {
       const term = postings.knownTerm(text) ?? -1
       let df = 0
       for (const list of term < 0 ? [] : postings.listsIn(term, view.scopes, isSeen)) {
         const scope = postings.scopeOf(list)
-        const isWhole = view.whole || this.#isWhole(scope, view.at)
-        df += isWhole ? postings.count(list) : postings.countOf(list, this.until.data, view.at)
+        const count = postings.count(list)
+        df += view.whole || this.#isWhole(scope, view.at) ? count : postings.countOf(list, this.until.data, view.at)
+        many += count
         this.#walk.add(scope, list, n)
       }
       this.#asked.push(term)
       this.documentFrequencies.push(df)
       this.weights.push(df > 0 ? idf(view.count, df) : 0)
     })
-    this.isDense = 4 * Math.max(...this.documentFrequencies, 0) > this.slots
+    this.isDense = 4 * many > this.slots
+    const impacts = postings.impacts.weighed(this.weights, slope, many)
     let from = 0
     this.#walk.run((list, n) => {
       if (this.documentFrequencies[n] === 0) return
       const at = postings.at(list)
       const end = at + 2 * postings.count(list)
-      this.#scatter(postings.arena, at, end, this.weights[n]!, slope)
-      if (marks !== undefined && n < 31) marks.mark(postings.arena, at, end, n)
+      impacts(n, postings.arena, at, end, this)
+      if (marks !== undefined && n < 31) marks.mark(postings.arena, at, end, n, this.isDense && view.whole)
     }, () => {
-      scoped?.(from)
+      const least = scoped?.(from) ?? leastScore
+      if (this.isDense) this.reach = least
       from = this.matched
     })
+  }
+
+  /** Lists all matches, or those that have at least such a score, unless they are listed. */
+  gather(least = leastScore): void {
+    if (least >= this.reach) return
+    this.reach = least
+    const { matches: { data: matches }, scores: { data: scores }, slots } = this
+    this.matched = 0
+    for (let slot = 0; slot < slots; slot++) if (scores[slot]! >= least) matches[this.matched++] = slot
   }
 
   /** Takes the score and the marks of a match that is not to be one. */
@@ -273,12 +290,10 @@ export class InvertedIndex {
     if (isMany) this.scores.data.fill(0, 0, this.slots)
     else for (let i = 0; i < matches.length; i++) this.scores.data[matches[i]!] = 0
     this.#marks?.clear(isMany ? undefined : matches)
-    this.matched = 0
-    this.kept = 0
+    this.matched = this.found = 0
+    this.reach = leastScore
     this.isDense = false
-    this.documentFrequencies.length = 0
-    this.weights.length = 0
-    this.#asked.length = 0
+    for (const each of [this.documentFrequencies, this.weights, this.#asked]) each.length = 0
   }
 
   /** A copy without tombstones, and the slots that are left: the n-th is slot n of the copy. */
@@ -300,7 +315,7 @@ export class InvertedIndex {
         slots[slot] = index.#place(to, scopes[scope]!, this.#length.data[slot]!, this.until.data[slot]!)
       }
     }
-    index.#postings = this.#postings.compacted(slots, scopes)
+    index.#postings = this.#postings.compacted(slots, scopes, index.#length)
     return { index, kept }
   }
 
@@ -332,7 +347,7 @@ export class InvertedIndex {
     for (let n = 1; n < nexts.length; n++) nexts[n]! += nexts[n - 1]!
     const order = new Int32Array(untils.length)
     untils.forEach((until, n) => order[n] = index.#place(nexts[scope![n]!]!++, scope![n]!, length![n]!, until))
-    index.#postings = Postings.decode({ terms, lists: bytes, ends: ends! }, order)
+    index.#postings = Postings.decode({ terms, lists: bytes, ends: ends! }, index.#length, order)
     return { index, order }
   }
 
@@ -355,7 +370,7 @@ export class InvertedIndex {
   }
 
   #grow(): void {
-    if (this.matches.data.length > this.slots) return // one more, which `#scatter` writes to
+    if (this.matches.data.length > this.slots) return // one more, which `Impacts` write to
     for (const column of [this.until, this.scores, this.matches]) column.set(this.slots, 0)
   }
 
@@ -378,22 +393,5 @@ export class InvertedIndex {
 
   #isWhole(scope: number, at: number): boolean {
     return this.#dead.data[scope] === 0 && this.#soonest.data[scope]! > at
-  }
-
-  /** The hot loop: 3 ns a posting. Without a branch, which would be foreseen wrongly for a third of the postings. */
-  #scatter(arena: Int32Array, from: number, end: number, weight: number, slope: number): void {
-    const scores = this.scores.data
-    const matches = this.matches.data
-    const lengths = this.#length.data
-    let matched = this.matched
-    for (let i = from; i < end; i += 2) {
-      const slot = arena[i]!
-      const code = arena[i + 1]!
-      const score = scores[slot]!
-      matches[matched] = slot
-      matched += +(score === 0)
-      scores[slot] = score + (weight * saturation(code >> 1, lengths[slot]!, slope) + (code & 1))
-    }
-    this.matched = matched
   }
 }

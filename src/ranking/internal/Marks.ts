@@ -1,6 +1,6 @@
 /**
- * Which of a question's terms documents and groups of documents hold: a bit for each of the first 31 terms. A posting marks its
- * document alone; the groups are read off the documents afterwards.
+ * Which of a question's terms documents and groups of documents hold: a bit for each of the first 31 terms. Where few documents match,
+ * a posting marks its document alone, and the groups are read off the documents afterwards; where many do, it marks the group, too.
  */
 import { int32 } from "./Slots.ts"
 
@@ -14,6 +14,11 @@ export class Marks {
   /** Groups that hold a term: the first `#held`. */
   readonly #touched = int32()
   #held = 0
+  /** By term, by group: 1 where `mark` has marked it. Those of the first `#many` terms. */
+  readonly #holders: Array<Uint8Array> = []
+  #many = 0
+  /** The last group. */
+  #last = 0
 
   /** Puts a slot into a group; 0: into none. */
   join(slot: number, group: number): void {
@@ -21,6 +26,7 @@ export class Marks {
     if (group === 0) return
     if (group >= this.#byGroup.data.length) this.#byGroup.set(group, 0)
     this.#touched.set(group, 0)
+    this.#last = Math.max(this.#last, group)
   }
 
   /** Makes room for so many slots. */
@@ -35,19 +41,45 @@ export class Marks {
     return this.#masks.data[slot]!
   }
   maskOfGroup(group: number): number {
-    return this.#byGroup.data[group]!
+    let mask = this.#byGroup.data[group]!
+    for (let term = 0; term < this.#many; term++) mask |= this.#holders[term]![group]! << term
+    return mask
   }
 
   /** The groups that hold a term. Good until the next `gather`. */
   get touched(): Int32Array {
-    return this.#touched.data.subarray(0, this.#held)
+    const touched = this.#touched.data
+    if (this.#many === 0) return touched.subarray(0, this.#held)
+    let held = 0
+    for (let group = 1; group <= this.#last; group++) {
+      touched[held] = group
+      held += +(this.maskOfGroup(group) !== 0)
+    }
+    return touched.subarray(0, held)
   }
 
-  /** Marks the documents of the postings from one place in an arena to another as holders of a term. */
-  mark(arena: Int32Array, from: number, end: number, term: number): void {
-    const masks = this.#masks.data
+  /**
+   * Marks the documents of the postings from one place in an arena to another as holders of a term. `isMany`: their groups, too. These
+   * have a byte for each term: bits of one number would wait for each other.
+   */
+  mark(arena: Int32Array, from: number, end: number, term: number, isMany: boolean): void {
     const bit = 1 << term
-    for (let i = from; i < end; i += 2) masks[arena[i]!]! |= bit
+    if (!isMany) {
+      const masks = this.#masks.data
+      for (let i = from; i < end; i += 2) masks[arena[i]!]! |= bit
+      return
+    }
+    for (; this.#many <= term; this.#many++) {
+      if ((this.#holders[this.#many]?.length ?? 0) <= this.#last) {
+        this.#holders[this.#many] = new Uint8Array(this.#byGroup.data.length)
+      }
+    }
+    const [groups, holders, masks] = [this.#groups.data, this.#holders[term]!, this.#masks.data]
+    for (let i = from; i < end; i += 2) {
+      const slot = arena[i]!
+      masks[slot]! |= bit
+      holders[groups[slot]!] = 1
+    }
   }
 
   /** Reads off the marks of the slots between two places what their groups hold. */
@@ -70,10 +102,16 @@ export class Marks {
   /** Returns how many groups hold each of the first `terms` terms. */
   counts(terms: number): Array<number> {
     const counts = Array.from({ length: terms }, () => 0)
-    for (const group of this.touched) {
-      for (let left = this.#byGroup.data[group]!; left !== 0; left &= left - 1) {
+    for (let i = 0; i < this.#held; i++) {
+      for (let left = this.#byGroup.data[this.#touched.data[i]!]!; left !== 0; left &= left - 1) {
         counts[31 - Math.clz32(left & -left)]! += 1
       }
+    }
+    for (let term = 0; term < this.#many; term++) {
+      const holders = this.#holders[term]!
+      let count = 0
+      for (let group = 1; group <= this.#last; group++) count += holders[group]!
+      counts[term] = count
     }
     return counts
   }
@@ -89,5 +127,7 @@ export class Marks {
     else for (let i = 0; i < slots.length; i++) this.#masks.data[slots[i]!] = 0
     for (let i = 0; i < this.#held; i++) this.#byGroup.data[this.#touched.data[i]!] = 0
     this.#held = 0
+    for (let term = 0; term < this.#many; term++) this.#holders[term]!.fill(0)
+    this.#many = 0
   }
 }

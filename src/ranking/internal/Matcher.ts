@@ -12,8 +12,8 @@ import { byWords, Contenders } from "./Contenders.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, Columns, isLong, type Outline, type Sieve } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
-import { bestThat, choose, type Chosen, sampled, Skim } from "./Selection.ts"
-import { narrow, RecencyIndex, topK } from "./Slots.ts"
+import { bestThat, choose, firstLook, type Pool, poolOf, sampled, Skim } from "./Selection.ts"
+import { narrow, RecencyIndex } from "./Slots.ts"
 
 export interface Options<R extends Outline> {
   /** Makes the words of a passage. */
@@ -158,43 +158,29 @@ export class Matcher<R extends Outline> {
       : undefined
     try {
       const sieve = this.passing(asked)
-      const { also, depth, minScore, score, terms } = question
-      const isByWords = ranked === undefined && score === undefined && minScore === 0 && also.length === 0
-      const limit = ranked !== undefined ? byWords : score === undefined ? Math.max(1, depth) : depth + sampled
-      const skim = terms === undefined || sieve.rest !== undefined ? undefined : new Skim(index, sieve, limit)
+      const { depth, score, terms } = question
       const marks = ranked && this.#contenders.marksFor(index)
-      if (terms === undefined) index.everything(view)
-      else {
-        index.match(view, terms, marks, (from) => {
-          dropUnseen(index, view, from)
-          marks?.gather(index.matches.data, from, index.matched)
-          if (isByWords) skim?.keep(from)
-          else skim?.note(from)
-        })
+      const best = ranked !== undefined ? byWords : score === undefined ? Math.max(1, depth) : depth + sampled
+      const limit = sieve.rest === undefined ? best : firstLook(best)
+      const share = score === undefined ? 1 : 0.5
+      let pool: Pool
+      if (terms === undefined) {
+        index.everything(view)
+        const { matched, matches: { data: matches }, scores: { data: scores } } = index
+        pool = poolOf(matches.subarray(0, sieve.narrow(matches, 0, matched)), scores)
+      } else {
+        const skim = new Skim(index, view, sieve, limit, share, marks)
+        index.match(view, terms, marks, skim.read)
+        pool = skim.pool()
       }
-      index.kept = isByWords && skim !== undefined
-        ? index.matched
-        : sieve.narrow(index.matches.data, 0, index.matched)
-      const matches = index.matches.data.subarray(0, index.kept)
-      const promising = skim && (isByWords ? matches : Int32Array.from(skim.promising))
-      return this.#matchesOf(view, sieve, question, ranked, promising, isByWords ? skim?.count : undefined)
+      return this.#matchesOf(view, sieve, question, ranked, pool)
     } finally {
       index.clear()
     }
   }
 
-  /**
-   * Ranks, weighs and cuts what the index has matched. `promising`: the slots that may be among the best by words, where that is known;
-   * `passed`: how many match and pass, where those alone were kept.
-   */
-  #matchesOf(
-    view: View,
-    sieve: Sieve,
-    question: Question,
-    ranked: Ranked | undefined,
-    promising: Int32Array | undefined,
-    passed: number | undefined
-  ): Matches {
+  /** Ranks, weighs and cuts what the index has matched. */
+  #matchesOf(view: View, sieve: Sieve, question: Question, ranked: Ranked | undefined, passed: Pool): Matches {
     const index = this.index
     const contenders = this.#contenders
     const { newestFirst, recencies } = this.#timeline
@@ -202,19 +188,19 @@ export class Matcher<R extends Outline> {
     const scores = index.scores.data
     const { examined = 2_048 } = this.#options
     let { rest } = sieve
-    if (rest !== undefined && index.kept <= examined) {
-      index.kept = narrow(index.matches.data, index.kept, rest)
+    let pool = passed
+    if (rest !== undefined && pool.count <= examined) {
+      const slots = pool.all()
+      pool = poolOf(slots.subarray(0, narrow(slots, slots.length, rest)), scores)
       rest = undefined
     }
-    const matches = index.matches.data.subarray(0, index.kept)
-    const chosen = ranked &&
-      bestThat(promising ?? matches, (promising ?? matches).length, scores, byWords, newestFirst, rest)
+    const chosen = ranked && bestThat(pool, scores, byWords, newestFirst, rest)
     const ranking = ranked && chosen && contenders.rank(
       index,
       view,
       {
-        matches,
-        chosen: promising === undefined ? chosen : { ...chosen, count: matches.length },
+        pool,
+        chosen,
         rest,
         passes: sieve.has,
         depth,
@@ -226,23 +212,19 @@ export class Matcher<R extends Outline> {
     )
     const scored = score &&
       ((slot: number, relevance: number) => score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
-    const { best, count, first, isExact } =
-      ranking === undefined && rest === undefined && score === undefined && minScore === 0
-        ? plainly(promising ?? matches, scores, depth, newestFirst, passed ?? matches.length)
-        : choose({
-          slots: ranking?.slots ?? matches,
-          ranks: ranking?.ranks ?? scores,
-          best: ranking?.best,
-          promising,
-          rest: ranking === undefined || minScore > 0 ? rest : undefined,
-          scored,
-          // of a few each is looked at
-          ceiling: ranking === undefined && shares !== undefined && matches.length > examined
-            ? this.#columns.ceiling(shares, recencies)
-            : undefined,
-          newestFirst,
-          examined
-        }, question)
+    const { best, count, first, isExact } = choose({
+      pool: ranking === undefined ? pool : poolOf(ranking.slots, ranking.ranks),
+      ranks: ranking?.ranks ?? scores,
+      best: ranking?.best,
+      rest: ranking === undefined || minScore > 0 ? rest : undefined,
+      scored,
+      // of a few each is looked at
+      ceiling: ranking === undefined && shares !== undefined && pool.count > examined
+        ? this.#columns.ceiling(shares, recencies)
+        : undefined,
+      newestFirst,
+      examined
+    }, question)
     const candidate = (slot: number): Candidate => {
       const rank = ranking === undefined ? scores[slot]! : contenders.rankOf(slot, index)
       const clues = ranked?.isExplained === true ? { ...contenders.cluesOf(slot) } : undefined
@@ -319,31 +301,4 @@ export class Matcher<R extends Outline> {
     }
     return items
   }
-}
-
-/** Chooses by relevance alone, as most searches do. */
-const plainly = (
-  slots: Int32Array,
-  scores: Float64Array,
-  depth: number,
-  newestFirst: (a: number, b: number) => number,
-  count: number
-): Chosen => {
-  const first = topK(slots, slots.length, scores, Math.max(1, depth), newestFirst)
-  const best = first.length > 0 ? scores[first[0]!]! : 0
-  return { first: first.slice(0, depth), best, count, isExact: true }
-}
-
-/** Drops the matches from a place on that are not seen. */
-const dropUnseen = (index: InvertedIndex, { at, whole }: View, from: number): void => {
-  if (whole) return
-  const matches = index.matches.data
-  const until = index.until.data
-  let seen = from
-  for (let i = from; i < index.matched; i++) {
-    const slot = matches[i]!
-    if (until[slot]! > at) matches[seen++] = slot
-    else index.drop(slot)
-  }
-  index.matched = seen
 }

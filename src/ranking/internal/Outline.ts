@@ -16,9 +16,9 @@ import { hashOf, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import type { Asked, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
+import { Ceiling, steps } from "./Ceiling.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
 import type { Form } from "./Ranker.ts"
-import { Ceiling, steps } from "./Selection.ts"
 import { float64, GrowableArray } from "./Slots.ts"
 
 /** A record without its texts, as far as matching and ranking need it. A record is its own outline. */

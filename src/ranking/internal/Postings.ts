@@ -5,7 +5,8 @@
  * terms   term → its number
  * firsts  per term   its first list, how many it has
  * heads   per list   TERM SCOPE NEXT COUNT AT     NEXT: the term's next list; AT: where in the arena
- * arena   per list   slot code slot code …        code = 2 · tf, plus 1 where the term is a whole tag
+ * arena   per list   slot impact slot impact …    the number of a code and of the document's length: see `Impacts`
+ *                                                 code = 2 · tf, plus 1 where the term is a whole tag
  * ```
  *
  * A list that is full moves to a block of twice the size; the old one is used again. A list is named by its offset in
@@ -14,6 +15,7 @@
  * What `decode` restores, and what `packed` keeps, stays packed until someone asks for a term: few of them are ever asked for.
  */
 import { detached } from "../Tokenizer.ts"
+import { hash, Impacts } from "./Impacts.ts"
 import { readNumbers, Writer } from "./Packed.ts"
 import { type GrowableArray, int32 } from "./Slots.ts"
 
@@ -34,6 +36,7 @@ export interface Encoded {
 }
 
 export class Postings {
+  readonly impacts = new Impacts()
   readonly #terms = new Map<string, number>()
   #firsts = int32()
   heads: Int32Array = new Int32Array(16 * stride)
@@ -48,6 +51,12 @@ export class Postings {
   #packed: Encoded | undefined
   /** The slots that the numbers in `#packed` stand for. */
   #order: Int32Array | undefined
+  /** Lengths of documents by slot: of those with postings. */
+  readonly #lengths: GrowableArray<Int32Array>
+
+  constructor(lengths: GrowableArray<Int32Array>) {
+    this.#lengths = lengths
+  }
 
   /** Numbers are dense, from 0. */
   termOf(text: string): number {
@@ -76,7 +85,7 @@ export class Postings {
     if ((count & (count - 1)) === 0) this.#move(list, count) // nothing, or a power of two: full
     const at = this.heads[list + AT]! + 2 * count
     this.arena[at] = slot
-    this.arena[at + 1] = code
+    this.arena[at + 1] = this.impacts.numberOf(code, this.#lengths.data[slot]!)
     this.heads[list + COUNT] = count + 1
   }
 
@@ -156,7 +165,8 @@ export class Postings {
       if (this.arena[at + 2 * middle]! < slot) low = middle + 1
       else high = middle
     }
-    return low < this.count(list) && this.arena[at + 2 * low] === slot ? this.arena[at + 2 * low + 1]! : 0
+    const isIn = low < this.count(list) && this.arena[at + 2 * low] === slot
+    return isIn ? this.impacts.codeOf(this.arena[at + 2 * low + 1]!) : 0
   }
 
   /** `numbers`: what is written for each slot, ascending within a scope; of what is still packed those that `decode` was given. */
@@ -176,7 +186,7 @@ export class Postings {
         for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
           const number = numbers === undefined ? this.arena[i]! : numbers[this.arena[i]!]!
           out.write(number - before)
-          out.write(this.arena[i + 1]!)
+          out.write(this.impacts.codeOf(this.arena[i + 1]!))
           before = number
         }
       }
@@ -188,12 +198,12 @@ export class Postings {
   /** Returns a copy whose lists take about a sixth of the memory. Cost: all lists. */
   packed(): Postings {
     const { lists, ...rest } = this.encode()
-    return Postings.decode({ ...rest, lists: lists.slice() }) // a view would hold all that the writer has room for
+    return Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths) // a view would hold all that the writer has room for
   }
 
   /** Restores what `encode` returned, and keeps it. `order`: the slot of each number; default: the same. Cost: the terms. */
-  static decode(encoded: Encoded, order?: Int32Array): Postings {
-    const postings = new Postings()
+  static decode(encoded: Encoded, lengths: GrowableArray<Int32Array>, order?: Int32Array): Postings {
+    const postings = new Postings(lengths)
     const { terms } = encoded
     postings.#packed = encoded
     postings.#order = order
@@ -214,14 +224,27 @@ export class Postings {
       const at = this.#block(roomFor(count))
       this.heads[list + COUNT] = count
       this.heads[list + AT] = at
-      next = spread(numbers, next + 2, this.arena, at, count, this.#order)
+      next = this.#spread(numbers, next + 2, at, count)
     }
     return firsts[2 * term]!
   }
 
+  /** Copies `count` postings, whose documents are written as distances, and returns where the next number stands. */
+  #spread(numbers: Int32Array, from: number, at: number, count: number): number {
+    const [arena, lengths, order] = [this.arena, this.#lengths.data, this.#order]
+    let number = -1
+    for (let i = 0; i < 2 * count; i += 2) {
+      number += numbers[from + i]!
+      const slot = order === undefined ? number : order[number]!
+      arena[at + i] = slot
+      arena[at + i + 1] = this.impacts.numberOf(numbers[from + i + 1]!, lengths[slot]!)
+    }
+    return from + 2 * count
+  }
+
   /** A copy with slots and scopes renumbered, ascending; what has become −1 is left behind, and terms without postings. */
-  compacted(slots: Int32Array, scopes: Int32Array): Postings {
-    const copy = new Postings()
+  compacted(slots: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
+    const copy = new Postings(lengths)
     // room for all there was, and at most half as much again as is left: growing would cost more than copying
     for (let term = 0; term < this.#terms.size; term++) this.first(term) // none is packed any more
     copy.heads = new Int32Array(Math.max(copy.heads.length, this.#lists * stride))
@@ -234,7 +257,7 @@ export class Postings {
           const slot = slots[this.arena[i]!]!
           if (slot < 0) continue
           if (to < 0) to = copy.#open(copy.termOf(text), scopes[this.scopeOf(list)]!)
-          copy.push(to, slot, this.arena[i + 1]!)
+          copy.push(to, slot, this.impacts.codeOf(this.arena[i + 1]!))
         }
       }
     }
@@ -304,32 +327,6 @@ const bytesOf = ({ ends, lists }: Encoded, term: number): Uint8Array => lists.su
 
 /** The size of the block that a list of so many postings lies in: the next power of two. */
 const roomFor = (count: number): number => 2 ** (32 - Math.clz32(count - 1))
-
-/** Copies `count` postings, whose documents are written as distances, and returns where the next number stands. */
-const spread = (
-  numbers: Int32Array,
-  from: number,
-  arena: Int32Array,
-  at: number,
-  count: number,
-  order: Int32Array | undefined
-): number => {
-  let number = -1
-  for (let i = 0; i < 2 * count; i += 2) {
-    number += numbers[from + i]!
-    arena[at + i] = order === undefined ? number : order[number]!
-    arena[at + i + 1] = numbers[from + i + 1]!
-  }
-  return from + 2 * count
-}
-
-/** Murmur's finaliser: terms and scopes are dense numbers, which a weaker mixture leaves in clusters. */
-const hash = (term: number, scope: number): number => {
-  let mixed = term ^ Math.imul(scope + 1, 0x9e3779b1)
-  mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b)
-  mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35)
-  return mixed ^ (mixed >>> 16)
-}
 
 const grown = (array: Int32Array, length: number): Int32Array => {
   const copy = new Int32Array(Math.max(length, Math.ceil(array.length * 1.5)))

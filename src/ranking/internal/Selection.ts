@@ -4,22 +4,153 @@
  * then only known to be at least so many.
  */
 import { relevanceOf } from "../Bm25.ts"
-import type { Question, Shares } from "../Retrieval.ts"
-import type { InvertedIndex } from "./InvertedIndex.ts"
+import type { Question } from "../Retrieval.ts"
+import type { Ceiling } from "./Ceiling.ts"
+import { leastScore } from "./Impacts.ts"
+import type { InvertedIndex, View } from "./InvertedIndex.ts"
+import type { Marks } from "./Marks.ts"
+import type { Sieve } from "./Outline.ts"
 import { Bar, bestOf, narrow, topK } from "./Slots.ts"
 
 type Passes = (slot: number) => boolean
 
+/** Slots to choose from, each once. */
+export interface Pool {
+  readonly count: number
+  /** Slots, among which are the best `promised` by rank. */
+  readonly promising: Int32Array
+  readonly promised: number
+  /** Lists all of them, for the caller to reorder: the next call may list them anew. */
+  readonly all: () => Int32Array
+  /** Lists those whose rank is at least so high. */
+  readonly reaching: (least: number) => Int32Array
+}
+
+/** Makes a pool of slots in a list, which it reorders. `ranks`: by slot. */
+export const poolOf = (slots: Int32Array, ranks: Float64Array): Pool => ({
+  count: slots.length,
+  promising: slots,
+  promised: 0,
+  all: () => slots,
+  reaching(least) {
+    let kept = 0
+    // without a branch, as `Sieve.narrow`
+    for (let i = 0; i < slots.length; i++) {
+      const slot = slots[i]!
+      slots[i] = slots[kept]!
+      slots[kept] = slot
+      kept += +(ranks[slot]! >= least)
+    }
+    return slots.subarray(0, kept)
+  }
+})
+
+type Columnar = Pick<Sieve, "isOpen" | "narrow">
+
+/**
+ * Counts the matches of a question that pass a filter as far as columns tell, and notes which may be among the best, while they are found
+ * scope by scope: a scope's matches are still in the nearest cache when the question is done with it, and few of all are reached again.
+ * Only what asks for all of them has them listed.
+ */
+export class Skim {
+  #count = 0
+  readonly #promising: Array<number> = []
+  readonly #index: InvertedIndex
+  readonly #view: View
+  readonly #sieve: Columnar
+  readonly #bar: Bar
+  readonly #limit: number
+  readonly #marks: Marks | undefined
+  readonly #share: number
+
+  /**
+   * `limit`: how many of the best are promised. `marks`: those of the matches. `share`: of the score of the last of these, what a match
+   * must have that may be asked for.
+   */
+  constructor(
+    index: InvertedIndex,
+    view: View,
+    sieve: Columnar,
+    limit: number,
+    share: number,
+    marks: Marks | undefined
+  ) {
+    this.#index = index
+    this.#view = view
+    this.#sieve = sieve
+    this.#bar = new Bar(limit)
+    this.#limit = limit
+    this.#marks = marks
+    // what is looked at one by one has to be listed
+    this.#share = view.whole && sieve.isOpen ? share : 0
+  }
+
+  /** Reads the matches from a place on. Returns the score that is to be reached from then on. */
+  readonly read = (from: number): number => {
+    const index = this.#index
+    const { matches: { data: matches }, scores: { data: scores } } = index
+    this.#dropUnseen(from)
+    if (!index.isDense || !this.#view.whole) this.#marks?.gather(matches, from, index.matched)
+    const end = this.#sieve.narrow(matches, from, index.matched)
+    this.#count = this.#share > 0 ? index.found : this.#count + end - from
+    const bar = this.#bar
+    const promising = this.#promising
+    let least = bar.value
+    for (let i = from; i < end; i++) {
+      const slot = matches[i]!
+      const score = scores[slot]!
+      if (score < least) continue
+      promising.push(slot)
+      if (score === least) continue
+      bar.offer(score)
+      least = bar.value
+    }
+    if (index.isDense) index.matched = end
+    return this.#share > 0 ? Math.max(leastScore, this.#share * least) : leastScore
+  }
+
+  /** What was found. Good until the index is cleared. */
+  pool(): Pool {
+    const index = this.#index
+    const listed = (least?: number) => {
+      index.gather(least)
+      const { matched, matches: { data: matches } } = index
+      return matches.subarray(0, this.#sieve.narrow(matches, 0, matched))
+    }
+    return {
+      count: this.#count,
+      promising: new Int32Array(this.#promising),
+      promised: this.#limit,
+      all: () => listed(),
+      reaching: (least) => poolOf(listed(Math.max(leastScore, least)), index.scores.data).reaching(least)
+    }
+  }
+
+  /** Drops the matches from a place on that are not seen. */
+  #dropUnseen(from: number): void {
+    const { at, whole } = this.#view
+    if (whole) return
+    const index = this.#index
+    const matches = index.matches.data
+    const until = index.until.data
+    let seen = from
+    for (let i = from; i < index.matched; i++) {
+      const slot = matches[i]!
+      if (until[slot]! > at) matches[seen++] = slot
+      else index.drop(slot)
+    }
+    index.matched = seen
+  }
+}
+
 /** Matches to choose from. */
 export interface Choice {
-  /** Slots, each once; reordered. */
-  readonly slots: Int32Array
+  /** Slots, of which those by words hold the best `depth`, and `sampled` more where they are `scored`. */
+  readonly pool: Pool
   /** Rank by slot. */
   readonly ranks: Float64Array
   /** The best rank of a slot that passes, where it is known. */
   readonly best: number | undefined
-  /** Slots that hold the best `depth` by rank, and `sampled` more where they are `scored`. `undefined`: all slots may. */
-  readonly promising: Int32Array | undefined
   /** Whether a slot passes; `undefined`: all do. */
   readonly rest: Passes | undefined
   /** The final score of a slot; `undefined`: its relevance, and ranks tell apart what is one number after the division. */
@@ -43,90 +174,28 @@ export interface Chosen {
 
 /** Chooses the best `depth`. Cost: each slot for a comparison or two, and what it takes to look at few of them. */
 export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "depth" | "minScore">): Chosen => {
-  const { newestFirst, ranks, rest, scored, slots } = choice
+  const { newestFirst, pool, ranks, rest, scored } = choice
   if (scored === undefined && minScore === 0) {
-    const { best: first, count, isWhole } = bestThat(slots, slots.length, ranks, Math.max(1, depth), newestFirst, rest)
+    const { best: first, count, isWhole } = bestThat(pool, ranks, Math.max(1, depth), newestFirst, rest)
     const best = choice.best ?? (first.length > 0 ? ranks[first[0]!]! : 0)
     return { first: first.slice(0, depth), best, count, isExact: isWhole }
   }
-  const ceiling = slots.length > choice.examined ? choice.ceiling : undefined
+  const ceiling = pool.count > choice.examined ? choice.ceiling : undefined
   const isSampled = ceiling !== undefined && rest === undefined
-  const among = choice.promising ?? slots
   const top = choice.best === undefined
-    ? bestThat(among, among.length, ranks, isSampled ? depth + sampled : 1, newestFirst, rest).best
+    ? bestThat(pool, ranks, isSampled ? depth + sampled : 1, newestFirst, rest).best
     : []
   const best = choice.best ?? (top.length === 0 ? 0 : ranks[top[0]!]!)
   if (scored !== undefined) {
     return weighed({ ...choice, scored, best, ceiling, sample: isSampled ? top : [] }, depth, minScore)
   }
+  const slots = pool.all()
   const count = narrow(slots, slots.length, (slot) => relevanceOf(ranks[slot]!, best) >= minScore)
   const isFew = rest !== undefined && count <= choice.examined
   const found = isFew
-    ? bestThat(slots, narrow(slots, count, rest), ranks, depth, newestFirst, undefined)
-    : bestThat(slots, count, ranks, depth, newestFirst, rest)
+    ? bestThat(poolOf(slots.subarray(0, narrow(slots, count, rest)), ranks), ranks, depth, newestFirst, undefined)
+    : bestThat(poolOf(slots.subarray(0, count), ranks), ranks, depth, newestFirst, rest)
   return { first: found.best, best, count: found.count, isExact: found.isWhole }
-}
-
-/** What columns tell of a filter, as a `Sieve` does. */
-interface Columnar {
-  readonly isOpen: boolean
-  readonly passes: Passes
-  readonly count: (slots: Int32Array, from: number, end: number) => number
-}
-
-/**
- * Reads, scope by scope, which matches of a question may be among the best `limit` that pass as far as columns tell: a scope's matches are
- * still in the nearest cache when the question is done with it, and few of all are reached again.
- */
-export class Skim {
-  /** Number of matches that pass. */
-  count = 0
-  /** Slots that may be among the best. */
-  readonly promising: Array<number> = []
-  readonly #index: InvertedIndex
-  readonly #sieve: Columnar
-  readonly #bar: Bar
-
-  constructor(index: InvertedIndex, sieve: Columnar, limit: number) {
-    this.#index = index
-    this.#sieve = sieve
-    this.#bar = new Bar(limit)
-  }
-
-  /** Notes which of the matches from a place on may be among the best. */
-  note(from: number): void {
-    const { matches } = this.#index
-    for (let i = from, end = this.#read(from); i < end; i++) this.promising.push(matches.data[i]!)
-  }
-
-  /** Keeps of the matches from a place on only those that may be among the best, and counts those that pass. */
-  keep(from: number): void {
-    const index = this.#index
-    this.count += this.#sieve.count(index.matches.data, from, index.matched)
-    const end = this.#read(from)
-    if (!index.isDense) { for (let i = end; i < index.matched; i++) index.scores.data[index.matches.data[i]!] = 0 }
-    index.matched = end
-  }
-
-  /** Puts those first that may be among the best, and returns where they end. */
-  #read(from: number): number {
-    const { matched, matches: { data: matches }, scores: { data: scores } } = this.#index
-    const { isOpen, passes } = this.#sieve
-    const bar = this.#bar
-    let least = bar.value
-    let end = from
-    for (let i = from; i < matched; i++) {
-      const slot = matches[i]!
-      const score = scores[slot]!
-      if (score < least || !(isOpen || passes(slot))) continue
-      matches[i] = matches[end]!
-      matches[end++] = slot
-      if (score === least) continue
-      bar.offer(score)
-      least = bar.value
-    }
-    return end
-  }
 }
 
 /** Final scores by slot, of those that were looked at; and the most that they can be. */
@@ -140,7 +209,7 @@ const makeRoom = (slots: number): void => {
 }
 
 const weighed = (
-  { best, ceiling, newestFirst, ranks, rest, sample, scored, slots }: Choice & {
+  { best, ceiling, newestFirst, pool, ranks, rest, sample, scored }: Choice & {
     readonly scored: NonNullable<Choice["scored"]>
     readonly best: number
     /** The best by rank, by whose scores it is known how good a rank has to be; it may be empty. */
@@ -156,18 +225,18 @@ const weighed = (
     return final < minScore ? undefined : final
   }
   const limit = depth + 1
-  let likely = slots.length
+  let looking = { pool, limit, tie: newestFirst }
   let isWhole = true
   if (ceiling !== undefined) {
     const bar = new Bar(limit)
     for (const slot of sample) bar.offer(look(slot) ?? -Infinity)
     const least = Math.max(minScore, bar.value)
     const leastRank = sample.length === 0 ? -Infinity : best * ceiling.leastFor(least)
-    const close = reaching(slots, ranks, leastRank)
-    likely = bounded(slots, close, ranks, best, ceiling, bounds, least)
-    isWhole = bar.value <= minScore || likely === slots.length
+    const close = pool.reaching(leastRank)
+    const likely = close.subarray(0, bounded(close, ranks, best, ceiling, bounds, least))
+    isWhole = bar.value <= minScore || likely.length === pool.count
+    looking = { ...looking, pool: poolOf(likely, bounds) }
   }
-  const looking = { slots, count: likely, limit, tie: newestFirst }
   const found = ceiling === undefined
     ? lookAtAll({ ...looking, most: undefined }, look)
     : lookFor({ ...looking, most: bounds }, look)
@@ -176,21 +245,9 @@ const weighed = (
   return {
     first,
     best,
-    count: isCounted ? slots.length : found.count,
+    count: isCounted ? pool.count : found.count,
     isExact: isCounted || (isWhole && found.isWhole)
   }
-}
-
-/** Puts those first whose rank is at least so high, and returns how many are. Without a branch, as `Sieve.narrow`. */
-const reaching = (slots: Int32Array, ranks: Float64Array, least: number): number => {
-  let kept = 0
-  for (let i = 0; i < slots.length; i++) {
-    const slot = slots[i]!
-    slots[i] = slots[kept]!
-    slots[kept] = slot
-    kept += +(ranks[slot]! >= least)
-  }
-  return kept
 }
 
 /** Number of the best by their ranks whose scores tell how good a rank has to be. */
@@ -199,7 +256,6 @@ export const sampled = 8
 /** Writes the most that each slot can be worth, puts those first that can be worth `minScore`, and returns how many can. */
 const bounded = (
   slots: Int32Array,
-  count: number,
   ranks: Float64Array,
   best: number,
   ceiling: Ceiling,
@@ -207,7 +263,7 @@ const bounded = (
   minScore: number
 ): number => {
   let kept = 0
-  for (let i = 0; i < count; i++) {
+  for (let i = 0; i < slots.length; i++) {
     const slot = slots[i]!
     const bound = ceiling.over(slot, relevanceOf(ranks[slot]!, best))
     most[slot] = bound
@@ -227,29 +283,32 @@ export interface Passed {
 }
 
 /**
- * Returns the best `limit` of the first `count` slots that pass, ties as `tie` has them. Cost: a few comparisons for most, and a call
+ * Returns the best `limit` of the slots that pass, ties as `tie` has them. Cost: a few comparisons for most, and a call
  * of `passes` for the best of them until enough pass. Without `passes` all do.
  */
 export const bestThat = (
-  slots: Int32Array,
-  count: number,
+  pool: Pool,
   scores: Float64Array,
   limit: number,
   tie: (a: number, b: number) => number,
   passes: Passes | undefined
 ): Passed => {
-  if (passes === undefined) return { best: topK(slots, count, scores, limit, tie), count, isWhole: true }
+  if (passes === undefined) {
+    const slots = bestAmong(pool, limit)
+    return { best: topK(slots, slots.length, scores, limit, tie), count: pool.count, isWhole: true }
+  }
   makeRoom(scores.length)
   const look = (slot: number) => passes(slot) ? scores[slot]! : undefined
-  const looking = { slots, count, most: scores, limit: limit + 1, tie }
+  const looking = { pool, most: scores, limit: limit + 1, tie }
   const { count: passed, isWhole, reached } = lookFor(looking, look)
   return { best: topK(reached, reached.length, scores, limit, tie), count: passed, isWhole }
 }
 
+/** Slots among which the best are by rank. */
+const bestAmong = (pool: Pool, limit: number): Int32Array => limit <= pool.promised ? pool.promising : pool.all()
+
 interface Looking {
-  /** The first `count` of these. */
-  readonly slots: Int32Array
-  readonly count: number
+  readonly pool: Pool
   /** The most that a slot can be worth. */
   readonly most: Float64Array
   /** Number of slots that are wanted. */
@@ -273,9 +332,12 @@ interface Looked {
  */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
+/** Returns how many of the best by rank are set apart first, where the best `limit` that pass are looked for. */
+export const firstLook = (limit: number): number => stages[0][0] + 4 * (limit + 1)
+
 /** Looks for the best slots by what `look` says that they are worth, `undefined`: nothing. The most promising first, until no other can be better. */
 const lookFor = (looking: Looking, look: (slot: number) => number | undefined): Looked => {
-  const { count, limit, most, slots, tie } = looking
+  const { limit, most, pool, tie } = looking
   const bar = new Bar(limit)
   const reached: Array<number> = []
   let looked = 0
@@ -284,8 +346,11 @@ const lookFor = (looking: Looking, look: (slot: number) => number | undefined): 
   let apart = new Int32Array()
   for (const [many, few] of stages) {
     const size = many + 4 * limit
-    if (count < 4 * size) break
-    if (apart.length < size) apart = new Int32Array(bestOf(slots, count, most, size, tie))
+    if (pool.count < 4 * size) break
+    if (apart.length < size) {
+      const slots = bestAmong(pool, size)
+      apart = new Int32Array(bestOf(slots, slots.length, most, size, tie))
+    }
     const promising = topK(apart, apart.length, most, few + 4 * limit, tie)
     for (; looked < promising.length; looked++) {
       const slot = promising[looked]!
@@ -307,7 +372,7 @@ const lookFor = (looking: Looking, look: (slot: number) => number | undefined): 
 
 /** The same, slot by slot. Without `most` looks at each. */
 const lookAtAll = (
-  { count, limit, most, slots }: Pick<Looking, "slots" | "count" | "limit"> & {
+  { limit, most, pool }: Pick<Looking, "pool" | "limit"> & {
     readonly most: Float64Array | undefined
   },
   look: (slot: number) => number | undefined
@@ -316,7 +381,8 @@ const lookAtAll = (
   const reached: Array<number> = []
   let found = 0
   let isWhole = true
-  for (let i = count - 1; i >= 0; i--) {
+  const slots = pool.all()
+  for (let i = slots.length - 1; i >= 0; i--) {
     const slot = slots[i]!
     if (most !== undefined && most[slot]! < bar.value) {
       isWhole = false
@@ -331,63 +397,4 @@ const lookAtAll = (
     if (final > bar.value) bar.offer(final)
   }
   return { reached: new Int32Array(reached), count: found, isWhole }
-}
-
-/** `max(.1, ½^(age / half-life))`, both in ms; 1 of what is yet to come. */
-export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
-
-/** Number of steps in which a record is taken to fade, to each half-life; and the most that is left in each. */
-export const steps = 128
-const lastStep = Math.ceil(steps * Math.log2(10)) + 1
-const left = Float64Array.from(
-  { length: lastStep + 1 },
-  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // powers are not exact
-)
-
-type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: Float64Array, confidence: Float64Array]
-
-/**
- * The most that a score can be, by columns. It is added up in the order of `Scorer`, so that rounding makes it no less; and it is the
- * score itself where nothing fades any more and no feeling is told.
- */
-export class Ceiling {
-  readonly #shares: Shares
-  readonly #columns: Factors
-  /** By group: steps of fading to a millisecond, and what a feeling may give. */
-  readonly #rates: ReadonlyArray<number>
-  readonly #feelings: ReadonlyArray<number>
-  /** The most that any record's other factors than its relevance add. */
-  readonly #others: number
-
-  constructor(
-    shares: Shares,
-    columns: Factors,
-    rates: ReadonlyArray<number>,
-    feelings: ReadonlyArray<number>,
-    [importance, confidence]: readonly [most: number, most: number]
-  ) {
-    this.#shares = shares
-    this.#columns = columns
-    this.#rates = rates
-    this.#feelings = feelings
-    this.#others = shares.recency + shares.importance * importance + shares.confidence * confidence + shares.emotion
-  }
-
-  /** Returns a relevance below which no score can reach one that is given. */
-  leastFor(score: number): number {
-    const { relevance } = this.#shares
-    return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // sums are not exact
-  }
-
-  /** Returns the most that the score of a slot can be, given its relevance. */
-  over(slot: number, relevance: number): number {
-    const { confidence, importance, now, recency, relevance: share } = this.#shares
-    const [groups, recencies, importances, confidences] = this.#columns
-    const group = groups[slot]!
-    const age = now - recencies[slot]!
-    const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
-    const sum = share * relevance + recency * left[step]! + importance * importances[slot]! +
-      confidence * confidences[slot]! + this.#feelings[group]!
-    return Math.min(1, sum)
-  }
 }

@@ -1,0 +1,61 @@
+/** The most that the score of a record can be, by columns, so that few records are looked at. */
+import type { Shares } from "../Retrieval.ts"
+
+/** `max(.1, ½^(age / half-life))`, both in ms; 1 of what is yet to come. */
+export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
+
+/** Number of steps in which a record is taken to fade, to each half-life; and the most that is left in each. */
+export const steps = 128
+const lastStep = Math.ceil(steps * Math.log2(10)) + 1
+const left = Float64Array.from(
+  { length: lastStep + 1 },
+  (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // powers are not exact
+)
+
+type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: Float64Array, confidence: Float64Array]
+
+/**
+ * The most that a score can be, by columns. It is added up in the order of `Scorer`, so that rounding makes it no less; and it is the
+ * score itself where nothing fades any more and no feeling is told.
+ */
+export class Ceiling {
+  readonly #shares: Shares
+  readonly #columns: Factors
+  /** By group: steps of fading to a millisecond, and what a feeling may give. */
+  readonly #rates: ReadonlyArray<number>
+  readonly #feelings: ReadonlyArray<number>
+  /** The most that any record's other factors than its relevance add. */
+  readonly #others: number
+
+  constructor(
+    shares: Shares,
+    columns: Factors,
+    rates: ReadonlyArray<number>,
+    feelings: ReadonlyArray<number>,
+    [importance, confidence]: readonly [most: number, most: number]
+  ) {
+    this.#shares = shares
+    this.#columns = columns
+    this.#rates = rates
+    this.#feelings = feelings
+    this.#others = shares.recency + shares.importance * importance + shares.confidence * confidence + shares.emotion
+  }
+
+  /** Returns a relevance below which no score can reach one that is given. */
+  leastFor(score: number): number {
+    const { relevance } = this.#shares
+    return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // sums are not exact
+  }
+
+  /** Returns the most that the score of a slot can be, given its relevance. */
+  over(slot: number, relevance: number): number {
+    const { confidence, importance, now, recency, relevance: share } = this.#shares
+    const [groups, recencies, importances, confidences] = this.#columns
+    const group = groups[slot]!
+    const age = now - recencies[slot]!
+    const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
+    const sum = share * relevance + recency * left[step]! + importance * importances[slot]! +
+      confidence * confidences[slot]! + this.#feelings[group]!
+    return Math.min(1, sum)
+  }
+}
