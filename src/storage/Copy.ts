@@ -303,7 +303,7 @@ const vectorsBetween = ({ from, to }: Job, tenant: string, model: string, lineag
   Effect.gen(function*() {
     const hashes = lineages.flatMap((lineage) => Array.from(new Set(lineage.map(({ record }) => hashOf(record)))))
     const ours = (yield* from.vectors?.read(tenant, model, hashes) ?? Effect.succeed([])).flatMap((vector, n) =>
-      Option.isSome(vector) ? [{ hash: hashes[n]!, our: vector.value }] : [] // in the order of hashes
+      Option.isSome(vector) ? [{ hash: hashes[n]!, our: vector.value }] : [] // `read` answers in the order of hashes
     )
     const theirs = yield* to.vectors?.read(tenant, model, ours.map(({ hash }) => hash)) ?? Effect.succeed([])
     const pairs = ours.map((pair, n) => ({ ...pair, their: Option.getOrUndefined(theirs[n] ?? Option.none()) }))
