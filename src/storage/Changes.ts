@@ -44,6 +44,7 @@ export class ChangesCapacity
   extends Context.Reference<ChangesCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
 {}
 
+/** A stream that listens. */
 interface Listener {
   readonly tenant: string
   /** Returns whether there was room. */

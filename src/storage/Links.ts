@@ -1,7 +1,7 @@
 /**
  * Finds which records of a tenant refer to which: by the links that a record has, and by `[[names]]` in its text.
  *
- * What a name stands for depends on the viewer: it is kept as it was written, and resolved among what the viewer sees.
+ * The meaning of a name depends on the viewer: a name is kept as it was written, and resolved among what the viewer sees.
  *
  * ```text
  * id           of a record

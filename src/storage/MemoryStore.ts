@@ -39,7 +39,9 @@ export interface Put {
 
 /** The calls of a store. Each acts for a viewer, and answers with what that viewer sees. */
 export interface Service extends Usage {
+  /** Name of the store in spans, metrics and errors. */
   readonly name: string
+  /** Abilities of the store: writes, vectors, history and so on. */
   readonly capabilities: Capabilities
   /** The redaction of all that the calls below write, except `reader`; services on top of the store redact by it, too. */
   readonly redaction: Option.Option<Redaction.Service>
@@ -49,15 +51,21 @@ export interface Service extends Usage {
     mutations: ReadonlyArray<MemoryMutation>,
     provenance?: Provenance
   ) => Effect.Effect<ReadonlyArray<Applied>, MemoryError>
+  /**
+   * Writes drafts, all or none, and returns their records in the order given. A draft with an id creates or replaces that record;
+   * one without creates a record, unless its kind deduplicates and a live record says the same.
+   */
   readonly put: (
     viewer: Viewer.Any,
     drafts: ReadonlyArray<Draft>,
     options?: PutOptions
   ) => Effect.Effect<ReadonlyArray<Put>, MemoryError>
+  /** Returns the records of these ids, in their order; `None` where the viewer sees no such record. */
   readonly get: (
     viewer: Viewer.Any,
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError>
+  /** Returns the best hits of a query. A leg that gave no answer is among `failures`, and the others answer. */
   readonly search: (viewer: Viewer.Any, query: MemoryQuery) => Effect.Effect<SearchResult, MemoryError>
   /**
    * Returns a page of the records that pass the filter, newest first. With `forgotten: true` it is a page of the trash:
@@ -66,6 +74,7 @@ export interface Service extends Usage {
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter) => Effect.Effect<Page<MemoryRecord>, MemoryError>
   /** Streams every page of `list`; `limit` is the page's size. */
   readonly stream: (viewer: Viewer.Any, filter: MemoryFilter) => Stream.Stream<MemoryRecord, MemoryError>
+  /** Changes a record, and returns its next revision. Fails with `not_found` where the viewer sees no such record. */
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
@@ -109,6 +118,7 @@ export interface Service extends Usage {
   readonly compact: Effect.Effect<number, MemoryError>
   /** Signals that periodic work waits for: `maintain`, `Retention.layer`. */
   readonly activity: makeStore.Activity
+  /** Vectors of the store; `None` where it holds none. */
   readonly vectors: Option.Option<Vectors>
   /** The rows, for services on top of this store; `None` where a store has no rows of its own, as a federation. */
   readonly reader: Option.Option<Reader>
@@ -119,7 +129,9 @@ export interface Service extends Usage {
    * user can choose if it can also read the signature.
    */
   readonly sign: (purpose: string, text: string) => Effect.Effect<string, MemoryError>
+  /** Takes raw messages; `None` where the store takes none. */
   readonly ingest: Option.Option<Ingest>
+  /** Returns tools that the store offers to models, for one viewer. */
   readonly tools: (viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>
 }
 
@@ -132,7 +144,7 @@ export interface Extras extends Pick<Primitives, "usage" | "ingest" | "tools" | 
   readonly capabilities?: Partial<Capabilities> | undefined
 }
 
-/** The origin of a write. */
+/** The origin and the trust of a write. */
 export type { Provenance }
 /** The types that a backend is written with. */
 export type { Capabilities, Ingest, Primitives, RowWrite as Write, Stored, Uses } from "./Engine.ts"

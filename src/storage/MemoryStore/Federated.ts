@@ -47,7 +47,7 @@ export type { Entry, Named } from "./Federated/StoreRegistry.ts"
 export interface Options<Name extends string> {
   /** Name of the primary. Default: the first store that is writable. */
   readonly primary?: Name | undefined
-  /** Returns the name of the store that a draft goes to. Default: the primary. */
+  /** Returns the name of the store that a draft goes to; `undefined`: the primary. Default: all drafts go to the primary. */
   readonly route?: ((draft: Draft) => Name | undefined) | undefined
 }
 
@@ -81,7 +81,10 @@ type ContextOf<S extends Entries> = {
   [N in keyof S]: S[N] extends StoreRegistry.Entry<unknown, infer R> ? R : never
 }[keyof S]
 
-/** Builds the federation. Fails with `invalid_draft`, every violation listed, without an entry or if one does not fit. */
+/**
+ * Builds the federation. Fails with `invalid_draft`, every violation listed, without an entry or if one does not fit. Without a
+ * writable store the federation is read-only.
+ */
 export const layer = <const S extends Entries>(
   entries: S,
   options: Options<keyof S & string> = {}
@@ -166,7 +169,7 @@ const homeOf = (
     }
   })
 
-/** Asks the route for the name of a store. What it throws is a failure, not a defect, since the application wrote it. */
+/** Asks the route for the name of a store. An exception of it is a failure, not a defect, since the application wrote it. */
 const routed = ({ route }: Options<string>, draft: Draft) =>
   Effect.try({
     try: () => route?.(draft),

@@ -25,7 +25,9 @@ import type { Asked, Retrieval } from "../../ranking/Retrieval.ts"
 
 /** The abilities of a store. */
 export interface Capabilities {
+  /** Whether the store takes writes. */
   readonly writable: boolean
+  /** Whether the store holds vectors. */
   readonly vector: boolean
   /** Whether acknowledged writes survive the process. */
   readonly durable: boolean
@@ -190,6 +192,7 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
    * A store that has another analyzer is not made, and its error names `reindex`.
    */
   readonly analyzer: Effect.Effect<string | undefined, MemoryError>
+  /** Replaces the terms of every row by those of `entryOf`, and keeps the fingerprint of their analyzer. Bound: all rows. */
   readonly reindex: (
     analyzer: string,
     entryOf: (stored: Stored) => Entry
@@ -255,6 +258,7 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
   ) => Stream.Stream<A, MemoryError>
   /** The counts of uses. Default: a table in this process. */
   readonly uses?: EngineUses | undefined
+  /** The vectors. Default: none, and the store has no vector leg. */
   readonly vectors?: EngineVectors | undefined
   /** Key of `MemoryStore.sign`, kept where the rows are. Needed where they are durable or shared; default: drawn by the store. */
   readonly secret?: string | undefined

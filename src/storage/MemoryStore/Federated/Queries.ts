@@ -212,6 +212,7 @@ const none = (
     })
 }
 
+/** The answer of one store. */
 interface Answer {
   readonly store: string
   /** Whether most of what the store holds is likely to be copies. */
@@ -219,6 +220,7 @@ interface Answer {
   readonly result: SearchResult
 }
 
+/** The answer of all stores. */
 interface Merged {
   readonly result: SearchResult
   /** Reasons that hits of single stores are no hits of all, by id. */

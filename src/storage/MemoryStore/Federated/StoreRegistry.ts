@@ -29,7 +29,10 @@ export interface Entry<out E = never, out R = never> {
   readonly maxResults?: number | undefined
   /** Whether the store takes new records, and changes of those it holds. Default false. */
   readonly writable?: boolean | undefined
-  /** Rule for copies: records written elsewhere are copied here where it says so. Needs no `writable`; skips internal rows. */
+  /**
+   * Rule for copies: records that are written elsewhere from now on are copied here if it returns true. Needs no `writable`; internal
+   * rows are never copied.
+   */
   readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
 }
 
@@ -283,7 +286,7 @@ export const revisionsOf = (
 
 const nowhere: Held = { by: undefined, record: undefined, unsure: undefined }
 
-/** Returns the member that a reader may ask: `undefined` only where the id is surely nowhere; else the failure of one unsure. */
+/** Returns the member that holds an id, `undefined` where none does. Fails where none is known but a member gave no answer. */
 export const known = ({ by, unsure }: Held): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
   by === undefined && unsure !== undefined ? unsure.error : Effect.succeed(by)
 

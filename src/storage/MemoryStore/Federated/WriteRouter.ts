@@ -34,7 +34,7 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** The place of new records. */
+/** The store that new records of a call go to. */
 export interface Home {
   readonly primary: StoreRegistry.Member
   /** Whether internal rows are looked for in the primary alone, where the same id in another store is another row. */
@@ -44,7 +44,7 @@ export interface Home {
 
 /** The writes of a federation. */
 export interface WriteRouter {
-  /** Writes a batch. Without a `home` new records cannot be written. */
+  /** Writes a batch. Fails with `read_only` without a `home`. */
   readonly write: (
     op: string,
     members: StoreRegistry.Members,
@@ -159,7 +159,7 @@ const parted = (
     return Array.from(parts.values()).sort((a, b) => Number(isLasting(a, batch)) - Number(isLasting(b, batch)))
   })
 
-/** Returns those ids of a batch that belong to internal rows, which are there or are to be. */
+/** Returns the ids of a batch that belong to internal rows: those that are there, and those that it puts. */
 const internal = (
   primary: StoreRegistry.Member,
   located: StoreRegistry.Located,

@@ -1,6 +1,6 @@
 /**
- * The rows of a branch and of the store below it, as one catalog for each tenant. It is made when it is first asked for. From
- * then on each call reads what was written below since the last one, and what the branch has written or given up.
+ * The rows of a branch and of the store below it, as one catalog for each tenant, made when it is first asked for.
+ * Each later call reads what was written below since the last one, and what the branch has written or given up.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -23,8 +23,10 @@ type Io<A> = Effect.Effect<A, MemoryError>
 
 /** The rows of the branch, the store below, and the kinds and analyzer in force. */
 export interface Options extends Pick<Catalog.Options, "kinds" | "analyzer"> {
+  /** The store below, whose vectors are used. */
   readonly below: Pick<Service, "vectors">
   readonly reader: Reader
+  /** Returns the rows of the branch in a tenant. */
   readonly branchOf: (tenant: string) => ReadonlyMap<MemoryId, Row>
 }
 
@@ -40,6 +42,7 @@ export interface Merged {
   readonly sidecar: Sidecar | undefined
 }
 
+/** The merged rows of one tenant. */
 interface Tenant {
   readonly catalog: Catalog.Catalog
   /** Mark of the store below up to which the catalog has its rows. */

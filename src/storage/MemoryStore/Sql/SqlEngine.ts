@@ -178,7 +178,7 @@ const foundIn = (
 /** Number of rows that are read, and counted, at a time. */
 const reindexed = 200
 
-/** Counts the words of every row again. */
+/** Replaces the words of every row by those that the analyzer in force finds. */
 const reindex = (database: Database, analyzer: string, entryOf: (stored: Stored) => Entry): Io<void> =>
   database.transaction((query) =>
     Effect.gen(function*() {

@@ -24,6 +24,7 @@ import type { Decide, Decision, Engine, Entry, Found, Needs, Write } from "../..
 import type { Provenance, Stored } from "../../MemoryStore.ts"
 import * as Revision from "../../Version.ts"
 
+/** The source of new ids. */
 export { makeMinting, type Minting, SharedMinting } from "../../../domain/MemoryId.ts"
 
 /** A batch of mutations that were checked, each with its id. */
