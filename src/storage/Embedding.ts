@@ -76,7 +76,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
     missing: Effect.suspend(() => {
       let made = 0
       const refused: Array<MemoryError.MemoryError> = []
-      /** Halves a batch that is refused, so that one bad text costs only itself; where the first few are all refused, the embedder is at fault. */
+      /** Halves a batch that is refused, so that a bad text costs only itself. Fails if the first few texts are all refused. */
       const each = (
         tenant: string,
         texts: ReadonlyArray<MemoryStore.Unembedded>

@@ -94,7 +94,7 @@ export interface Primitives {
     | undefined
   /** The catalog that the backend keeps in memory anyway, always current. Default: made of `scan`, kept current by our commits. */
   readonly catalog?: ((tenant: string) => Effect.Effect<Catalog.Catalog, MemoryError.MemoryError>) | undefined
-  /** Returns up to `limit` revisions, newest first, tombstones included. Default: the current one, and no `history` among the capabilities. */
+  /** Returns up to `limit` revisions, newest first, tombstones included. Default: the current one, and the store has no `history`. */
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
     | undefined

@@ -245,7 +245,7 @@ export interface Engine extends Pick<Retrieval, "page" | "match"> {
     caps: ReadonlyMap<string, number>
   ) => Effect.Effect<ReadonlyArray<readonly [scope: string, kind: string]>, MemoryError>
   readonly tenants: Stream.Stream<string, MemoryError>
-  /** Streams the tenants that have a row of exactly this scope, tombstones aside; the outbox finds its work so. Bound: those tenants. */
+  /** Streams the tenants that have a row of exactly this scope, tombstones aside, for the outbox. Bound: those tenants. */
   readonly tenantsWith: (scope: MemoryScope) => Stream.Stream<string, MemoryError>
 
   /**
