@@ -1,6 +1,6 @@
 /**
- * What is known of one tenant in memory: its rows, who holds which dedupe key, and the index, made when first asked for; and
- * what an engine is asked that such catalogs answer, each answer exact.
+ * Holds what is known of one tenant in memory: its rows, the holders of each dedupe key, and the index, made when first asked for.
+ * `queries` makes the methods of an engine that such catalogs answer, each answer exact.
  */
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
@@ -19,44 +19,46 @@ import type { Changed, Engine, Mark, Stored } from "./internal/EngineContract.ts
 import * as Links from "./Links.ts"
 import { byAge, isLive } from "./Version.ts"
 
+/** The rows of one tenant in memory, and the indexes over them. */
 export interface Catalog {
   /** The index of the live and expired rows. A call takes up what was set since the last one, unless it was `prepared`. */
   readonly index: () => MemoryIndex.MemoryIndex
   /** Brings the index up to the rows, with pauses for the event loop. Rows may be set meanwhile. */
   readonly prepared: Effect.Effect<void>
-  /** Of the rows, by the names that they answer to and refer to. Built with pauses when first asked for. */
+  /** The index of names that the rows answer to and refer to. Built with pauses when first asked for. */
   readonly links: Effect.Effect<Links.Index>
-  /** The row of an id is now this one; `undefined`: there is none. The index takes it up when it is asked for. */
+  /** Sets the row of an id; `undefined` removes it. The index takes it up when it is asked for. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
-  /** The index, for `restore` in a process that has set the same rows. `undefined`: nobody has asked for it yet. */
+  /** Returns the index as bytes, for `restore` in a process that has set the same rows. `undefined`: it was never asked for. */
   readonly encoded: () => Uint8Array | undefined
-  /** Of the rows set so far. The bytes are its own from now on; what does not fit them is built anew. */
+  /** Takes over the encoded index of the rows set so far, and owns the bytes from now on; what does not fit them is built anew. */
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the index was built here, and not restored. */
   readonly isBuilt: () => boolean
-  /** How many of the rows are of each scope, by `MemoryScope.key`, and kind. Counted with pauses when first asked for. */
+  /** Numbers of rows by scope, as `MemoryScope.key`, and kind. Counted with pauses when first asked for. */
   readonly counts: Effect.Effect<Counts>
   /** The texts of the rows, as vectors are kept for them. Made when first asked for. */
   readonly texts: () => LazyIndex<Stored, Texts>
-  /** Rows, tombstones not among them. */
+  /** Number of rows without the tombstones. */
   readonly size: () => number
-  /** Those rows, any order. */
+  /** Returns the rows without the tombstones, in any order. */
   readonly rows: () => ReadonlyArray<Stored>
-  /** Of those rows, expired ones included. */
+  /** Returns the records of those rows, expired ones included. */
   readonly records: () => ReadonlyArray<MemoryRecord>
-  /** The same, one after the other. */
+  /** Iterates over the same records without an array of them. */
   readonly each: () => Iterable<MemoryRecord>
-  /** The tombstones that were set, any order. */
+  /** Returns the tombstones that were set, in any order. */
   readonly tombstones: () => ReadonlyArray<Stored>
-  /** Rows that were set since a mark of this catalog. */
+  /** Returns the ids of rows that were set since a mark of this catalog. */
   readonly changed: (since: Mark | undefined) => Changed
   /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: those with the key. */
   readonly holders: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
 
+/** Numbers of rows by scope, as `MemoryScope.key`, and kind. */
 export type Counts = ReadonlyMap<string, ReadonlyMap<string, number>>
 
-/** Of the index. What its vectors are looked up in is a sidecar's. */
+/** Options of the index and the kinds in force. A sidecar owns the embeddings that its vectors are looked up in. */
 export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
   readonly kinds: ReadonlyMap<string, MemoryKind>
 }
@@ -64,12 +66,13 @@ export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
 /** Number of the latest changes that are known by id. */
 const remembered = 4_096
 
+/** Makes an empty catalog; the caller sets each row. */
 export const make = (options: Options): Catalog => {
   const recent: Array<MemoryId> = []
   let version = 0
   const rows = new Map<MemoryId, Stored>()
   const tombstones = new Map<MemoryId, Stored>()
-  /** By dedupe key the ids of the rows that have it: one, or several. */
+  /** Ids of the rows with a dedupe key, by that key: one, or several. */
   let holders: Map<string, MemoryId | Set<MemoryId>> | undefined
   let index: MemoryIndex.MemoryIndex | undefined
   /** Ids that were set since the index took them up. */
@@ -97,7 +100,7 @@ export const make = (options: Options): Catalog => {
     if (all === id || (typeof all === "object" && all.size === 0)) holders?.delete(key)
   }
 
-  /** Put off until someone asks, or a row changes. */
+  /** Decodes a restored index as late as possible: when it is asked for, or a row changes. */
   const restored = () => {
     if (encoded === undefined) return
     const made = MemoryIndex.make(options)
@@ -135,8 +138,8 @@ export const make = (options: Options): Catalog => {
     index: whole,
     prepared: Effect.suspend(() => {
       const index = begun()
-      const ids = stale.values() // comes to those that are set meanwhile, too
-      let left = 2 * stale.size + rows.size // so that it ends although others write without an end
+      const ids = stale.values() // the iterator comes to ids that are set meanwhile, too
+      let left = 2 * stale.size + rows.size // a bound, lest other writers keep it busy without an end
       const some = (): Effect.Effect<void> => {
         for (let work = 0; work < stretch; left--) {
           const { done, value: id } = ids.next()
@@ -234,22 +237,21 @@ export const make = (options: Options): Catalog => {
 const none: ReadonlyArray<MemoryRecord> = []
 
 /**
- * The catalogs of many tenants, for an engine that has their rows in memory anyway. The catalog of a tenant with few rows is given
- * up once it is the one that was not asked for the longest, and made again when it is asked for, so that many small tenants take
- * little memory.
+ * The catalogs of many tenants, for an engine that has their rows in memory anyway. A catalog with few rows is given up once it is
+ * the one that was unused the longest, and made again when it is asked for, so that many small tenants take little memory.
  */
 export class Cache {
   readonly #make: (tenant: string) => Catalog
   readonly #large = new Map<string, Catalog>()
-  /** Of tenants with few rows, the one that was asked for last is the last. */
+  /** Catalogs of tenants with few rows; the one that was asked for last comes last. */
   readonly #small = new Map<string, Catalog>()
 
-  /** `make` makes the catalog of a tenant of all of its rows. */
+  /** Takes the function that makes the catalog of a tenant out of all of its rows. */
   constructor(make: (tenant: string) => Catalog) {
     this.#make = make
   }
 
-  /** Returns the catalog of a tenant; of a tenant without rows an empty one, which is not kept. */
+  /** Returns the catalog of a tenant; a tenant without rows gets an empty one, which is not kept. */
   get(tenant: string): Catalog {
     const large = this.#large.get(tenant)
     if (large !== undefined) return large
@@ -266,7 +268,7 @@ export class Cache {
     return this.#large.get(tenant)
   }
 
-  /** Keeps a catalog, which has so many rows, tombstones counted. */
+  /** Keeps a catalog that has `rows` rows, tombstones counted. */
   keep(tenant: string, catalog: Catalog, rows: number): void {
     this.#small.delete(tenant)
     this.#large.delete(tenant)
@@ -313,6 +315,7 @@ const workOf = (text: string): number => {
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
+/** The catalogs, tombstones and tenants of an engine, as `queries` reads them. */
 export interface Source {
   /** The catalog of a tenant, current, for a reader. */
   readonly catalogOf: (tenant: string) => Io<Catalog>
@@ -361,7 +364,7 @@ const countsOf = (catalog: Io<Catalog>): Io<Counts> => Effect.flatMap(catalog, (
 
 const linksOf = (catalog: Io<Catalog>): Io<Links.Index> => Effect.flatMap(catalog, ({ links }) => links)
 
-/** Returns those of the records that are in sight and pass. */
+/** Returns those of the records that are in sight and pass the filter. */
 export const within = (sight: Sight, asked: Asked, found: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> =>
   found.filter(seeing(sight, asked))
 
@@ -372,7 +375,7 @@ const seeing = (sight: Sight, asked: Asked): (record: MemoryRecord) => boolean =
     sees(record.scope) && (record.expiresAt === undefined || record.expiresAt > sight.now) && asked.passes(record)
 }
 
-/** Returns the page of those rows alone: newest first, then by id. Cost: all rows given. */
+/** Returns a page of the given rows alone: newest first, then by id. Cost: all rows given. */
 export const pageOf = (
   rows: ReadonlyArray<Stored>,
   sight: Sight,

@@ -1,4 +1,4 @@
-/** Who hears of a change, and in which words: each viewer is told of what it sees, and of nothing else. */
+/** Passes changes to the streams that listen: each viewer is told of what it sees, and of nothing else. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -22,6 +22,7 @@ export interface Change {
 /** A change, or a place that could not be read. */
 export type Event = Change | { readonly issue: MemoryError.MemoryError }
 
+/** The listeners to one store's changes. */
 export interface Changes {
   /** Passes each event to the viewers that may see it, in order. Never waits. Cost per event: the listeners of the tenant. */
   readonly publish: (tenant: string, events: ReadonlyArray<Engine.Event>) => Effect.Effect<void>
@@ -43,6 +44,7 @@ export class ChangesCapacity
   extends Context.Reference<ChangesCapacity>()("@memory/ChangesCapacity", { defaultValue: () => 65_536 })
 {}
 
+/** A stream that listens. */
 interface Listener {
   readonly tenant: string
   /** Returns whether there was room. */
@@ -50,6 +52,7 @@ interface Listener {
   readonly fail: () => void
 }
 
+/** Makes a feed without listeners. */
 export const make = (): Changes => {
   const listeners = new Set<Listener>()
 
@@ -103,7 +106,7 @@ export const said = (viewer: Viewer.Any) => (event: Engine.Event, now: number): 
   return seen(before) ? Forgotten.make({ id, by }) : undefined
 }
 
-/** Returns what there is to hear of writes, in their order. */
+/** Returns the changes that writes make, in the order of the writes. */
 export const changesOf = (
   rows: ReadonlyMap<MemoryId, Engine.Stored>,
   writes: ReadonlyArray<Engine.Write>

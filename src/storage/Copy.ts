@@ -5,9 +5,9 @@
  * Laws:
  * - A record keeps its id, its revision numbers, its times, and everything else that it says.
  * - Copying again writes what has come since, and nothing else. A copy that was interrupted goes on when it is run again.
- * - No record of the target is overwritten or erased. A record that has another past there is a `conflict`. Of uses the higher count
+ * - No record of the target is overwritten or erased. A record that has another past there is a `conflict`. The higher count of uses
  *   and the later time stay, and revisions that are added count towards the twenty that a record keeps.
- * - Afterwards both sides are read again, and compared by count and checksum.
+ * - Both sides are read again at the end, and compared by count and checksum.
  *
  * ```ts
  * import { Context, Effect, Layer } from "effect"
@@ -149,13 +149,13 @@ interface Tally extends Record<keyof Counts, number> {
  *
  * Memory is bounded by the batch. Listeners to changes of the target are told of each revision. A copy reads past viewers, and
  * writes past viewers, validation and policies: it is for the operator of both stores. Texts are indexed by the analyzer in force,
- * and deduplicated by the kinds in force. Of uses the higher count and the later time stay. A record that was purged from the
+ * and deduplicated by the kinds in force. The higher count of uses and the later time stay. A record that was purged from the
  * source after an earlier copy stays in the target; what the target's compaction erases, a later copy brings again.
  *
- * Fails with `unsupported` where a store has no rows of its own, as a federation, the target takes no writes, or redacts what is
- * written and `unredacted` is not said; with
- * `conflict` where the target has another past of an id, which is found before anything is written unless it comes about
- * meanwhile; with `invalid_draft` where options are not legal, or a model's vectors have other dimensions in the target.
+ * Fails with `unsupported` where a store has no rows of its own, as a federation, where the target takes no writes, or where it
+ * redacts what is written and `unredacted` is not set. Fails with `conflict` where the target has another past of an id, which is
+ * found before anything is written unless it comes about meanwhile. Fails with `invalid_draft` where options are not legal, or a
+ * model's vectors have other dimensions in the target.
  */
 export const copy = Effect.fn("Copy.copy")(
   function*(from: Service, to: Service, options: Options = {}): Effect.fn.Return<Report, MemoryError.MemoryError> {
@@ -303,7 +303,7 @@ const vectorsBetween = ({ from, to }: Job, tenant: string, model: string, lineag
   Effect.gen(function*() {
     const hashes = lineages.flatMap((lineage) => Array.from(new Set(lineage.map(({ record }) => hashOf(record)))))
     const ours = (yield* from.vectors?.read(tenant, model, hashes) ?? Effect.succeed([])).flatMap((vector, n) =>
-      Option.isSome(vector) ? [{ hash: hashes[n]!, our: vector.value }] : [] // in the order of hashes
+      Option.isSome(vector) ? [{ hash: hashes[n]!, our: vector.value }] : [] // `read` answers in the order of hashes
     )
     const theirs = yield* to.vectors?.read(tenant, model, ours.map(({ hash }) => hash)) ?? Effect.succeed([])
     const pairs = ours.map((pair, n) => ({ ...pair, their: Option.getOrUndefined(theirs[n] ?? Option.none()) }))
@@ -311,7 +311,7 @@ const vectorsBetween = ({ from, to }: Job, tenant: string, model: string, lineag
     return { missing, pairs }
   })
 
-/** Reads the uses of both sides that matter, and what the target is to have: of both the higher count and the later time. */
+/** Reads the uses of both sides that matter, and what the target is to have: the higher count and the later time. */
 const usesBetween = ({ from, to }: Job, tenant: string, ids: ReadonlyArray<MemoryId>) =>
   Effect.gen(function*() {
     if (to.reader.uses.set === undefined) return []

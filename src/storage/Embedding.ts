@@ -1,5 +1,5 @@
 /**
- * Vectors for what is written. A store keeps them by model and text hash, so what could not be embedded is not lost: it
+ * Makes the vectors of what is written. A store keeps them by model and text hash. A text that could not be embedded is not lost: it
  * is `pending`, found by its words, and made up for by `missing`. `recall` searches by a text and its vector.
  */
 import * as Effect from "effect/Effect"
@@ -11,15 +11,15 @@ import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Embedder from "../host/Embedder.ts"
 import type * as MemoryStore from "./MemoryStore.ts"
 
-/** By text. */
+/** Vectors by their text. */
 export type Vectors = ReadonlyMap<string, Float32Array>
 
-/** Active where both the embedder and the store have vectors: else it does nothing, and that is no failure. */
+/** The vectors of a store, made by an embedder. Active where both have vectors: else it does nothing, which is no failure. */
 export interface Embedding {
   readonly active: boolean
-  /** Each text once; empty where not active. */
+  /** Embeds each text once; empty where not active. */
   readonly of: (texts: Iterable<string>, purpose: Embedder.Purpose) => Effect.Effect<Vectors, MemoryError.MemoryError>
-  /** To search by; `unsupported` where not active. */
+  /** Embeds a text to search by; fails with `unsupported` where not active. */
   readonly query: (text: string) => Effect.Effect<Query, MemoryError.MemoryError>
   /** Stores the vectors of these records for the tenant, making those that `known` lacks. Returns how many it made. */
   readonly keep: (
@@ -28,17 +28,18 @@ export interface Embedding {
     purpose: Embedder.Purpose,
     known?: Vectors
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** All that the store has none for, of whatever tenant; how many were made. */
+  /** Embeds every text of every tenant that the store has no vector for, and returns how many vectors were made. */
   readonly missing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
+/** Makes the embedding of a store with an embedder. */
 export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Embedding => {
   const vectors = embedder.dimensions > 0 ? store.vectors : Option.none<MemoryStore.Vectors>()
 
   const embed = (texts: ReadonlyArray<string>, purpose: Embedder.Purpose) =>
     texts.length === 0
       ? Effect.succeed<Vectors>(new Map())
-      : Effect.map(embedder.embed(texts, purpose), (made): Vectors => new Map(texts.map((text, i) => [text, made[i]!]))) // one each
+      : Effect.map(embedder.embed(texts, purpose), (made): Vectors => new Map(texts.map((text, i) => [text, made[i]!]))) // one vector each
 
   if (Option.isNone(vectors)) {
     const none = Effect.succeed(0)
@@ -75,7 +76,7 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
     missing: Effect.suspend(() => {
       let made = 0
       const refused: Array<MemoryError.MemoryError> = []
-      /** What one text is refused for is not the others' loss; where the first few are all refused, the embedder is at fault. */
+      /** Halves a batch that is refused, so that a bad text costs only itself. Fails if the first few texts are all refused. */
       const each = (
         tenant: string,
         texts: ReadonlyArray<MemoryStore.Unembedded>
@@ -111,11 +112,11 @@ export const make = (store: MemoryStore.Service, embedder: Embedder.Service): Em
   }
 }
 
-/** To search by. */
+/** Embeds a text to search by. */
 export const queryBy = (embedder: Embedder.Service) => (text: string): Effect.Effect<Query, MemoryError.MemoryError> =>
-  Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => queryOf(embedder, vector!)) // one each
+  Effect.map(embedder.embed([text.normalize("NFC")], "search"), ([vector]) => queryOf(embedder, vector!)) // one vector each
 
-/** A vector to search by, with what the embedder says of its cosines. */
+/** Returns the query of a vector, with what the embedder says of its cosines. */
 export const queryOf = (
   { calibration: { floor, weight } = {}, model }: Embedder.Service,
   vector: Float32Array
@@ -126,7 +127,7 @@ export const queryOf = (
   ...(weight !== undefined && { weight })
 })
 
-/** Texts at a time: what is embedded stays, if the next ones fail. */
+/** Number of texts embedded at a time. The vectors of earlier batches stay if a later one fails. */
 const batch = 256
 
 /** The part of an embedding that a recall needs. */

@@ -1,8 +1,7 @@
 /**
- * The contract of whatever holds the records, which `internal/EngineContract.ts` says, and an engine over `Primitives`: rows
- * that can be read, scanned and committed, and nothing else. What an engine would look up is looked up in a catalog of the
- * tenant: the backend's own, one made of a scan and kept current by our commits, or, where others write as well, one that is
- * scanned for each call.
+ * The contract of every store's backend (`internal/EngineContract.ts`), and an engine over `Primitives`: rows that can be read,
+ * scanned and committed, and nothing else. Such an engine looks things up in a catalog of the tenant: the backend's own, one made of
+ * a scan and kept current by our commits, or, where others write as well, one that is scanned for each call.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -37,43 +36,44 @@ import * as Vectors from "./Vectors.ts"
 import type { Sidecar } from "./Vectors.ts"
 import { defaultTrash, erasableAt, type Lifetime, revisionsKept } from "./Version.ts"
 
+/** The engine's contract: `Engine`, `Stored`, `Needs` and the rest. */
 export type * from "./internal/EngineContract.ts"
 
 /** One row of a batch, decided by `make`: write `next` if the record stands at `revision` (0 = is not there). */
 export interface RowWrite {
   readonly revision: number
   readonly id: MemoryId
-  /** `undefined`: erase it, with its revisions. */
+  /** The row to write; `undefined` erases the record with its revisions. */
   readonly next: Stored | undefined
-  /** Of a minted id: no other live row has the dedupe key of `next`. Default false. */
+  /** Whether no other live row may have the dedupe key of `next`, whose id is a minted one. Default false. */
   readonly unique?: boolean | undefined
 }
-/** What a backend cannot be spared. Ids are unique per tenant. */
+/** The operations that a backend has to provide, and those it may. Ids are unique per tenant. */
 export interface Primitives {
-  /** Default: writable, and nothing else. */
+  /** Default: `writable`, and nothing else. */
   readonly capabilities?: Partial<Capabilities> | undefined
   readonly read: (
     tenant: string,
     ids: ReadonlyArray<MemoryId>
   ) => Effect.Effect<ReadonlyArray<Option.Option<Stored>>, MemoryError.MemoryError>
   readonly tenants: Effect.Effect<ReadonlyArray<string>, MemoryError.MemoryError>
-  /** Every row, any order: what `list`, `search` and the index are derived from. */
+  /** Streams every row, in any order: `list`, `search` and the index are derived from it. */
   readonly scan: (tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>
-  /** Every tombstone, any order. Default: those of `scan`. */
+  /** Streams every tombstone, in any order. Default: those of `scan`. */
   readonly tombstones?: ((tenant: string) => Stream.Stream<Stored, MemoryError.MemoryError>) | undefined
   /**
-   * The rows of a tenant that expire, and its tombstones, any order; of a tombstone only what `revisions` has as its newest.
+   * Returns the rows of a tenant that expire, and its tombstones, in any order; a tombstone counts only as the newest of `revisions`.
    * Compaction asks for them, the first time when the store is made. Default: those of `scan`.
    */
   readonly lifetimes?: ((tenant: string) => Effect.Effect<ReadonlyArray<Lifetime>, MemoryError.MemoryError>) | undefined
   /**
-   * How long a forgotten record can be restored, at least: compaction erases tombstones that are older. Zero: the next
-   * compaction erases them. Infinite: none does. What has expired is erased without it. Default 30 days.
+   * Time that a forgotten record can be restored, at least: compaction erases tombstones that are older. Zero: the next
+   * compaction erases them. Infinite: none does. Expired rows are erased without it. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * All or nothing. `make` calls it from one fiber of a tenant at a time, with revisions just read; a `shared` store without
-   * `exclusive`, which is not alone, answers `conflict` where a revision has moved on or what is `unique` is not, and `make` reads again.
+   * Commits all writes or none. `make` calls it from one fiber of a tenant at a time, with revisions just read. A `shared` store that
+   * has no `exclusive` answers `conflict` where a revision has moved on or a `unique` key is taken, and `make` reads again.
    */
   readonly commit: (tenant: string, writes: ReadonlyArray<RowWrite>) => Effect.Effect<void, MemoryError.MemoryError>
   /** Runs a read and its commit with every other process shut out; inside, `read` and `catalog` are current. */
@@ -92,9 +92,9 @@ export interface Primitives {
       self: Effect.Effect<A, MemoryError.MemoryError>
     ) => Effect.Effect<A, MemoryError.MemoryError>)
     | undefined
-  /** What the backend keeps in memory anyway, current in itself. Default: made of `scan`, kept current by our commits. */
+  /** The catalog that the backend keeps in memory anyway, always current. Default: made of `scan`, kept current by our commits. */
   readonly catalog?: ((tenant: string) => Effect.Effect<Catalog.Catalog, MemoryError.MemoryError>) | undefined
-  /** Newest first, tombstones included. Default: the current one only, and no `history` among the capabilities. */
+  /** Returns up to `limit` revisions, newest first, tombstones included. Default: the current one, and the store has no `history`. */
   readonly revisions?:
     | ((tenant: string, id: MemoryId, limit: number) => Effect.Effect<ReadonlyArray<Stored>, MemoryError.MemoryError>)
     | undefined
@@ -105,14 +105,14 @@ export interface Primitives {
    * store adds its own writes. `changeFeed` makes such streams; it buffers for each viewer only the changes that it sees.
    */
   readonly outside?: ((viewer: Viewer.Any) => Stream.Stream<StoreChange, MemoryError.MemoryError>) | undefined
-  /** Default: no vectors. `vectorsInMemory()` keeps them in this process. */
+  /** The store of vectors; `vectorsInMemory()` keeps them in this process. Default: no vectors. */
   readonly sidecar?: Sidecar | undefined
   /**
    * Key of `sign`: at least 256 random bits, kept where the rows are. `make` refuses a durable or shared store without one.
    * Default: drawn from `SecureRandom` when the store is made, so it ends with the process.
    */
   readonly secret?: string | undefined
-  /** Default: in this process. */
+  /** The counts of uses. Default: in this process. */
   readonly usage?: Usage | undefined
   readonly ingest?: Ingest | undefined
   readonly tools?: ((viewer: Viewer.Viewer) => ReadonlyArray<MemoryTool>) | undefined
@@ -120,7 +120,7 @@ export interface Primitives {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** How often a batch is tried, the first time among them, before it fails with `unavailable`: other processes were first. */
+/** Number of times a batch is tried before it fails with `unavailable` because other processes were first. */
 const attempts = 50
 
 /** The rows, and what this process knows of them. */
@@ -129,9 +129,9 @@ interface Source {
   readonly primitives: Primitives
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   readonly analyzer: Analyzer.Service
-  /** Others write as well, and nobody tells us what. */
+  /** Whether others write as well without telling us. */
   readonly isShared: boolean
-  /** Of tombstones, in milliseconds. */
+  /** Age from which tombstones are erased, in milliseconds. */
   readonly trash: number
   readonly locks: TenantLocks
   readonly changes: Changes.Changes
@@ -141,8 +141,7 @@ interface Source {
 }
 
 /**
- * Makes an engine of rows that can be read, scanned and committed, with the kinds and the analyzer in force. `name` is what its
- * errors call it.
+ * Makes an engine of rows that can be read, scanned and committed, with the kinds and the analyzer in force. Its errors call it `name`.
  */
 export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Engine> =>
   Effect.gen(function*() {
@@ -202,7 +201,7 @@ const scanned = ({ analyzer, kinds, primitives }: Source, tenant: string): Io<Ca
     )
   })
 
-/** Returns the catalog of a tenant, for whoever holds its lock: a scan beside a commit would miss it. */
+/** Returns the catalog of a tenant. Its caller holds the tenant's lock: a scan beside a commit would miss it. */
 const catalogOf = (source: Source, tenant: string): Io<Catalog.Catalog> => {
   const { catalogs, isShared, primitives } = source
   if (primitives.catalog) return primitives.catalog(tenant)
@@ -212,7 +211,7 @@ const catalogOf = (source: Source, tenant: string): Io<Catalog.Catalog> => {
     ? Effect.succeed(known)
     : Effect.tap(scanned(source, tenant), (catalog) =>
       Effect.sync(() => {
-        if (catalog.size() > 0) catalogs.set(tenant, catalog) // else whoever asks could fill it with tenants
+        if (catalog.size() > 0) catalogs.set(tenant, catalog) // an empty one is not kept: callers could ask for any number of tenants
       }))
 }
 
@@ -266,7 +265,7 @@ const transact = <A>(source: Source, tenant: string, needs: Needs, decide: Decid
     })
   })
 
-/** `None` where another process was first. */
+/** Runs a batch once; `None` where another process was first. */
 const attempt = <A>(
   source: Source,
   tenant: string,
@@ -321,7 +320,7 @@ const stepsOf = (rows: ReadonlyMap<MemoryId, Stored>, writes: ReadonlyArray<Writ
   })
 }
 
-/** Erases the vectors of texts that no record of the tenant holds. Cost: its vectors. For whoever holds the lock. */
+/** Erases the vectors of texts that no record of the tenant holds. Its caller holds the lock. Cost: the tenant's vectors. */
 const sweep = (source: Source, tenant: string): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { primitives: { sidecar }, unswept } = source
@@ -369,13 +368,13 @@ const scannedLifetimes = (source: Source, tenant: string): Io<ReadonlyArray<Life
   return lifetimesOf(primitives.scan(tenant), trash, primitives.revisions && newest)
 }
 
-/** Locks by tenant: whoever writes into one tenant waits for its other writers, and for nobody else. */
+/** Locks by tenant: a writer waits for the other writers of its tenant only. */
 export interface TenantLocks {
   /** Runs an effect while no other one of the tenant runs, in the order of arrival. */
   readonly withLock: (tenant: string) => <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 }
 
-/** Makes locks. A tenant that nobody writes into has none. */
+/** Makes locks. A tenant without writers has none. */
 export const makeTenantLocks = (): TenantLocks => {
   const locks = new Map<string, { readonly semaphore: Effect.Semaphore; users: number }>()
   return {

@@ -1,7 +1,7 @@
 /**
- * Who speaks of whom in one tenant: links that a record has, and `[[names]]` in its text.
+ * Finds which records of a tenant refer to which: by the links that a record has, and by `[[names]]` in its text.
  *
- * What a name stands for depends on the viewer: it is kept as it was written, and resolved among what the viewer sees.
+ * The meaning of a name depends on the viewer: a name is kept as it was written, and resolved among what the viewer sees.
  *
  * ```text
  * id           of a record
@@ -12,9 +12,9 @@
  *              or a name that its file had (`metadata.formerNames`)
  * ```
  *
- * Of several with one name: those of the speaker's scope; among them the nearest path (the speaker's own folder, then the
- * fewest folders, the fewest characters, by name); records without a path come after, the newest first, then by id. The
- * speaker is never meant. Properties of a file (`metadata`) speak as its text does.
+ * A name that several records have means one of the speaker's scope; among those the one with the nearest path (the speaker's
+ * own folder, then the fewest folders, the fewest characters, by name). Records without a path come after, the newest first,
+ * then by id. The speaker is never meant. Properties of a file (`metadata`) speak as its text does.
  */
 import type { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -34,21 +34,23 @@ import {
   wholeNameOf
 } from "./internal/Names.ts"
 
+/** The metadata key of the names that a renamed file had: see `internal/Names.ts`. */
 export { formerNames } from "./internal/Names.ts"
 
 /** The other end of a link. */
 export interface Linked {
   readonly id: MemoryId
-  /** The link's own, or `wikilink`. */
+  /** Type of the link, or `wikilink`. */
   readonly type: string
-  /** 0..1; of a wikilink 1. */
+  /** Weight of the link, 0..1; that of a wikilink is 1. */
   readonly weight: number
 }
 
+/** The records that one record refers to, and those that refer to it. */
 export interface Neighbours {
-  /** As the record says them: its links, then the names in its text; of each id and type the first. */
+  /** Ends of its links, then of the names in its text, in the record's order; of each id and type the first counts. */
   readonly to: ReadonlyArray<Linked>
-  /** Of the newest record that says one first. */
+  /** Records that refer to it, the newest first. */
   readonly from: ReadonlyArray<Linked>
 }
 
@@ -56,38 +58,38 @@ type Sees = (record: MemoryRecord) => boolean
 
 /** The records of a tenant by the names that they answer to, and by what they refer to: how an engine in memory answers. */
 export interface Index {
-  /** Returns the work that took, in units of a `Pacer`. */
+  /** Adds a record, and returns the work that took, in units of a `Pacer`. */
   readonly add: (record: MemoryRecord) => number
-  /** Takes away a record that was added. */
+  /** Removes a record that was added. */
   readonly remove: (record: MemoryRecord) => void
-  /** Returns the records that answer to any of the names, of those that `sees` lets pass. Cost: all that have one of the names. */
+  /** Returns the records that answer to any of the names and that `sees` lets pass. Cost: all that have one of the names. */
   readonly named: (names: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
-  /** Returns the records that refer to any of the names or ids, in the same way. */
+  /** Returns the records that refer to any of the names or ids and that `sees` lets pass. Cost: all that refer to one of them. */
   readonly referring: (keys: Iterable<string>, sees: Sees) => ReadonlyArray<MemoryRecord>
 }
 
 /** An index that keeps the records by id as well. */
 export interface Links {
-  /** The record of an id is now this one; `undefined`: there is none. Cost: its text. */
+  /** Sets the record of an id; `undefined` removes it. Cost: its text. */
   readonly set: (id: MemoryId, record: MemoryRecord | undefined) => void
   /** Returns the neighbours of a record among the records that `sees` lets pass. Cost: its own ends, and all that share a name with one. */
   readonly seen: (sees: Sees) => (id: MemoryId) => Neighbours
 }
 
-/** What a viewer sees of the records around one: enough to say its neighbours. */
+/** The records around one that a viewer sees: enough to find its neighbours. */
 export interface Surroundings {
-  /** Records that refer to it by a name or its id. */
+  /** Records that refer to the record by a name or its id. */
   readonly referring: ReadonlyArray<MemoryRecord>
-  /** Those of `namesAround` that are records. */
+  /** Records that answer to one of `namesAround`. */
   readonly named: ReadonlyArray<MemoryRecord>
-  /** Those of `idsAround` that are records. */
+  /** Records with one of `idsAround`, by their id. */
   readonly byId: ReadonlyMap<MemoryId, MemoryRecord>
 }
 
-/** What a record is called and what it refers to. */
+/** The names of a record, and the names that it refers to. */
 interface Node {
   readonly record: MemoryRecord
-  /** Its aliases are not among them. */
+  /** Names without its aliases. */
   readonly own: ReadonlySet<string>
   readonly names: ReadonlyArray<string>
   readonly mentions: ReadonlyArray<Mention>
@@ -126,6 +128,7 @@ export const makeIndex = (): Index => {
   }
 }
 
+/** Makes an index of names without records, which keeps them by id as well. */
 export const make = (): Links => {
   const records = new Map<MemoryId, MemoryRecord>()
   const index = makeIndex()
@@ -152,14 +155,14 @@ export const make = (): Links => {
   }
 }
 
-/** Names that the record answers to: its own, then its aliases. Cost, once for each record: its text. */
+/** Returns the names that the record answers to: its own, then its aliases. Cost, once for each record: its text. */
 export const answersTo = (record: MemoryRecord): ReadonlyArray<string> => nodeOf(record).names
 
-/** Names and ids that the record's links and text refer to. Cost, once for each record: its text. */
+/** Returns the names and ids that the record's links and text refer to. Cost, once for each record: its text. */
 export const refersTo = (record: MemoryRecord): ReadonlyArray<string> =>
   Array.from(new Set([...record.links.map(({ to }) => to), ...nodeOf(record).mentions.flatMap(keysOf)]))
 
-/** Keys by which others refer to the record. */
+/** Returns the keys by which other records refer to the record: its id and its names. */
 export const keysFor = (record: MemoryRecord): ReadonlyArray<string> => [record.id, ...nodeOf(record).names]
 
 /** Returns the names on which the neighbours of a record depend. `referring` are those of its surroundings. */
@@ -216,11 +219,11 @@ export const neighboursOf = (record: MemoryRecord, { byId, named, referring }: S
   return { to: distinct(record.id, to), from: distinct(record.id, from) }
 }
 
-/** Mentions of records that have one of these keys. */
+/** Returns the mentions of a record that have one of these keys. */
 const mentionsOfKeys = (by: MemoryRecord, keys: ReadonlySet<string>): ReadonlyArray<Mention> =>
   nodeOf(by).mentions.filter((mention) => keysOf(mention).some((key) => keys.has(key)))
 
-/** The mentions that decide who the neighbours of a record are: its own, and those that may mean it. */
+/** Returns the mentions that decide which records are neighbours of one: its own, and those that may mean it. */
 const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRecord>): ReadonlyArray<Mention> => {
   const keys = new Set(keysFor(record))
   return [...nodeOf(record).mentions, ...referring.flatMap((by) => mentionsOfKeys(by, keys))]
@@ -228,7 +231,7 @@ const mentionsAround = (record: MemoryRecord, referring: ReadonlyArray<MemoryRec
 
 const nodes = new WeakMap<MemoryRecord, Node>()
 
-/** Reads a record's text once. */
+/** Returns the names and mentions of a record; its text is read once. */
 const nodeOf = (record: MemoryRecord): Node => {
   const known = nodes.get(record)
   if (known) return known
@@ -245,10 +248,10 @@ const nodeOf = (record: MemoryRecord): Node => {
 
 type Chooser = (by: MemoryRecord) => MemoryId | undefined
 
-/** Chooses among the bearers of a name, depending on who speaks: those whose own name it is, then those with the alias. */
+/** Chooses among the records with a name, depending on the speaker: those whose own name it is, then those with the alias. */
 const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   const own = nodes.filter((node) => node.own.has(name))
-  // the file of exactly this path, before those whose path ends so
+  // files of exactly this path come before those whose path ends so
   const whole = name.includes("/") ? own.filter(({ record }) => wholeNameOf(record) === name) : []
   const choosers = [whole, own, nodes].filter((some, i, all) => some.length > 0 && some.length !== all[i - 1]?.length)
     .map((some) => among(some.map(({ record }) => record)))
@@ -261,10 +264,10 @@ const chooser = (name: string, nodes: ReadonlyArray<Node>): Chooser => {
   }
 }
 
-/** Chooses by scope, then by path, then by age. */
+/** Chooses among records by scope, then by path, then by age. */
 const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   const sorted = records.slice().sort(byPath)
-  const places = new Map<string, Array<MemoryRecord>>() // by scope, by scope and folder
+  const places = new Map<string, Array<MemoryRecord>>() // keys: a scope, or a scope and a folder
   const put = (key: string, record: MemoryRecord) => {
     const others = places.get(key)
     if (others) others.push(record)
@@ -293,7 +296,7 @@ const among = (records: ReadonlyArray<MemoryRecord>): Chooser => {
   }
 }
 
-const placeOf = (scope: string, folder: string): string => `${scope}\u0000${folder}` // in no scope and in no path
+const placeOf = (scope: string, folder: string): string => `${scope}\u0000${folder}` // no scope and no path has a NUL
 
 /** Orders by path, the shortest first; records without a path come after, newest first. */
 const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
@@ -305,7 +308,7 @@ const byPath = (a: MemoryRecord, b: MemoryRecord): number => {
   return folders || one.length - two.length || (one < two ? -1 : one > two ? 1 : byRecency(a, b))
 }
 
-/** A record is no neighbour of its own. */
+/** Drops a record's links to itself, and keeps the first of each id and type. */
 const distinct = (self: MemoryId, all: ReadonlyArray<Linked>): ReadonlyArray<Linked> => {
   const found = new Map<string, Linked>()
   for (const one of all) {

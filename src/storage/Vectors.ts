@@ -1,4 +1,4 @@
-/** Vectors beside the rows: which texts have none yet, and where they go. All of it can be made again. */
+/** The vectors beside the rows: the texts that have none yet, and the place where they are kept. All of it can be made again. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -10,6 +10,7 @@ import type { Catalog } from "./Catalog.ts"
 import { indexOf } from "./Catalog.ts"
 import type { EngineVectors, Unembedded } from "./internal/EngineContract.ts"
 
+/** A text that has no vector yet, and its hash. */
 export type { Unembedded }
 
 /**
@@ -42,15 +43,15 @@ export interface Vectors {
   ) => Effect.Effect<ReadonlyArray<Option.Option<Float32Array>>, MemoryError>
 }
 
-/** Where a backend keeps its vectors: in memory, for its indexes, and wherever else they outlive the process. */
+/** The place where a backend keeps its vectors: in memory, for its indexes, and on a disk if they outlive the process. */
 export interface Sidecar {
   /** Returns the tenant's vectors, as indexes look them up. Takes no memory for a tenant without vectors. */
   readonly embeddings: (tenant: string) => Embeddings
   /** Returns the models that may have a vector of the tenant, those that nobody asked for yet among them. */
   readonly models: (tenant: string) => Effect.Effect<ReadonlyArray<string>, MemoryError>
-  /** Brings in what came by this model since it was last asked for: at first everything. */
+  /** Reads the vectors of this model that have come since it was last asked for: at first all of them. */
   readonly follow: (tenant: string, model: string) => Effect.Effect<void, MemoryError>
-  /** Keeps those that are new, and puts them among the embeddings; `invalid_draft` where others were first, of another length. */
+  /** Keeps vectors that are new, and adds them to the embeddings; `invalid_draft` where others came first with another length. */
   readonly append: (
     tenant: string,
     model: string,
@@ -60,7 +61,7 @@ export interface Sidecar {
   readonly retain: (tenant: string, hashes: Pick<ReadonlySet<string>, "has">) => Effect.Effect<number, MemoryError>
 }
 
-/** A sidecar that is gone with the process: what had a vector is pending again. */
+/** Makes a sidecar that is gone with the process: texts that had a vector are pending again. */
 export const inMemory = (all: TenantEmbeddings = new TenantEmbeddings()): Sidecar => ({
   embeddings: (tenant) => all.of(tenant),
   models: (tenant) => Effect.sync(() => all.of(tenant).models),
@@ -78,7 +79,7 @@ export const make = (engine: EngineVectors): Vectors => ({
   pending: (tenant, model, limit = Infinity) => engine.pending(tenant, model, limit),
   attach: (tenant, model, vectors) =>
     Effect.gen(function*() {
-      // of the caller's, which may change
+      // a copy of the caller's vectors, which may change
       const all = Array.from(vectors, ([hash, vector]) => [hash, vector.slice()] as const)
       yield* legal(model, all)
       const dimensions = yield* engine.dimensions(tenant, model)
@@ -86,7 +87,7 @@ export const make = (engine: EngineVectors): Vectors => ({
       yield* engine.attach(tenant, model, all)
     }),
   models: engine.models,
-  // theirs, to change as they like
+  // copies, which the caller may change
   read: (tenant, model, hashes) =>
     Effect.map(engine.read(tenant, model, hashes), (found) => found.map(Option.map((vector) => vector.slice())))
 })
@@ -132,7 +133,7 @@ export const ofSidecar = (
 /** Number of records whose vectors are looked up between two turns of the event loop: about 15 ms. */
 const atATime = 2_000
 
-/** `invalid_draft` where no store could keep them. */
+/** Fails with `invalid_draft` where no store could keep the vectors. */
 export const legal = (
   model: string,
   vectors: ReadonlyArray<readonly [hash: string, vector: Float32Array]>
@@ -150,7 +151,7 @@ export const legal = (
   return issue === undefined ? Effect.void : invalid("attach", issue)
 }
 
-/** `invalid_draft` where they are not of one length, that of the model's others. */
+/** Fails with `invalid_draft` where the vectors are not of one length, that of the model's others. */
 export const fit = (
   embeddings: Pick<Embeddings, "dimensions">,
   model: string,

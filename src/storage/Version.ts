@@ -1,6 +1,6 @@
 /**
- * Revisions of a record: what a draft or a patch makes of the one before, and which of several came first; and the row and the
- * entry that a store keeps of one. Pure.
+ * Makes the revisions of a record: from a draft or a patch and the revision before. Also orders rows by age, and makes the row and
+ * the entry that a store keeps. Pure.
  */
 import type * as Duration from "effect/Duration"
 import { payloadIssues } from "../domain/Check.ts"
@@ -27,12 +27,13 @@ import { buildDoc } from "../ranking/Bm25.ts"
 import type { Entry, Found, Stored } from "./internal/EngineContract.ts"
 import * as Links from "./Links.ts"
 
-/** How many revisions of a record are kept, the current one among them. */
+/** Number of revisions that are kept of a record, the current one counted. */
 export const revisionsKept = 20
 
+/** The time of a write, its origin, and the kinds in force. */
 export interface Circumstances {
   readonly provenance: Provenance
-  /** Epoch ms. */
+  /** Time of the write, in epoch milliseconds. */
   readonly now: number
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
 }
@@ -45,7 +46,7 @@ export const created = (
   revision: number
 ): MemoryRecord => {
   const { actor, reference, sequence, session } = draft.source ?? {}
-  // each field by its name: a spread that is written over costs more than all the rest
+  // each field is set by its name: a spread that is written over costs more than all the rest
   return record({
     id,
     scope: MemoryScope.normalise(draft.scope),
@@ -99,7 +100,7 @@ export const issuesOf = (
 
 const isReserved = (tag: string): boolean => tag.trim().toLowerCase() === "instructions"
 
-/** Replaces a record, but for the time at which it came and, unless the draft says it, the time since which it holds. */
+/** Replaces a record. It keeps the time at which it came and, unless the draft says it, the time since which it holds. */
 export const replaced = (old: MemoryRecord, fresh: MemoryRecord, draft: Draft, now: number): MemoryRecord =>
   record({ ...fresh, createdAt: old.createdAt, updatedAt: now, validAt: draft.validAt ?? old.validAt })
 
@@ -128,11 +129,11 @@ export const patched = (old: MemoryRecord, patch: Patch, { trust = 1 }: Provenan
   })
 }
 
-/** Returns the same record, as another revision. */
+/** Returns the same record with another revision number. */
 export const again = (old: MemoryRecord, revision: number): MemoryRecord => record({ ...old, revision })
 
 /**
- * Whether the revision was put where nothing was: it neither edits the one before nor restores an earlier one. A
+ * Tells whether the revision was put where nothing was: it neither edits the one before nor restores an earlier one. A
  * restoration is known by saying, in every field but `revision`, what one of the `earlier` revisions says.
  */
 export const isAnew = (record: MemoryRecord, earlier: ReadonlyArray<MemoryRecord>): boolean =>
@@ -143,7 +144,7 @@ export const isSameContent = (one: MemoryRecord, other: MemoryRecord): boolean =
 
 const contentOf = (record: MemoryRecord): string => canonicalJson({ ...record, revision: 0 })
 
-/** Returns the record of a tombstone: as it was when it was forgotten, its `updatedAt` the time of that. */
+/** Returns the record of a tombstone: as it was when it was forgotten, with the time of that as its `updatedAt`. */
 export const forgotten = (old: MemoryRecord, now: number): MemoryRecord =>
   record({ ...old, revision: old.revision + 1, updatedAt: now })
 
@@ -153,7 +154,7 @@ export const tombstone = (row: Stored, now: number): Stored => ({
   forgotten: true
 })
 
-/** Returns the draft that puts a record as it is: it says everything but who wrote it, when, and what came after it. */
+/** Returns the draft that puts a record as it is, without who wrote it, when, and what came after it. */
 export const draftOf = (record: MemoryRecord): Draft => ({
   id: record.id,
   scope: record.scope,
@@ -180,11 +181,11 @@ export const isLive = ({ forgotten, record }: Stored, now: number): boolean =>
 export const byAge = (a: MemoryRecord, b: MemoryRecord): number =>
   a.createdAt - b.createdAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 
-/** Who holds a dedupe key, as a batch leaves the rows. */
+/** The records that hold a dedupe key, as a batch leaves the rows. */
 export interface Holders {
-  /** The row of an id was this one, and is the next; either may be none. */
+  /** Takes note that a row of a batch changes from `before` to `after`; `undefined`: there is none. */
   readonly changed: (before: Stored | undefined, after: Stored | undefined) => void
-  /** Returns the oldest live record with the key. Cost: once after each change of a row with the key, those rows. */
+  /** Returns the oldest live record with the key. Cost, after each change of a row with the key: the rows with it. */
   readonly first: (key: string) => MemoryRecord | undefined
 }
 
@@ -222,7 +223,7 @@ export const makeHolders = (
   }
 }
 
-/** Makes a record of fields that were checked. It is for reading only: whoever is given it holds what the store holds. */
+/** Makes a record of fields that were checked. It is for reading only, since callers hold the very object that the store holds. */
 const record = (fields: ConstructorParameters<typeof MemoryRecord>[0]): MemoryRecord => {
   const made: MemoryRecord = Object.create(MemoryRecord.prototype)
   // not frozen itself: Effect keeps a hash on what it compares. A field that is defined as it stays costs a fifth of one that is
@@ -279,26 +280,27 @@ class LazyEntry implements Entry {
   }
 }
 
-/** A tombstone is found by no word, and neither is a row of the library itself. */
+/** Reads the terms of a row. A tombstone is found by no word, and neither is a row of the library itself. */
 const read = ({ forgotten, record }: Stored, analyzer: Analyzer.Service): Pick<Entry, "terms" | "length"> => {
   if (forgotten || MemoryScope.isInternal(record.scope)) return { terms: new Map(), length: 0 }
   const { length, tags, terms } = buildDoc(record.id, record, analyzer.index)
   return { terms: new Map(Array.from(terms, ([term, count]) => [term, 2 * count + (tags.has(term) ? 1 : 0)])), length }
 }
 
-/** How long a store keeps what was forgotten, unless it is told otherwise. */
+/** The time that a store keeps tombstones, unless it is told otherwise. */
 export const defaultTrash: Duration.DurationInput = "30 days"
 
-/** A row as compaction looks at it: when it ends. */
+/** A row as compaction looks at it. */
 export interface Lifetime {
   readonly id: MemoryId
   readonly revision: number
   readonly forgotten: boolean
-  /** Time of the record's last change, of a tombstone the time at which it was forgotten; epoch milliseconds. */
+  /** Time of the record's last change; that of a tombstone is when it was forgotten. Epoch milliseconds. */
   readonly recency: number
   readonly expiresAt: number | undefined
 }
 
+/** Returns the lifetime of a row. */
 export const lifetimeOf = ({ forgotten, record }: Stored): Lifetime => ({
   id: record.id,
   revision: record.revision,
@@ -314,5 +316,5 @@ export const lifetimeOf = ({ forgotten, record }: Stored): Lifetime => ({
 export const erasableAt = ({ expiresAt = Infinity, forgotten, recency }: Lifetime, trash: number): number =>
   Math.min(
     expiresAt,
-    forgotten ? (trash === 0 ? 0 : recency + trash) : Infinity // 0 holds although the clock was set back
+    forgotten ? (trash === 0 ? 0 : recency + trash) : Infinity // a trash of 0 holds although the clock was set back
   )

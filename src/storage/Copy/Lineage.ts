@@ -1,5 +1,5 @@
 /**
- * The records of one side of a copy: read by the page, each with its kept revisions, and held against those of the other side.
+ * Reads the records of one side of a copy by the page, each with its kept revisions, and compares them with those of the other side.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -55,7 +55,7 @@ const mostText = 4_000_000
 /** Tombstones asked for at a time: an engine may look through all of them for each page. */
 const tombstonePage = 1_000
 
-/** Streams the rows of a tenant, the live ones first, then the tombstones; what has expired is among them. */
+/** Streams the rows of a tenant, the live ones first, then the tombstones; expired rows are among them. */
 export const rowsOf = (
   { reader }: Side,
   tenant: string,
@@ -71,9 +71,9 @@ export const rowsOf = (
   )
 }
 
-/** Sees every row, whatever its scope, and whether or not it has expired. */
+/** Returns a sight of every row, whatever its scope, and whether or not it has expired. */
 export const everything = (tenant: string) => ({ tenant, visibility: { _tag: "All" as const }, now: -Infinity })
-/** Means every live row, or every tombstone. */
+/** Returns a filter that passes every live row, or every tombstone. */
 export const asked = (forgotten: boolean) => ({ filter: forgotten ? { forgotten } : {}, passes: () => true })
 
 /** Streams the records of a tenant with their revisions, as many at a time as a transaction takes. */
@@ -85,7 +85,7 @@ export const lineagesOf = (
   rowsOf(side, tenant, batch).pipe(
     Stream.mapEffect((row) => lineageOf(side, tenant, row)),
     Stream.transduce(Sink.foldWeighted({
-      initial: [] as ReadonlyArray<Lineage>, // else the type of an empty array
+      initial: [] as ReadonlyArray<Lineage>, // the cast: else the type of an empty array
       maxCost: mostText,
       cost: (_, lineage: Lineage) => Math.max(Math.floor(mostText / batch), lengthOf(lineage)),
       body: (all, lineage) => [...all, lineage]
@@ -95,7 +95,7 @@ export const lineagesOf = (
 
 const lengthOf = (lineage: Lineage): number => lineage.reduce((sum, { record }) => sum + record.body.length, 0)
 
-/** Returns the kept revisions of a row. Cost: nothing of one that was never changed. */
+/** Returns the kept revisions of a row. Cost: nothing where the row was never changed. */
 export const lineageOf = ({ reader }: Side, tenant: string, row: Stored): Io<Lineage> =>
   row.record.revision === 1
     ? Effect.succeed([row])
@@ -104,18 +104,21 @@ export const lineageOf = ({ reader }: Side, tenant: string, row: Stored): Io<Lin
       (revisions) => toLineage(row, revisions)
     )
 
-/** The row is what the store says that it is; only the revisions before it are taken from its history. */
+/** Joins a row and the revisions before it. The row is taken as the store says it is, whatever its history says. */
 export const toLineage = (row: Stored, newestFirst: ReadonlyArray<Stored>): Lineage => {
   const [first, ...rest] = newestFirst.filter(({ record }) => record.revision < row.record.revision).toReversed()
   return first === undefined ? [row] : [first, ...rest, row]
 }
 
-export const newestOf = (lineage: Lineage): Stored => lineage.at(-1)! // one at least
+/** Returns the newest revision of a record. */
+export const newestOf = (lineage: Lineage): Stored => lineage.at(-1)! // a lineage has one at least
+/** Returns the id of a record. */
 export const idOf = (lineage: Lineage): MemoryId => lineage[0].record.id
 
-/** The text by which two revisions are compared. */
+/** Returns the text by which two revisions are compared. */
 export const contentOf = ({ forgotten, record }: Stored): string => canonicalJson([forgotten, record])
 
+/** Reads the rows of these ids that are there. */
 export const readRows = (
   { reader }: Side,
   tenant: string,
@@ -123,10 +126,10 @@ export const readRows = (
 ): Io<ReadonlyMap<MemoryId, Stored>> =>
   Effect.map(
     reader.read(tenant, ids),
-    (rows) => new Map(rows.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : [])) // in the order of ids
+    (rows) => new Map(rows.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : [])) // `read` answers in the order of ids
   )
 
-/* Decides what of a record's revisions the target lacks. */
+/* Finds the revisions that the target lacks. */
 
 /** Both sides, and whether the target keeps earlier revisions. */
 export interface Sides {

@@ -1,5 +1,5 @@
 /**
- * Many stores are a store. A write goes to one, a change to the store that holds the id, a search to all at once.
+ * Makes one store of many stores. A write goes to one, a change to the store that holds the id, a search to all at once.
  * Each entry's layer is built on its own, even where two entries name the same one.
  *
  * ```text
@@ -15,7 +15,7 @@
  * trash     each store's own, as long as its own layer says
  * ```
  *
- * Stores are those of `MemoryStore.make`, or what stands on them: a page of all goes on from one place in each of them.
+ * The stores have to be those of `MemoryStore.make`, or built on them: a page of all goes on from one place in each of them.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -40,21 +40,23 @@ import * as StoreRegistry from "./Federated/StoreRegistry.ts"
 import * as WriteRouter from "./Federated/WriteRouter.ts"
 import * as Transaction from "./internal/Transaction.ts"
 
+/** A store to take in, and a store of the federation by its name. */
 export type { Entry, Named } from "./Federated/StoreRegistry.ts"
 
+/** Options of `layer`. */
 export interface Options<Name extends string> {
-  /** Default: the first that is writable. */
+  /** Name of the primary. Default: the first store that is writable. */
   readonly primary?: Name | undefined
-  /** Where a draft goes. Default: to the primary. */
+  /** Returns the name of the store that a draft goes to; `undefined`: the primary. Default: all drafts go to the primary. */
   readonly route?: ((draft: Draft) => Name | undefined) | undefined
 }
 
 /** The registry of the named stores, and a search of some of them by name. */
 export interface Service extends StoreRegistry.Registry {
   /**
-   * In some of the stores: `[]` and none both mean all; a name twice counts once; an unknown one is `not_found`, naming
-   * those there are, before any is asked. Each gives at most `maxResults`, 1..1,000, or its own; all of it is cut to
-   * `query.limit` where that is said.
+   * Searches some of the stores: `[]` and none both mean all, and a name twice counts once. An unknown name fails with
+   * `not_found`, which lists the names, before any store is asked. Each gives at most `maxResults`, 1..1,000, or its own;
+   * all of it is cut to `query.limit` if that is given.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -66,6 +68,7 @@ export interface Service extends StoreRegistry.Registry {
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
 }
 
+/** The service tag of the registry and its search. */
 export class Federated extends Context.Tag("@memory/Federated")<Federated, Service>() {}
 
 interface Entries {
@@ -78,7 +81,10 @@ type ContextOf<S extends Entries> = {
   [N in keyof S]: S[N] extends StoreRegistry.Entry<unknown, infer R> ? R : never
 }[keyof S]
 
-/** `invalid_draft`, with every violation, where there is no entry, or one does not fit. Without a writable one it is read-only. */
+/**
+ * Builds the federation. Fails with `invalid_draft`, every violation listed, without an entry or if one does not fit. Without a
+ * writable store the federation is read-only.
+ */
 export const layer = <const S extends Entries>(
   entries: S,
   options: Options<keyof S & string> = {}
@@ -137,7 +143,7 @@ const make = (
     return Context.make(MemoryStore.MemoryStore, store).pipe(Context.add(Federated, federated))
   })
 
-/** Makes the calls that write: of one store of the federation, `only`, or of the federation. */
+/** Makes the calls that write: those of one store of the federation, `only`, or those of the federation. */
 const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "apply" | "put" | "update" | "forget"> =>
   makeStore.writes((op, viewer, mutations, provenance) =>
     Effect.gen(function*() {
@@ -147,7 +153,7 @@ const writes = (writing: Writing, only?: string): Pick<MemoryStore.Service, "app
     }).pipe(Effect.withSpan(`Federated.${op}`))
   )
 
-/** New records of a call that is about one store go to it; the federation's own to the route's, or the primary. */
+/** Returns where new records of a call go: to its one store, if it is about one; else to the route's, or the primary. */
 const homeOf = (
   { options }: Writing,
   op: string,
@@ -170,7 +176,7 @@ const homeOf = (
     }
   })
 
-/** Asks the route for the name of a store. A route is somebody's own: what it throws is a failure, not a defect. */
+/** Asks the route for the name of a store. An exception of it is a failure, not a defect, since the application wrote it. */
 const routed = ({ route }: Options<string>, draft: Draft) =>
   Effect.try({
     try: () => route?.(draft),
@@ -218,7 +224,7 @@ const searchIn = (
 /** The parts of the federation as a store. */
 interface Parts {
   readonly members: SubscriptionRef.SubscriptionRef<StoreRegistry.Members>
-  /** The members that it begins with. */
+  /** The members at the beginning. */
   readonly first: StoreRegistry.Members
   readonly primary: MemoryStore.Service | undefined
   /** The redactions of its writable stores as one: see `Redaction.together`. */
@@ -271,7 +277,7 @@ const federationOf = (
         Effect.forEach(all, ({ store }) => store.tenants, { concurrency: "unbounded" }),
         (tenants) => Array.from(new Set(tenants.flat()))
       )),
-    // those that mirror come first, so that no copy outlives what it is of, and are not counted
+    // mirrors come first, so that no copy outlives its record, and are not counted
     compact: observed("compact", (all) =>
       Effect.map(
         Effect.forEach(all.slice().reverse(), ({ mirror, store }) =>
@@ -283,7 +289,7 @@ const federationOf = (
     vectors: first.some(({ store }) => Option.isSome(store.vectors))
       ? Option.some(Queries.vectorsOf(all))
       : Option.none(),
-    reader: Option.none(), // an id may be in several stores
+    reader: Option.none(), // absent: an id may be in several stores
     sign: (primary ?? first[0]!.store).sign, // a federation has at least one store
     ingest: primary?.ingest ?? Option.none(),
     tools: (viewer) => first.flatMap(({ store }) => store.tools(viewer))

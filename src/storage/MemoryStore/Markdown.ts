@@ -1,4 +1,4 @@
-/** One `.md` per record, made to be read, edited and put under git. The embedded default. */
+/** The Markdown vault, the embedded default store: one `.md` file per record, made to be read, edited and put under git. */
 import type * as FileSystem from "@effect/platform/FileSystem"
 import type * as Path from "@effect/platform/Path"
 import * as Clock from "effect/Clock"
@@ -31,9 +31,9 @@ import * as Snapshot from "./Markdown/Snapshot.ts"
 import * as Folder from "./Markdown/Vault.ts"
 import { type Entry, nowhere, textOf } from "./Markdown/VaultFile.ts"
 
-/** A file that is no record, or a note of which the record has not everything, and why: at most 300 characters. */
+/** A file that is no record, or a note whose record lacks a part of it, and the reason: at most 300 characters. */
 export interface Issue {
-  /** Relative to the root. */
+  /** Path relative to the root. */
   readonly path: string
   readonly error: MemoryError.MemoryError
 }
@@ -42,7 +42,7 @@ export interface Issue {
 export interface VaultService {
   /** Looks at the folder now: when it returns, every edit made before is seen. */
   readonly refresh: Effect.Effect<void, MemoryError.MemoryError>
-  /** The files that are skipped at present, and the notes of which something is not understood. */
+  /** The files that are skipped at present, and the notes of which a part is not understood. */
   readonly issues: Effect.Effect<ReadonlyArray<Issue>>
   /** Reads every file and lists what is damaged, differs from what was last seen, or is no record. Empty: all is well. */
   readonly verify: Effect.Effect<ReadonlyArray<Finding>, MemoryError.MemoryError>
@@ -59,27 +59,29 @@ export interface VaultService {
    */
   readonly adopt: Effect.Effect<number, MemoryError.MemoryError>
 }
+/** The service tag of the folder behind the store. */
 export class Vault extends Context.Tag("@memory/Markdown/Vault")<Vault, VaultService>() {}
 
+/** Options of a vault. */
 export interface Options {
-  /** Created where missing, mode 0700. */
+  /** Path of the folder, created where missing with mode 0700. */
   readonly root: string
   /**
-   * How long what another process or a hand wrote may go unseen. Another process is seen at once where the folder can be
-   * watched. Of a large folder hand edits may go unseen for ten times as long as a look at it takes; after ten polls
-   * without a call for a hundred times as long, and after sixty, where nobody listens to changes, until the next call,
+   * Time for which a write of another process or by hand may go unseen. Another process is seen at once where the folder can be
+   * watched. Hand edits of a large folder may go unseen for ten times as long as a look at it takes; after ten polls
+   * without a call for a hundred times as long, and after sixty, if nothing listens to changes, until the next call,
    * which answers with them. Default 1 second; `Duration.infinity` = only on demand, and not watched.
    */
   readonly poll?: Duration.DurationInput | undefined
-  /** Without a heartbeat, until a lock is stolen. Default 3 seconds. */
+  /** Time without a heartbeat after which a lock is stolen. Default 3 seconds. */
   readonly lockTimeout?: Duration.DurationInput | undefined
   /**
-   * How long a forgotten record can be restored, at least, also after a restart: compaction erases tombstones that are
+   * Least time that a forgotten record can be restored, also after a restart: compaction erases tombstones that are
    * older. Zero: the next compaction erases them. Default 30 days.
    */
   readonly trash?: Duration.DurationInput | undefined
   /**
-   * How notes that the library did not write are read. `whole`: each is a record, and its properties are metadata. Default:
+   * Way in which notes that the library did not write are read. `whole`: each is a record, and its properties are metadata. Default:
    * `whole` in a vault that this release made or a later one; one of an earlier release keeps the answers it had, where a
    * file whose frontmatter does not fit is an issue and no record.
    */
@@ -88,7 +90,10 @@ export interface Options {
   readonly deuzModel?: string | undefined
 }
 
-/** Tenants, scopes and ids are folders and file names (`Markdown/Layout`); a record is a text (`Markdown/Document`). */
+/**
+ * Makes a store of a folder. Tenants, scopes and ids are folders and file names (`Markdown/Layout`), a record is a text
+ * (`Markdown/Document`).
+ */
 export const layer = (
   options: Options
 ): Layer.Layer<MemoryStore | Vault, MemoryError.MemoryError, FileSystem.FileSystem | Path.Path> =>
@@ -135,7 +140,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
   scan: (tenant) =>
     Stream.unwrap(Effect.map(vault.revisions.forgotten(tenant), (tombstones) =>
       Stream.fromIterable([
-        // not every entry of every tenant: a compaction asks for one tenant after the other
+        // the list is made for one tenant at a time, since a compaction asks for one after the other
         ...vault.mirror.catalog(tenant).rows(),
         ...tombstones
       ]))),
@@ -155,7 +160,7 @@ const primitives = (vault: Folder.Vault): Primitives => ({
 const patience = 60
 /** Number of polls without a call after which looks at every file become rare. */
 const attention = 10
-/** How many times as long as a look takes passes before the next one: while calls come, and when none has come for a while. */
+/** Pause before the next look, as a multiple of the time that a look takes: while calls come, and when none has come for a while. */
 const spacing = { busy: 10, quiet: 100 }
 
 /**
@@ -226,20 +231,20 @@ export const keepCurrent = (
   })
 
 /*
- * A hint that there may be something to look at, from the folder that every writer's log and lock lie in. No more than
- * that: what a poll would find is found sooner. One folder, not the tree: on Linux a recursive watch is a watch per entry.
+ * A file watch gives a hint that there may be something to look at, from the folder that every writer's log and lock lie in. It only
+ * finds sooner what a poll would find. It watches one folder, not the tree: on Linux a recursive watch is a watch per entry.
  */
 
-/** From a hint to the look: a write is many of them. The last is that its lock is gone, so what is looked at is whole. */
+/** Pause between a hint and the look, since a write gives many hints. The last is the lock's end, so the look finds it whole. */
 const pause = Duration.millis(20)
 
-/** Until the scope closes. Where the folder cannot be watched, which is logged at debug level, there are no hints. */
+/** Looks after each hint until the scope closes. A folder that cannot be watched gives none, which is logged at debug level. */
 const hinted = (disk: Disk.Disk, look: Effect.Effect<void>): Effect.Effect<void, never, Scope.Scope> =>
   Effect.gen(function*() {
     const hints = yield* Queue.sliding<void>(1)
     yield* Stream.runForEach(disk.watch(hidden), () => Queue.offer(hints, undefined)).pipe(
       Effect.catchAll(unwatched),
-      Effect.catchAllDefect(unwatched), // what Node throws where there are no watches left
+      Effect.catchAllDefect(unwatched), // Node throws where there are no watches left
       Effect.forkScoped
     )
     yield* Queue.take(hints).pipe(
@@ -259,11 +264,11 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** A file that is not as it should be. */
 export interface Finding {
-  /** Relative to the root. */
+  /** Path relative to the root. */
   readonly path: string
   /**
-   * `damaged`: cannot be read, and the last good revision is served instead. `drifted`: other bytes than were last seen, or
-   * gone. `partial`: a record, part of whose text has no meaning. `ignored`: no record. `issues` has the last two as well.
+   * Kind of the finding. `damaged`: cannot be read, and the last good revision is served instead. `drifted`: other bytes than were last
+   * seen, or gone. `partial`: a record, part of whose text has no meaning. `ignored`: no record. `issues` has the last two as well.
    */
   readonly kind: "damaged" | "drifted" | "partial" | "ignored"
   readonly message: string
@@ -275,11 +280,11 @@ export interface Finding {
 export interface Repair {
   readonly path: string
   readonly id: MemoryId
-  /** The revision that stands in the file afterwards. */
+  /** Revision that the file has afterwards. */
   readonly revision: number
 }
 
-/** Reads every file. Changes nothing on disk but what a look at the folder records. */
+/** Reads every file. Changes nothing on disk except what a look at the folder records. */
 const verify = (disk: Disk.Disk, { context, mirror, refresh }: Folder.Vault): Io<ReadonlyArray<Finding>> =>
   Effect.gen(function*() {
     yield* refresh
@@ -291,7 +296,7 @@ const verify = (disk: Disk.Disk, { context, mirror, refresh }: Folder.Vault): Io
       else if (issues !== undefined) kinds.set(path, "partial")
       if (damage !== undefined) continue
       const text = yield* textOf(disk, context, path, stat.size).pipe(
-        MemoryError.catchReason("corrupt", () => Effect.succeedSome({ text: "", hash: "" })) // no UTF-8 any more
+        MemoryError.catchReason("corrupt", () => Effect.succeedSome({ text: "", hash: "" })) // no longer UTF-8
       )
       yield* paced(Option.match(text, { onNone: () => 0, onSome: ({ text }) => text.length }))
       if (Option.exists(text, (now) => now.hash === hash)) continue
@@ -310,7 +315,7 @@ const verify = (disk: Disk.Disk, { context, mirror, refresh }: Folder.Vault): Io
 
 /**
  * Restores each damaged file from its last good revision, and moves the damaged bytes into a folder of the hidden one.
- * Without `write` it only says what it would do.
+ * Without `write` it only lists what it would do.
  */
 const repair = (
   disk: Disk.Disk,
@@ -344,8 +349,8 @@ const repair = (
 }
 
 /**
- * Seals the records that this vault did not write itself, as those of a clone: each counts from now on as what its text
- * claims of trust and origin. Returns their number. Only for folders whose texts are trusted.
+ * Seals the records that this vault did not write itself, as those of a clone: from now on each has the trust and origin that its
+ * text claims. Returns their number. Only for folders whose texts are trusted.
  */
 const adopt = (disk: Disk.Disk, { commit, context, exclusive, mirror, refresh }: Folder.Vault): Io<number> =>
   Effect.zipRight(

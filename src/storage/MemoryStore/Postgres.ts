@@ -1,10 +1,10 @@
 /**
- * A store in PostgreSQL, for any number of processes on any number of machines. Its own subpath, since it needs a driver:
+ * A store in PostgreSQL, for any number of processes on any number of machines. It has its own subpath, since it needs a driver:
  * `npm install @effect/sql-pg@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`. PostgreSQL 13 or later; no extension.
  *
  * Laws: batches of different users do not wait for each other. A batch with more than 128 ids and dedupe keys together locks its
  * whole tenant until its transaction ends. Instances see each other's writes at once, unless they may read a `replica`, and hear
- * of them within the time of `poll`. Several may start at the same time. The caller's own transactions have nothing to do with the store's.
+ * of them within the time of `poll`. Several may start at the same time. Transactions of the caller are separate from the store's.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -24,27 +24,28 @@ import { codeOf, type Database, type Dialect, each, fromDriver, messageOf, type 
 import type * as SqlEngine from "./Sql/SqlEngine.ts"
 import * as SqlStore from "./Sql/SqlStore.ts"
 
+/** Options of a store in PostgreSQL. */
 export interface Options extends SqlEngine.Options {
-  /** `postgres://user:password@host:port/database`. Never printed. */
+  /** URL of the server, `postgres://user:password@host:port/database`. Never printed. */
   readonly url: Redacted.Redacted
   /** Schema of the tables, made where there is none. Default `public`. */
   readonly schema?: string | undefined
   /** Largest number of connections to each server, the primary and the `replica`. Default 10. */
   readonly maxConnections?: number | undefined
-  /** How long a call waits for a connection, before it fails with `unavailable`. Default 5 seconds. */
+  /** Time that a call waits for a connection before it fails with `unavailable`. Default 5 seconds. */
   readonly connectTimeout?: Duration.DurationInput | undefined
-  /** How long a statement may take, before it fails with `unavailable`. Default 30 seconds. */
+  /** Time that a statement may take before it fails with `unavailable`. Default 30 seconds. */
   readonly statementTimeout?: Duration.DurationInput | undefined
-  /** A standby that reads may be sent to. Default: none; all are sent to the primary. */
+  /** A standby that reads may be sent to. Default: none; all reads go to the primary. */
   readonly replica?: ReplicaOptions | undefined
 }
 
-/** Says which standby reads may be sent to, and how old their answers may be. */
+/** The standby that reads may be sent to, and how old its answers may be. */
 export interface ReplicaOptions {
-  /** The standby's. Same user, database and schema rights as those of the primary. Never printed. */
+  /** URL of the standby. Same user, database and schema rights as those of the primary. Never printed. */
   readonly url: Redacted.Redacted
   /**
-   * Age that an answer may have: what other processes wrote may be seen this much later, what this one wrote is seen at once. A
+   * Age that an answer may have: writes of other processes may be seen this much later, those of this process are seen at once. A
    * standby that is further behind, or does not answer, is not asked. Writes, changes, uses, tenants, compaction, and the list of
    * models always ask the primary.
    */
@@ -53,11 +54,11 @@ export interface ReplicaOptions {
 
 const functions = SqlStore.over("postgres", (options: Options) => open(options))
 
-/** Makes the engine alone, for those who wrap it before they make a store of it. */
+/** Makes the engine alone, for callers that wrap it before they make a store of it. */
 export const engine: (options: Options) => Effect.Effect<Engine, MemoryError.MemoryError, Scope.Scope> =
   functions.engine
 
-/** Makes a store of a database. Compacts it once an hour while it is used. */
+/** Makes a store of a database. The store compacts itself once an hour while it is used. */
 export const make: (options: Options) => Effect.Effect<MemoryStore.Service, MemoryError.MemoryError, Scope.Scope> =
   functions.make
 
@@ -66,22 +67,22 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
   functions.layer
 
 /**
- * Makes the index of a database anew, by the analyzer in force: what opens one that was made by another. No other instance may
- * have it open meanwhile. Cost: every row is read and written.
+ * Makes the index of a database again with the analyzer in force, so that a database made with another one can be opened. No other
+ * instance may have it open meanwhile. Cost: every row is read and written.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
-/** The transaction that wrote a change. */
+/** Expression of the transaction that wrote a change. */
 const xid = "CAST(CAST(CAST(position AS bigint) AS text) AS xid8)"
 
-/** The timeline of the log, which begins anew where a server is promoted or restored, and the start of the server. */
+/** Expression of the timeline of the log, which begins anew where a server is promoted or restored, and the server's start. */
 const timeline = `CASE WHEN pg_is_in_recovery() THEN NULL
   ELSE left(pg_walfile_name(pg_current_wal_insert_lsn()), 8) || CAST(pg_postmaster_start_time() AS text) END`
 
 const dialect: Dialect = {
   name: "postgres",
   each: "jsonb_array_elements(CAST(? AS jsonb))",
-  // an array, since of a set the planner expects a hundred, and reads the table
+  // an array: the planner expects a hundred elements of a set, and reads the table
   in: "= ANY (ARRAY(SELECT jsonb_array_elements_text(CAST(? AS jsonb))))",
   vector: "encode(vector, 'hex')",
   history: "NULL",
@@ -164,7 +165,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
             (once) => askOf(once)(sql, parameters)
           )
         return {
-          // it is there once it was found to be current
+          // present, once it was found to be current
           once: {
             executeValues: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeValues(sql, parameters),
             executeRaw: (sql: string, parameters: ReadonlyArray<unknown>) => there!.executeRaw(sql, parameters)
@@ -177,7 +178,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
       reserve,
       once,
       replica: standby && options.replica && (yield* following(standby, options.replica)),
-      // whatever the server's default: what a lock was waited for must be seen once it is there
+      // the level is set whatever the server's default: a lock's holder must see what was committed while it waited
       begin: "BEGIN ISOLATION LEVEL READ COMMITTED",
       written: numbered,
       failureOf: failure,
@@ -198,7 +199,7 @@ const open = (options: Options): Effect.Effect<Database, MemoryError.MemoryError
     })
   })
 
-/** What a server can do. */
+/** The abilities of a server. */
 interface Abilities {
   /** Settings of each connection. */
   readonly settings: ReadonlyArray<string>
@@ -232,7 +233,7 @@ const prepare = (schema: string, ask: Ask): Effect.Effect<Abilities, MemoryError
     }
     if (isThere === "false") {
       yield* ask(`CREATE SCHEMA IF NOT EXISTS ${identifier(schema)}`, []).pipe(
-        // two at a time are in each other's way, and one of them has made it
+        // two sessions at a time are in each other's way, and one of them has made it
         Effect.catchIf(({ cause }) => ["23505", "42P06"].includes(codeOf(cause)), () => Effect.void)
       )
     }
@@ -253,7 +254,7 @@ const unsupported = (message: string): MemoryError.MemoryError =>
 /** Largest number of keys that a batch locks one by one. */
 const fewLocks = 128
 
-/** The driver is loaded when a store is made, since it is installed by those alone that want it. */
+/** Loads the driver when a store is made, since only users of the store install it. */
 const driver = Effect.tryPromise({
   try: async () => ({
     PgClient: await import("@effect/sql-pg/PgClient"),
@@ -268,7 +269,7 @@ const driver = Effect.tryPromise({
     })
 })
 
-/** Reads the URL. Errors do not quote it: it has the password. */
+/** Reads the URL. Errors do not quote it, since it has the password. */
 const urlOf = (url: Redacted.Redacted): Effect.Effect<URL, MemoryError.MemoryError> => {
   const wrong = unsupported("url is none. Expected postgres://user:password@host:port/database")
   return Effect.try({
@@ -281,7 +282,7 @@ const urlOf = (url: Redacted.Redacted): Effect.Effect<URL, MemoryError.MemoryErr
   }).pipe(Effect.filterOrFail(({ protocol }) => /^postgres(?:ql)?:$/.test(protocol), () => wrong))
 }
 
-/** The URL with settings that each connection begins with. */
+/** Returns the URL with settings that each connection begins with. */
 const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
   const all = new URL(url)
   const given = all.searchParams.get("options")
@@ -290,7 +291,7 @@ const withSettings = (url: URL, settings: ReadonlyArray<string>): string => {
   return all.href
 }
 
-/** A name that the server would cut off, or read as another, is refused: two stores would be one. */
+/** Refuses a name that the server would cut off, or read as another: two stores would be one. */
 const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryError> => {
   const bytes = new TextEncoder().encode(schema).length
   const isPlain = Array.from(schema).every((character) => character > "\x1f" && character !== "\x7f")
@@ -302,7 +303,7 @@ const checkSchema = (schema: string): Effect.Effect<void, MemoryError.MemoryErro
 
 const identifier = (name: string): string => `"${name.replaceAll("\"", "\"\"")}"`
 
-/** Numbers the parameters. */
+/** Numbers the parameters of a statement. */
 const numbered = (sql: string): string => {
   let n = 0
   return sql.replaceAll("?", () => `$${++n}`)
@@ -318,7 +319,7 @@ class DriverError extends Error {
   }
 }
 
-/** Makes the errors of servers. The passwords of their URLs are in none of them. */
+/** Makes the errors of servers, without the passwords of their URLs. */
 const failuresOf = (...urls: ReadonlyArray<URL>) => {
   const secrets = urls.flatMap(({ password }) => [password, decodeURIComponent(password)])
     .filter((secret) => secret !== "")
@@ -329,7 +330,7 @@ const failuresOf = (...urls: ReadonlyArray<URL>) => {
   }
 }
 
-/** Tells a failure of the driver by its code: postgresql.org/docs/current/errcodes-appendix.html. */
+/** Makes the error of a driver's failure by its code: postgresql.org/docs/current/errcodes-appendix.html. */
 const failureOf = (op: string, cause: DriverError): MemoryError.MemoryError => {
   const { code, message } = cause
   const unavailable = (message: string) =>

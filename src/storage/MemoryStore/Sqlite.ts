@@ -1,5 +1,5 @@
 /**
- * A store in one SQLite file, for several processes of one machine. Its own subpath, since it needs a driver:
+ * A store in one SQLite file, for several processes of one machine. It has its own subpath, since it needs a driver:
  * `npm install @effect/sql-sqlite-node@0 @effect/sql@0 @effect/experimental@0 @effect/platform@0`.
  *
  * Laws: an acknowledged write is on the disk (write-ahead log, each commit synchronised). Writers of all processes take turns; one
@@ -39,6 +39,7 @@ import type * as SqlEngine from "./Sql/SqlEngine.ts"
 import * as SqlStore from "./Sql/SqlStore.ts"
 import { checkVersion } from "./Sql/Tables.ts"
 
+/** Options of a store in a SQLite file. */
 export interface Options extends SqlEngine.Options {
   /** Path of the file, made where there is none; its folder has to be there. `:memory:` is gone with the layer. */
   readonly filename: string
@@ -51,11 +52,11 @@ export interface Options extends SqlEngine.Options {
 
 const functions = SqlStore.over("sqlite", (options: Options) => open(options))
 
-/** Makes the engine alone, for those who wrap it before they make a store of it. */
+/** Makes the engine alone, for callers that wrap it before they make a store of it. */
 export const engine: (options: Options) => Effect.Effect<Engine, MemoryError.MemoryError, Scope.Scope> =
   functions.engine
 
-/** Makes a store of a file. Compacts it once an hour while it is used. */
+/** Makes a store of a file. The store compacts itself once an hour while it is used. */
 export const make: (options: Options) => Effect.Effect<MemoryStore.Service, MemoryError.MemoryError, Scope.Scope> =
   functions.make
 
@@ -64,12 +65,16 @@ export const layer: (options: Options) => Layer.Layer<MemoryStore.MemoryStore, M
   functions.layer
 
 /**
- * Makes the index of a file anew, by the analyzer in force: what opens a file that was made by another one. Nobody may have the file
- * open meanwhile. Cost: every row is read and written.
+ * Makes the index of a file again with the analyzer in force, so that a file made with another one can be opened. Nothing else may
+ * have the file open meanwhile. Cost: every row is read and written.
  */
 export const reindex: (options: Options) => Effect.Effect<void, MemoryError.MemoryError> = functions.reindex
 
-/** @internal */
+/**
+ * The parts of SQLite's language.
+ *
+ * @internal
+ */
 export const dialect: Dialect = {
   name: "sqlite",
   each: "json_each(?)",
@@ -113,7 +118,7 @@ const open = (
       attempts: Math.ceil(patience / pause),
       lock: () => Effect.void
     })
-    // writers of other processes are waited for by us, without blocking the event loop
+    // the store waits for writers of other processes itself, without blocking the event loop
     yield* database.query("PRAGMA busy_timeout = 0")
     const [meta] = yield* database.query("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = 'memory_meta'")
     if (meta !== undefined) yield* checkVersion("sqlite", database.query)
@@ -124,8 +129,8 @@ const open = (
   })
 
 /**
- * Runs each statement to its end, which takes no turn of the event loop. The driver prepares a statement once for all; where the
- * fiber that prepares it is interrupted, everyone who runs the same statement later would wait for it without end.
+ * Runs each statement to its end, in one turn of the event loop. The driver prepares a statement once for all; if the fiber that
+ * prepares it is interrupted, all later callers of the same statement wait for it without end.
  */
 const uninterrupted = (connection: Session): Session => ({
   executeValues: (sql, parameters) => Effect.uninterruptible(connection.executeValues(sql, parameters)),
@@ -134,7 +139,7 @@ const uninterrupted = (connection: Session): Session => ({
     Effect.uninterruptible(connection.executeUnprepared(sql, parameters, rows))
 })
 
-/** The driver is loaded when a store is made, since it is installed by those alone that want it. */
+/** Loads the driver when a store is made, since only users of the store install it. */
 const driver = Effect.tryPromise({
   try: async () => ({
     Reactivity: await import("@effect/experimental/Reactivity"),
@@ -155,7 +160,7 @@ const pause = 2
 // PROTOCOL: others opened and closed the file so fast that its log was never at rest
 const isBusyCode = (code: string): boolean => /^SQLITE_(?:BUSY|LOCKED|PROTOCOL)/.test(code)
 
-/** Tells a failure of the driver by its code: https://sqlite.org/rescode.html. */
+/** Makes the error of a driver's failure by its code: https://sqlite.org/rescode.html. */
 const failureOf = (op: string, cause: unknown): MemoryError.MemoryError => {
   const code = codeOf(cause)
   if (isBusyCode(code)) {
@@ -164,7 +169,7 @@ const failureOf = (op: string, cause: unknown): MemoryError.MemoryError => {
   if (/^SQLITE_(?:READONLY|PERM|AUTH)/.test(code)) {
     return MemoryError.make("read_only", { op, message: "sqlite: the file, or its folder, cannot be written", cause })
   }
-  // a table that is missing, or a row that is there twice, was so before we came
+  // a missing table or a duplicate row was so before we came
   if (
     /^SQLITE_(?:CORRUPT|NOTADB|CONSTRAINT|MISMATCH|TOOBIG)/.test(code) ||
     code === "SQLITE_ERROR" && /no such|malformed/.test(messageOf(cause))

@@ -1,6 +1,6 @@
 /**
- * Compaction, and the trash that it empties: what was forgotten, from the moment its tombstone is written until it is erased; and
- * which vectors are left of texts that no record has any more (`Texts`).
+ * Compaction, and the trash that it empties. The trash holds tombstones from the moment a record is forgotten until they are erased.
+ * `Texts` finds the vectors whose text no record has any more.
  *
  * Laws: a tombstone is erased once it is older than the store's `trash`, and a record that has expired without it. Whatever
  * the list shows a viewer, the viewer can restore:
@@ -39,9 +39,10 @@ import type { Embeddings } from "../../ranking/VectorIndex.ts"
 import { erasableAt, type Lifetime, lifetimeOf } from "../Version.ts"
 import type { Decision, Due, Engine, Found, Stored, Unembedded, Write } from "./EngineContract.ts"
 
-/** Rows that compaction asks for at a time. */
+/** Number of rows that compaction asks for at a time. */
 const atATime = 1_000
 
+/** The outcome of a compaction. */
 export interface Compacted {
   /** Number of rows that were erased. */
   readonly count: number
@@ -69,7 +70,7 @@ export const compact = (
     return { count, nextExpiry }
   })
 
-/** One transaction for each tenant. */
+/** Erases rows, in one transaction for each tenant. */
 const erase = (engine: Pick<Engine, "transact">, rows: ReadonlyArray<Due>): Effect.Effect<number, MemoryError> =>
   Effect.gen(function*() {
     let count = 0
@@ -86,7 +87,7 @@ const erase = (engine: Pick<Engine, "transact">, rows: ReadonlyArray<Due>): Effe
     return count
   })
 
-/** Erases those of the rows that still are what they were. */
+/** Decides to erase those of the rows that have not changed since they were found. */
 const decided = (due: ReadonlyArray<Due>, { now, rows }: Found): Decision<number> => {
   const writes = due.flatMap(({ id, revision }): ReadonlyArray<Write> => {
     const row = rows.get(id)
@@ -101,7 +102,7 @@ export const byTime = (a: Due, b: Due): number => a.at - b.at || compare(a.tenan
 
 const compare = (a: string, b: string): number => a < b ? -1 : a > b ? 1 : 0
 
-/** Returns up to `limit` of sorted rows, after one of them. */
+/** Returns up to `limit` of the sorted rows, from the one after `after` on. */
 export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, limit: number): ReadonlyArray<Due> => {
   const from = after === undefined ? 0 : sorted.findIndex((row) => byTime(row, after) > 0)
   return from < 0 ? [] : sorted.slice(from, from + limit)
@@ -109,9 +110,9 @@ export const dueAfter = (sorted: ReadonlyArray<Due>, after: Due | undefined, lim
 
 /** A heap of rows. Rows that have moved on stay in it until they come up, or are most of it. */
 export interface DueQueue {
-  /** Cost: the logarithm of the size. */
+  /** Adds a row. Cost: the logarithm of the size. */
   readonly add: (row: Due) => void
-  /** Returns the next rows in order, after one of them. Cost: those up to the last, and their logarithm. */
+  /** Returns the next rows in order, from the one after `after` on. Cost: the rows up to the last, and their logarithm. */
   readonly next: (after: Due | undefined, limit: number) => ReadonlyArray<Due>
 }
 
@@ -198,7 +199,7 @@ export const lifetimesOf = (
   Effect.gen(function*() {
     const now = yield* Clock.currentTimeMillis
     const all: Array<Lifetime> = []
-    // by the chunk: an effect for each row takes long
+    // chunks: an effect for each row takes long
     yield* Stream.runForEachChunk(rows, (chunk) =>
       Effect.sync(() => {
         for (const row of chunk) if (row.forgotten || row.record.expiresAt !== undefined) all.push(lifetimeOf(row))
@@ -214,11 +215,11 @@ export const lifetimesOf = (
 
 /** The texts that may wait for a vector of one model. */
 interface Waiting {
-  /** Goes through the texts that were not looked at yet; whatever comes before it has ended is among them. */
+  /** Texts that were not looked at yet. Entries from before the iterator's end are among them. */
   readonly rest: Iterator<string>
-  /** Those that had no vector when they were looked at, and those that came since. */
+  /** Texts that had no vector when they were looked at, and those that came since. */
   readonly seen: Set<string>
-  /** `Embeddings.removals` when it was made. */
+  /** Value of `Embeddings.removals` at the time this was made. */
   readonly removals: number
 }
 
@@ -232,7 +233,7 @@ export class Texts {
   readonly #litter: Set<string>
   readonly #waiting = new Map<string, Waiting>()
 
-  /** Makes a table without texts: every vector that there is is litter. */
+  /** Makes a table without texts: every vector that there is counts as litter. */
   constructor(embeddings: Embeddings) {
     this.#embeddings = embeddings
     this.#litter = new Set(embeddings.models.flatMap((model) => Array.from(embeddings.all(model), ([hash]) => hash)))
@@ -248,7 +249,7 @@ export class Texts {
     return vectors > 2 * this.#holders.size
   }
 
-  /** Returns the work that took, in units of a `Pacer`. */
+  /** Adds the text of a record, and returns the work that took, in units of a `Pacer`. */
   add(record: MemoryRecord): number {
     if (isInternal(record.scope)) return 0
     const hash = hashOf(record)
@@ -262,7 +263,7 @@ export class Texts {
     return perText + record.body.length
   }
 
-  /** Takes away a record that was added. */
+  /** Removes a record that was added. */
   remove(record: MemoryRecord): void {
     if (isInternal(record.scope)) return
     const hash = hashOf(record)
@@ -278,7 +279,7 @@ export class Texts {
     for (const hash of hashes) if (!this.#holders.has(hash)) this.#litter.add(hash)
   }
 
-  /** Erases the vectors of texts that no record has. Cost: those. */
+  /** Erases the vectors of texts that no record has. Cost: those vectors. */
   erase(): void {
     this.#embeddings.drop(this.#litter)
     this.#litter.clear()
@@ -316,12 +317,12 @@ export class Texts {
     const known = this.#waiting.get(model)
     if (known?.removals === removals) return known
     const made = { rest: this.#holders.keys(), seen: new Set<string>(), removals }
-    // of a model without vectors it is not kept: a caller could ask for any number of names
+    // not kept for a model without vectors: a caller could ask for any number of names
     if (this.#embeddings.dimensions(model) === undefined) this.#waiting.delete(model)
     else this.#waiting.set(model, made)
     return made
   }
 }
 
-/** What hashing a text costs beside its characters. */
+/** Work of hashing a text beside its characters. */
 const perText = 32

@@ -23,19 +23,20 @@ import { defaultTrash, erasableAt, lifetimeOf, revisionsKept } from "../Version.
 import * as Compaction from "./Compaction.ts"
 import type { Decide, Decision, Engine, Found, Mark, Needs, Stored, Write } from "./EngineContract.ts"
 
+/** Options of the engine in memory. */
 export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>
   readonly analyzer: Analyzer.Service
-  /** How long a forgotten record can be restored, at least. Default 30 days. */
+  /** Least time that a forgotten record can be restored. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
 }
 
 interface Memory extends Omit<Options, "trash"> {
-  /** Of tombstones, in milliseconds. */
+  /** Age from which tombstones are erased, in milliseconds. */
   readonly trash: number
-  /** Revisions by tenant and id, newest first, one at least; of tenants that have a row. */
+  /** Revisions by tenant and id, newest first, at least one each; tenants without rows have no entry. */
   readonly revisions: Map<string, Map<MemoryId, ReadonlyArray<Stored>>>
-  /** Of the same tenants. */
+  /** Catalogs of the same tenants. */
   readonly catalogs: Catalog.Cache
   readonly due: Compaction.DueQueue
   readonly embeddings: TenantEmbeddings
@@ -88,7 +89,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
       ...vectors,
       attach: (tenant, model, all) =>
         Effect.gen(function*() {
-          yield* catalogs.get(tenant).texts().prepared // with pauses; whoever erases a record cannot wait for it
+          yield* catalogs.get(tenant).texts().prepared // built here with pauses; a caller that erases a record cannot wait for it
           yield* vectors.attach(tenant, model, all)
           catalogs.get(tenant).texts().build().attached(all.map(([hash]) => hash))
         })
@@ -150,7 +151,7 @@ const transact = <A>(
     return attempt(rounds)
   })
 
-/** How often a long batch is decided with pauses, each time after a write of another came between, before it is decided in one step. */
+/** Number of times a long batch is decided with pauses, each after a write of another came between, before one step decides it. */
 const rounds = 3
 
 const markOf = (memory: Memory, tenant: string): Mark => memory.catalogs.get(tenant).changed(undefined).mark
@@ -176,7 +177,7 @@ const isSame = <A>(one: ReadonlyMap<string, A>, other: ReadonlyMap<string, A>, e
 const isSameList = (one: ReadonlyArray<unknown>, other: ReadonlyArray<unknown>): boolean =>
   one.length === other.length && one.every((value, n) => value === other[n])
 
-/** Commits a decision, tells who listens, and answers. The first two are one step: nobody sees less than all of it. */
+/** Commits a decision, tells the listeners, and answers. The first two are one step, so that no reader sees part of it. */
 const committed = <A>(
   memory: Memory,
   tenant: string,
@@ -186,7 +187,7 @@ const committed = <A>(
   if (writes.length > 0) commit(memory, tenant, writes)
   if (isQuiet || writes.length === 0 || !memory.changes.isHeard()) return Effect.succeed(answer)
   memory.changes.unsafePublish(tenant, Changes.changesOf(rows, writes), now)
-  return Effect.as(Effect.yieldNow(), answer) // who listens has a turn before the next write
+  return Effect.as(Effect.yieldNow(), answer) // listeners have a turn before the next write
 }
 
 const gather = (memory: Memory, tenant: string, { dedupeKeys, ids, revisions }: Needs, now: number): Found => {
@@ -216,7 +217,7 @@ const commit = (memory: Memory, tenant: string, writes: ReadonlyArray<Write>): v
     const earlier = revisions.get(id)
     catalog.set(id, next?.stored)
     if (next === undefined) {
-      litters ||= earlier !== undefined && !MemoryScope.isInternal(earlier[0]!.record.scope) // one revision at least
+      litters ||= earlier !== undefined && !MemoryScope.isInternal(earlier[0]!.record.scope) // each has one revision at least
       revisions.delete(id)
       continue
     }
@@ -234,7 +235,7 @@ const sweep = ({ embeddings }: Memory, tenant: string, catalog: Catalog.Catalog)
   if (embeddings.of(tenant).size > 0) catalog.texts().build().erase()
 }
 
-/** Does so where most vectors are of such texts. A tenant without rows is left alone: its vectors may be there before its records. */
+/** Sweeps where most vectors are litter. A tenant without rows is left alone: its vectors may be there before its records. */
 const prune = (memory: Memory, tenant: string): void => {
   if (!memory.revisions.has(tenant)) return
   const catalog = memory.catalogs.get(tenant)

@@ -1,6 +1,6 @@
 /**
- * What one record is called, and the names and ids that it refers to; read off its summary, text, path and properties. What of
- * it leads where is said by `Links`.
+ * Reads off one record what it is called, and the names and ids that it refers to: from its summary, text, path and properties.
+ * `Links` finds the records that they lead to.
  */
 import * as Schema from "effect/Schema"
 import { MemoryId } from "../../domain/MemoryId.ts"
@@ -13,21 +13,23 @@ export interface Mention {
   readonly id: MemoryId | undefined
   readonly names: ReadonlyArray<string>
 }
-/** Path of a record that a file's name gave its name to. */
+/** Returns the path of a record that is a Markdown file. */
 export const pathOf = ({ source: { origin, reference } }: MemoryRecord): string | undefined =>
   origin === "file" && reference !== undefined && /\.md$/i.test(reference) ? reference : undefined
 
+/** Returns the folder of a file's record, as a name. */
 export const folderOf = (record: MemoryRecord): string | undefined => {
   const path = pathOf(record)
   return path === undefined ? undefined : Wikilink.nameOf(path.slice(0, Math.max(0, path.lastIndexOf("/"))))
 }
 
+/** Returns the whole path of a file's record, as a name. */
 export const wholeNameOf = (record: MemoryRecord): string | undefined => {
   const path = pathOf(record)
   return path === undefined ? undefined : Wikilink.namesOf(path)[0]
 }
 
-/** A file's record is also meant by its path, by every end of it, and by the id that it had elsewhere. */
+/** Returns the names of a record. A file's record also has its path, every end of it, and the id that it had elsewhere. */
 export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   const { source: { origin, reference }, summary } = record
   const whole = wholeNameOf(record)
@@ -42,15 +44,16 @@ export const namesOf = (record: MemoryRecord): ReadonlyArray<string> => {
   ].filter((name) => name !== "")
 }
 
-/** Folders of a path that are names of their own, at most. */
+/** Most folders of a path that count as names of their own. */
 const maxParts = 8
 
-/** Metadata of a file that was renamed: a list of what it was called, so that links with an earlier name still lead to it. */
+/** Metadata key of a renamed file: a list of the names that it had, so that links with an earlier name still lead to it. */
 export const formerNames = "formerNames"
 
 /** Longest list of aliases that counts. */
 const maxAliases = 64
 
+/** Returns the names of a file's record from its properties: its aliases, and the names that it had. */
 export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): ReadonlyArray<string> =>
   origin === "file"
     ? [metadata["aliases"], metadata["alias"], metadata[formerNames]].flat().slice(0, maxAliases)
@@ -60,12 +63,12 @@ export const aliasesOf = ({ metadata, source: { origin } }: MemoryRecord): Reado
       .filter((name) => name !== "")
     : []
 
-/** Finds the names in the body and in a file's properties; of other records in `metadata.links`, where Deuz keeps them. */
+/** Returns the names in the body and in a file's properties; other records have them in `metadata.links`, where Deuz keeps them. */
 export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   const { body, metadata, source: { origin } } = record
   const told = origin === "file" ? metadata : metadata["links"]
   const texts = told === undefined ? [body] : [body, ...textsOf(told)]
-  if (!texts.some(Wikilink.mayHaveLink)) return none // most records
+  if (!texts.some(Wikilink.mayHaveLink)) return none // most records end here
   const folder = folderOf(record)
   return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map(({ heading, markdown, target }) => {
     const names = [
@@ -80,7 +83,7 @@ export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   })
 }
 
-/** Every text in a list or an object. */
+/** Returns every text in a list or an object. */
 const textsOf = (json: Json): ReadonlyArray<string> =>
   typeof json === "string"
     ? [json]
@@ -88,7 +91,7 @@ const textsOf = (json: Json): ReadonlyArray<string> =>
     ? Object.values(json).flatMap(textsOf)
     : []
 
-/** The path that a target means from the folder of a file. Empty where it says none, or leads out of the vault. */
+/** Returns the paths that a target may mean from the folder of a file. Empty where it names none, or leads out of the vault. */
 const pathsFrom = (folder: string | undefined, target: string, markdown: boolean): ReadonlyArray<string> => {
   if (folder === undefined || !(markdown || /^\.{1,2}\//.test(target))) return []
   const parts = folder === "" ? [] : folder.split("/")
@@ -102,15 +105,16 @@ const pathsFrom = (folder: string | undefined, target: string, markdown: boolean
 
 const isId = Schema.is(MemoryId)
 
+/** Returns the keys of a mention: its id, if it has one, and its names. */
 export const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]
 
-/** The hashes of the names that a record answers to, some perhaps twice. Names other than the summary are those of files. */
+/** Returns the hashes of the names that a record answers to, some perhaps twice. Only files have names beside the summary. */
 export const nameHashesOf = (record: MemoryRecord): ReadonlyArray<number> =>
   record.source.origin === "file"
     ? [...namesOf(record), ...aliasesOf(record)].map(Wikilink.hash)
     : [Wikilink.hashOfName(record.summary)]
 
-/** The hashes of the names and ids that a record refers to, some perhaps twice. */
+/** Returns the hashes of the names and ids that a record refers to, some perhaps twice. */
 export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> => {
   const mentions = mentionsOf(record)
   return record.links.length + mentions.length === 0
@@ -120,13 +124,13 @@ export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> =>
 const none: ReadonlyArray<never> = []
 
 /**
- * Objects by 32-bit keys, several to a key: what looks something up by the hash of a text, and then looks at the text itself.
- * A key with one object holds just that. The keys are spread over many maps, so that no map that grows stops the event loop.
+ * Objects by 32-bit keys, several to a key, to look something up by the hash of a text before comparing the text itself. A key with
+ * one object holds just that. The keys are spread over many maps, so that no map that grows stops the event loop.
  */
 export class KeyIndex<V extends object> {
   readonly #maps: Array<Map<number, V | Set<V>> | undefined> = []
 
-  /** Cost: constant. */
+  /** Adds an object under a key. Cost: constant. */
   add(key: number, value: V): void {
     const map = this.#maps[key & mask] ??= new Map()
     const held = map.get(key)
@@ -134,7 +138,7 @@ export class KeyIndex<V extends object> {
     else map.set(key, held === undefined || held === value ? value : new Set([held, value]))
   }
 
-  /** Cost: constant. */
+  /** Removes an object from a key. Cost: constant. */
   remove(key: number, value: V): void {
     const map = this.#maps[key & mask]
     const held = map?.get(key)
@@ -142,7 +146,7 @@ export class KeyIndex<V extends object> {
     else if (held instanceof Set && held.delete(value) && held.size === 0) map?.delete(key)
   }
 
-  /** Returns the objects of a key, in the order in which they came. Good until the next change. */
+  /** Returns the objects of a key, in the order in which they came. The answer is good until the next change. */
   get(key: number): Iterable<V> {
     const held = this.#maps[key & mask]?.get(key)
     return held === undefined ? [] : held instanceof Set ? held : [held]

@@ -1,5 +1,5 @@
 /**
- * What a federation answers of all its stores together: hits, pages, neighbours, vectors.
+ * Answers for all stores of a federation together: hits, pages, neighbours, vectors.
  *
  * The hits of several stores become one list:
  *
@@ -9,7 +9,7 @@
  * ```
  *
  * A score says how good a hit is beside the best of its store, which has about 1: so no store takes every place, and the
- * best of one that knows little of the matter stands beside the best of one that knows much.
+ * best hit of a store that knows little of the matter stands beside the best of one that knows much.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -41,7 +41,7 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** All at once; `limitOf` says how many each may give. Fails where every store did. */
+/** Searches all members at once. `limitOf` says how many hits each may give. Fails where every member does. */
 export const search = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -86,8 +86,8 @@ export const search = (
   })
 
 /**
- * Returns the answer of the store whose record it is; where that one has it among its hits, what became of it among the hits of
- * all.
+ * Explains why a record is not among the hits: by the answer of the store that owns it, or, if that store has it among its hits, by
+ * what became of it among the hits of all.
  */
 export const whyNot = (
   members: StoreRegistry.Members,
@@ -105,9 +105,9 @@ export const whyNot = (
   })
 
 /**
- * A page of all, by recency: each store goes on from one place, which is what a cursor of ours says. Cost: a page of each,
- * and another where copies took the room. Fails where any does, which is not to be taken for absence. A viewer is shown the
- * trash of the stores that take writes: nothing else can be restored here.
+ * Returns a page of all members, by recency. Each store goes on from one place, which a cursor of the federation names. Cost: a page
+ * of each, and another where copies took the room. Fails where any member does, since a failure is not absence. A viewer is shown
+ * the trash of the stores that take writes: nothing else can be restored here.
  */
 export const list = (
   members: StoreRegistry.Members,
@@ -129,7 +129,7 @@ export const list = (
       const own = pages.flatMap(({ items }, n) =>
         isShown(members[n]!) ? items.filter(({ id }) => owner(id) === members[n]) : []
       )
-      // beyond the end of one page there may be more of it that comes before
+      // more of a store may lie beyond the end of its page, and come before
       items.push(...own.filter((record) => end === undefined || byRecency(record, end) <= 0).sort(byRecency))
       if (items.length > limit) return { items: items.slice(0, limit), next: cursor(items[limit - 1]!) }
       if (end === undefined) return { items }
@@ -137,6 +137,7 @@ export const list = (
     }
   })
 
+/** Streams every page of `list`, by the members there are at each page. */
 export const stream = (
   members: Effect.Effect<StoreRegistry.Members>,
   viewer: Viewer.Any,
@@ -152,8 +153,8 @@ export const stream = (
   )
 
 /**
- * Returns the neighbours of a record. Cost: where one store alone has anything to show, that of its own; else reading all that
- * the viewer sees.
+ * Returns the neighbours of a record. Cost: that of one store where it alone has anything to show; else reading all that the viewer
+ * sees.
  */
 export const links = (
   members: StoreRegistry.Members,
@@ -177,7 +178,7 @@ export const links = (
     return all.seen((record) => !isExpired(record, now) && isValidAt(record, now))(id)
   })
 
-/** Returns the store that owns an id, of ids that each of the members gave. An id that the first member gave is its own. */
+/** Returns the store that owns an id among ids that each member gave. An id that the first member gave is its own. */
 const ownerIn = (
   members: StoreRegistry.Members,
   viewer: Viewer.Any,
@@ -193,11 +194,11 @@ const ownerIn = (
   )
 }
 
-/** Whether a failure says that the question is none, so that no other store can answer it either. */
+/** Whether a failure refuses the question itself, so that no other store can answer it either. */
 const isRefusal = ({ reason }: MemoryError.MemoryError): boolean =>
   reason === "invalid_draft" || reason === "invalid_id"
 
-/** Where no store answered: the reason that they share, else `unavailable`. */
+/** Makes the failure where no store answered: with the reason that they share, else `unavailable`. */
 const none = (
   op: string,
   failures: ReadonlyArray<{ readonly leg: string; readonly error: MemoryError.MemoryError }>
@@ -211,22 +212,24 @@ const none = (
     })
 }
 
+/** The answer of one store. */
 interface Answer {
   readonly store: string
-  /** Whether most of what it holds is likely to be others'. */
+  /** Whether most of what the store holds is likely to be copies. */
   readonly isMirror: boolean
   readonly result: SearchResult
 }
 
+/** The answer of all stores. */
 interface Merged {
   readonly result: SearchResult
-  /** Why the hit of a store is none of all. */
+  /** Reasons that hits of single stores are no hits of all, by id. */
   readonly absent: ReadonlyMap<MemoryId, Absence>
 }
 
 /**
- * `ownerOf`: the store whose record it is. What a store left out is counted by as much as of its hits was its own: of a
- * mirror nothing, where all that it found are copies.
+ * Merges the answers of the stores. `ownerOf` tells the store that a record belongs to. The hits that a store left out count in
+ * proportion to its own hits among those it gave: those of a mirror that found copies only count nothing.
  */
 const merge = (
   answers: ReadonlyArray<Answer>,
@@ -255,13 +258,13 @@ const merge = (
     (query.text !== undefined || (query.embedding !== undefined && query.mode !== "lexical"))
   for (const hit of Array.from(own.values()).sort((a, b) => b.score - a.score || byRecency(a.record, b.record))) {
     const { id } = hit.record
-    // those of one store say different things
+    // two hits of one store say different things
     const better = isFolded &&
       distinct.find(({ record, store }) => store !== hit.store && saysTheSame(record, hit.record))
     if (!better) distinct.push(hit)
     else {
       absent.set(id, "folded")
-      for (const store of [hit.store!, ...alsoIn.get(id) ?? []]) isAlsoIn(better.record.id, store) // ours have one
+      for (const store of [hit.store!, ...alsoIn.get(id) ?? []]) isAlsoIn(better.record.id, store) // our hits have a store
     }
   }
   left.folded += absent.size
@@ -293,7 +296,7 @@ const merge = (
   }
 }
 
-/** What failed in the same way in every store is told once, else with the store's name before the leg's. */
+/** Lists the failed legs. A failure that is the same in every store is told once, else with the store's name before the leg's. */
 const legs = (answers: ReadonlyArray<Answer>): SearchResult["failures"] => {
   const all = answers.flatMap(({ result, store }) => result.failures.map((failure) => ({ ...failure, store })))
   const isShared = ({ error, leg }: SearchResult["failures"][number]) =>
@@ -316,7 +319,7 @@ export const vectorsOf = (members: Effect.Effect<StoreRegistry.Members>): Vector
         each(({ pending }) => pending(tenant, model, limit)),
         (texts) => Array.from(new Map(texts.flat().map((text) => [text.hash, text])).values()).slice(0, limit)
       ),
-    // to those that wait for it, or else have it; of what is no store's the first says what it is
+    // vectors go to members whose texts wait for them, else to those that have them; the first member judges unknown texts
     attach: (tenant, model, vectors) =>
       Effect.gen(function*() {
         const given = Array.from(vectors)

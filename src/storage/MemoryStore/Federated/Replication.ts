@@ -1,14 +1,14 @@
 /**
- * Replication: copies in stores that mirror, after a write: as the record stands where it is, so does its copy.
+ * Replication: brings the copies in stores that mirror up to date after a write, so that each copy is as its record is.
  *
  * ```text
  * written     put, where there is a copy or the rule says so: a failure is a warning, and the next write of it mends it
  * forgotten   forgotten, purged: purged; a failure fails the write, which stands and may be made again
  * ```
  *
- * Between the write and its copy lies a moment, and after a crash in it there is none until the record is written again.
+ * A copy comes a moment after its write; a crash in that moment leaves none until the record is written again.
  * A copy has the revisions of its own store, and its times.
- * What stores tell of their changes is told as one: of a record by its own store, of a copy by nobody.
+ * The changes of all stores are told as one stream: those of a record by its own store, those of a copy not at all.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -24,18 +24,19 @@ import type { Stored } from "../../MemoryStore.ts"
 import { draftOf } from "../../Version.ts"
 import * as StoreRegistry from "./StoreRegistry.ts"
 
-/** One mutation of a batch: what came of it, and the member that it was written to. */
+/** One mutation of a batch, its outcome, and the member that it was written to. */
 export interface Written {
   readonly mutation: MemoryMutation
   readonly applied: Applied
   readonly holder: StoreRegistry.Member
 }
 
-/** What members held before a batch, and the `Replication.moment` it was read at. */
+/** The rows of members before a batch, and the `Replication.moment` at which they were read. */
 export interface Before extends StoreRegistry.Located {
   readonly moment: number
 }
 
+/** The replication of a federation's writes to its mirrors. */
 export interface Replication {
   /**
    * Brings all mirrors up to date. Rows that the caller has locked and read are not read again; others are: those whose id
@@ -49,20 +50,21 @@ export interface Replication {
   ) => Effect.Effect<void, MemoryError.MemoryError>
   /** Counts the beginnings and ends of rounds that copy rows whose ids no writer has locked. */
   readonly moment: () => number
-  /** Whether what was last told of this record in this store was told of a copy that was written here. */
+  /** Whether the last change told of this record in this store was that of a copy written here. */
   readonly isCopy: (member: StoreRegistry.Member, tenant: string, id: MemoryId) => boolean
 }
 
-/** As many as a listener may be behind. */
+/** Number of remembered copies: as many as a listener may be behind. */
 const capacity = 65_536
 
+/** Makes a replication that knows of no copies yet. */
 export const make = (): Replication => {
   let moment = 0
   const copies = new Set<string>()
   const keyOf = (member: StoreRegistry.Member, tenant: string, id: MemoryId) =>
     JSON.stringify([member.name, tenant, id])
   const mark = (key: string) => {
-    copies.delete(key) // to the end: a Set keeps the order of insertion
+    copies.delete(key) // moves it to the end: a Set keeps the order of insertion
     copies.add(key)
     for (const first of copies) {
       if (copies.size <= capacity) break
@@ -70,7 +72,7 @@ export const make = (): Replication => {
     }
   }
 
-  /** One mirror brought up to date with what is held elsewhere. */
+  /** Brings one mirror up to date with what is held elsewhere. */
   const bring = (
     member: StoreRegistry.Member,
     tenant: string,
@@ -144,7 +146,7 @@ export const make = (): Replication => {
           return others.length === 0 ? Effect.void : bring(mirror, tenant, others, known)
         }, { discard: true })
       }).pipe(
-        MemoryError.mortal("mirror"), // the rule is somebody's own
+        MemoryError.mortal("mirror"), // the rule is the application's own
         Effect.catchAll((error) =>
           written.some(({ applied: { outcome } }) => outcome === "forgotten" || outcome === "absent")
             ? error
@@ -161,8 +163,8 @@ export const make = (): Replication => {
 }
 
 /**
- * Returns the rows as a batch left them, where its answers say so and their ids were locked. Of minted ids, duplicates and
- * what was absent they do not.
+ * Returns the rows as a batch left them, where its answers tell and their ids were locked. Rows of minted ids, duplicates and
+ * absent rows are not among them.
  */
 const leftBy = (written: ReadonlyArray<Written>, before: StoreRegistry.Located): StoreRegistry.Rows => {
   const left = new Map<MemoryId, Stored | undefined>()
@@ -179,7 +181,7 @@ const leftBy = (written: ReadonlyArray<Written>, before: StoreRegistry.Located):
   return left
 }
 
-/** All that a copy takes over. */
+/** Whether a copy agrees with its record in all that a copy takes over. */
 const isSame = (copy: MemoryRecord, record: MemoryRecord): boolean => contentOf(copy) === contentOf(record)
 const contentOf = (record: MemoryRecord) => canonicalJson([draftOf(record), record.supersededBy, record.source])
 
@@ -189,7 +191,7 @@ const remains = (member: StoreRegistry.Member, error: MemoryError.MemoryError) =
     message: `a copy remains in ${member.name}; do it again (${error.message})`
   })
 
-/** Of those that are there, and of each that comes, until it goes. In order store by store. */
+/** Streams the changes of the members that are there, and of each that comes, until it goes; in order store by store. */
 export const changes = (
   members: Stream.Stream<StoreRegistry.Members>,
   { isCopy }: Pick<Replication, "isCopy">,
@@ -202,7 +204,7 @@ export const changes = (
     const id = change._tag === "Written" ? change.record.id : change.id
     const before = all.slice(0, all.indexOf(member))
     if (isCopy(member, tenant, id)) return Effect.succeed(false)
-    // one that gives no answer says nothing against it: better told twice than not at all
+    // a member that gives no answer says nothing against it: better told twice than not at all
     return Effect.map(
       StoreRegistry.find(before, viewer, before.length === 0 ? [] : [id]),
       (held) => held(id).by === undefined

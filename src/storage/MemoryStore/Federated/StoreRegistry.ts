@@ -1,4 +1,4 @@
-/** The stores of a federation: their names, who is in it, how it is configured, and which of them an id belongs to. */
+/** The stores of a federation: their names and configuration, those that come and go, and which of them an id belongs to. */
 import * as Chunk from "effect/Chunk"
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -23,13 +23,16 @@ import * as Transaction from "../internal/Transaction.ts"
 /** A store to take in, and what the federation may do with it. */
 export interface Entry<out E = never, out R = never> {
   readonly layer: Layer.Layer<MemoryStore.MemoryStore, E, R>
-  /** Shown to the model in the tools' descriptions. */
+  /** Text shown to the model in the tools' descriptions. */
   readonly description?: string | undefined
-  /** 1..1,000, default 3. */
+  /** Most hits of a search, 1..1,000. Default 3. */
   readonly maxResults?: number | undefined
-  /** Takes new records, and changes of those it holds. Default false. */
+  /** Whether the store takes new records, and changes of those it holds. Default false. */
   readonly writable?: boolean | undefined
-  /** What was written elsewhere and goes here too, from then on; needs no `writable`. Never asked of the library's own rows. */
+  /**
+   * Rule for copies: records that are written elsewhere from now on are copied here if it returns true. Needs no `writable`; internal
+   * rows are never copied.
+   */
   readonly mirror?: ((record: MemoryRecord) => boolean) | undefined
 }
 
@@ -38,24 +41,24 @@ export interface Named extends Pick<Entry, "description"> {
   readonly name: string
   readonly maxResults: number
   readonly writable: boolean
-  /** Reads are the store's alone. New records go to it, changes to the store that holds the id; mirrors follow. */
+  /** The store. Its reads are its own; new records go to it, changes to the store that holds the id, and mirrors follow. */
   readonly store: MemoryStore.Service
 }
 
 /** The named stores, without the federation that is a store. */
 export interface Registry {
-  /** In the order given; then by arrival. */
+  /** The stores in the order given, then by arrival. */
   readonly stores: Effect.Effect<ReadonlyArray<Named>>
-  /** `not_found`, naming those there are. */
+  /** Returns the store of this name; `not_found` lists the names there are. */
   readonly get: (name: string) => Effect.Effect<Named, MemoryError.MemoryError>
-  /** A store that leaves with the scope. A name in use is refused with `invalid_id`. */
+  /** Adds a store, which leaves with the scope. A name in use is refused with `invalid_id`. */
   readonly attach: <E, R>(
     name: string,
     entry: Entry<E, R>
   ) => Effect.Effect<Named, MemoryError.MemoryError | E, R | Scope.Scope>
 }
 
-/** What a registry is made over. */
+/** The dependencies of a registry. */
 interface Dependencies {
   readonly members: SubscriptionRef.SubscriptionRef<Members>
   readonly minting: Transaction.Minting
@@ -115,7 +118,7 @@ const attach = <E, R>({ members, minting, redaction, toNamed }: Dependencies, na
     return toNamed(member)
   })
 
-/** In a memo map of its own; its ids go up with the others'. */
+/** Builds an entry's store in a memo map of its own; its ids are minted in one order with the others'. */
 const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, minting: Transaction.Minting) =>
   Effect.gen(function*() {
     const context = yield* Effect.provideService(
@@ -136,7 +139,7 @@ const built = <E, R>(name: string, entry: Entry<E, R>, scope: Scope.Scope, minti
     } satisfies Member
   })
 
-/** Returns the member of this name; `not_found` names those there are. */
+/** Returns the member of this name; `not_found` lists the names there are. */
 export const memberOf = (op: string, members: Members, name: string) => {
   const member = members.find((member) => member.name === name)
   return member
@@ -147,6 +150,7 @@ export const memberOf = (op: string, members: Members, name: string) => {
     })
 }
 
+/** A store of the federation, as its configuration has it. */
 export interface Member {
   readonly name: string
   readonly description: string | undefined
@@ -154,29 +158,30 @@ export interface Member {
   readonly writable: boolean
   readonly mirror: ((record: MemoryRecord) => boolean) | undefined
   readonly store: MemoryStore.Service
-  /** Ends when it leaves. */
+  /** Effect that ends when the member leaves. */
   readonly gone: Effect.Effect<void>
 }
 
-/** In the order of the federation, but those that mirror come last: what they hold may be another's. */
+/** The members in the order of the federation. */
 export type Members = ReadonlyArray<Member>
 
+/** Orders members for a search by id: those that mirror come last, since what they hold may be another's. */
 export const ranked = (members: Members): Members => [
   ...members.filter(({ mirror }) => mirror === undefined),
   ...members.filter(({ mirror }) => mirror !== undefined)
 ]
 
-/** Where an id is. */
+/** The place of an id in the federation. */
 export interface Held {
-  /** The first that has it, a tombstone or what nobody sees included; what others have of it is a copy. */
+  /** The first member that has it, as a tombstone or out of sight too; what other members have of it is a copy. */
   readonly by: Member | undefined
-  /** The record as that store has it, for the library's own eyes. */
+  /** The record as that member has it, which the viewer may not see. */
   readonly record: MemoryRecord | undefined
-  /** One before it, or any where there is none, that gave no answer: it may be there. */
+  /** A member that gave no answer, and comes before `by`, or any where there is no `by`: the id may be there. */
   readonly unsure: { readonly by: Member; readonly error: MemoryError.MemoryError } | undefined
 }
 
-/** Asks all of them, at once. Cost: one `get` each. */
+/** Asks all members at once. Cost: one `get` each. */
 export const find = (
   members: Members,
   viewer: Viewer.Any,
@@ -190,7 +195,7 @@ export const find = (
   )
 }
 
-/** Says for each id which member holds it, from what each of them answered. */
+/** Finds for each id the member that holds it, from what each of them answered. */
 const heldBy = (
   members: Members,
   ids: ReadonlyArray<MemoryId>,
@@ -213,7 +218,7 @@ const heldBy = (
 /** Rows of one member by id. An id that was asked for is a key, `undefined` where the member has no row of it. */
 export type Rows = ReadonlyMap<MemoryId, MemoryStore.Stored | undefined>
 
-/** What each member holds of the ids that a batch names, read once and handed on to all that a write needs it for. */
+/** The rows of the ids that a batch names, by member: read once, and handed on to all parts of a write. */
 export interface Located {
   readonly held: (id: MemoryId) => Held
   readonly rows: ReadonlyMap<Member, Either.Either<Rows, MemoryError.MemoryError>>
@@ -275,13 +280,13 @@ export const revisionsOf = (
     onNone: () =>
       Effect.map(
         store.history(Viewer.system(tenant), id, 1_000),
-        (records) => records.map((record) => ({ record, forgotten: false })) // a restore reads the records alone
+        (records) => records.map((record) => ({ record, forgotten: false })) // the flag does not matter: a restore reads the records alone
       )
   })
 
 const nowhere: Held = { by: undefined, record: undefined, unsure: undefined }
 
-/** As a reader may be told: `undefined` only where it is surely nowhere. */
+/** Returns the member that holds an id, `undefined` where none does. Fails where none is known but a member gave no answer. */
 export const known = ({ by, unsure }: Held): Effect.Effect<Member | undefined, MemoryError.MemoryError> =>
   by === undefined && unsure !== undefined ? unsure.error : Effect.succeed(by)
 
@@ -323,7 +328,7 @@ export const each = <A>(
     return answers
   })
 
-/** The store that has it, or the first. */
+/** Returns the store that has an id, or the first. */
 export const holder = (
   members: Members,
   viewer: Viewer.Any,
@@ -361,7 +366,7 @@ const configured = (
 export const isWritten = ({ mirror, writable }: Pick<Member, "mirror" | "writable">): boolean =>
   writable || mirror !== undefined
 
-/** Says what a member cannot be: written to where its store takes no writes, or where it lacks the redaction of the federation. */
+/** Lists what a member cannot be: written to where its store takes no writes, or where it lacks the redaction of the federation. */
 const misfits = (
   { mirror, name, store, writable }: Member,
   redaction: Redaction.Service | undefined

@@ -1,5 +1,5 @@
 /**
- * A batch, taken to the stores it is about.
+ * Takes each mutation of a batch to the store that it is about.
  *
  * ```text
  * Put of a new record      where the route says, else to the primary; the library's own row to where the batch goes
@@ -34,16 +34,17 @@ import * as StoreRegistry from "./StoreRegistry.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** Where new records go. */
+/** The store that new records of a call go to. */
 export interface Home {
   readonly primary: StoreRegistry.Member
-  /** The library's own rows are looked for in the primary alone: the same id in another store is another row. */
+  /** Whether internal rows are looked for in the primary alone, where the same id in another store is another row. */
   readonly isOnly: boolean
   readonly of: (draft: Draft) => Io<StoreRegistry.Member>
 }
 
+/** The writes of a federation. */
 export interface WriteRouter {
-  /** Without a `home` nothing can be written. */
+  /** Writes a batch. Fails with `read_only` without a `home`. */
   readonly write: (
     op: string,
     members: StoreRegistry.Members,
@@ -54,6 +55,7 @@ export interface WriteRouter {
   ) => Io<ReadonlyArray<Applied>>
 }
 
+/** Makes the router of a federation's writes. */
 export const make = (
   kinds: ReadonlyMap<string, MemoryKind>,
   copying: Replication.Replication
@@ -61,7 +63,7 @@ export const make = (
   Effect.gen(function*() {
     const locks = yield* Effect.replicateEffect(Effect.makeSemaphore(1), stripes)
     const mirroring = yield* Effect.makeSemaphore(1)
-    /** Alone with these ids: that nobody has them is true until they are written. Others go on, whatever a store does. */
+    /** Runs an effect alone with these ids, so that an absent one stays so until it is written. Other ids are not held up. */
     const alone =
       (ids: ReadonlyArray<MemoryId | undefined>) => <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A, E> =>
         Array.from(new Set(ids.flatMap((id) => id === undefined ? [] : [stripeOf(id)])))
@@ -113,12 +115,12 @@ export const make = (
     return { write } satisfies WriteRouter
   })
 
-/** So many ids may be written at once; two of one stripe wait for each other. */
+/** Number of stripes that ids are locked by; two ids of one stripe wait for each other. */
 const stripes = 64
 const stripeOf = (id: MemoryId): number =>
   Array.from(id).reduce((sum, letter) => sum * 31 + letter.charCodeAt(0) | 0, 0) & (stripes - 1)
 
-/** Which store each mutation is for; what can be put back comes first. */
+/** Assigns each mutation to a store; those that can be put back come first. */
 const parted = (
   op: string,
   located: StoreRegistry.Located,
@@ -157,7 +159,7 @@ const parted = (
     return Array.from(parts.values()).sort((a, b) => Number(isLasting(a, batch)) - Number(isLasting(b, batch)))
   })
 
-/** Of a batch's, the ids of rows of the library's own that are there, or are to be. */
+/** Returns the ids of a batch that belong to internal rows: those that are there, and those that it puts. */
 const internal = (
   primary: StoreRegistry.Member,
   located: StoreRegistry.Located,
@@ -174,15 +176,15 @@ const internal = (
     return [...puts, ...ids.filter((id) => isInternal(rows?.get(id)?.record.scope ?? {}))]
   })
 
-/** A writer has to know: what a store before may hold is not written to the next. But what only mirrors is not waited for. */
+/** Returns the holder of an id, or fails where that is unsure: an id may not be written twice. Mirrors are not waited for. */
 const surely = ({ by, unsure }: StoreRegistry.Held): Io<StoreRegistry.Member | undefined> =>
   unsure !== undefined && (unsure.by.writable || unsure.by.mirror === undefined)
     ? unsure.error
     : Effect.succeed(by)
 
 /**
- * A change of what takes none; what the viewer does not see is absent, and its id taken. A copy in the trash of a mirror
- * takes no id, since the record that it is of has been erased: a mirror's `trash` may be the longer one.
+ * Refuses a change in a member that takes no writes; a record that the viewer does not see is absent, and its id taken. A copy in the
+ * trash of a mirror takes no id, since its record has been erased: a mirror's `trash` may be the longer one.
  */
 const refused = (
   op: string,
@@ -208,7 +210,7 @@ const refused = (
     }
   })
 
-/** Whether it could not be put back. */
+/** Whether a part could not be put back once written. */
 const isLasting = ({ member, places }: Part, batch: ReadonlyArray<MemoryMutation>): boolean =>
   places.some((n) => {
     const mutation = batch[n]!
@@ -216,17 +218,17 @@ const isLasting = ({ member, places }: Part, batch: ReadonlyArray<MemoryMutation
       idOf(mutation) !== undefined && !member.store.capabilities.history
   })
 
-/** What one store is to do; `places` are those in the batch. */
+/** The mutations for one store; `places` are their places in the batch. */
 interface Part {
   readonly member: StoreRegistry.Member
   readonly places: Array<number>
 }
 
-/** What a mutation names; a new record nothing. */
+/** Returns the id that a mutation names; a new record may have none. */
 const idOf = (mutation: MemoryMutation): MemoryId | undefined =>
   mutation._tag === "Put" ? mutation.draft.id : mutation.id
 
-/** All of it or nothing, but for a crash in between. One store: its own atomicity. */
+/** Applies all parts or none, except after a crash in between. A single store does it by its own atomicity. */
 const apply = (
   op: string,
   kinds: ReadonlyMap<string, MemoryKind>,
@@ -250,7 +252,7 @@ const apply = (
     return answers
   })
 
-/** The first refusal of the whole, before any of it is written. Whether a draft is a duplicate is left to its store. */
+/** Finds the first refusal before anything is written. Whether a draft is a duplicate is left to its store. */
 const wouldBe = (
   op: string,
   kinds: ReadonlyMap<string, MemoryKind>,
@@ -293,7 +295,7 @@ const wouldBe = (
     yield* plan.decide({ now: yield* Clock.currentTimeMillis, rows, holders: new Map(), revisions: past })
   })
 
-/** What was purged is gone. Nothing that fails here hides why it had to be. */
+/** Puts back what was written, except purged records, which are gone. Its failures never hide the cause of the undo. */
 const undo = (
   parts: ReadonlyArray<Part>,
   answers: ReadonlyArray<ReadonlyArray<Applied>>,

@@ -1,6 +1,6 @@
 /**
- * The rows of a branch and of the store below it, as one catalog for each tenant. It is made when it is first asked for. From
- * then on each call reads what was written below since the last one, and what the branch has written or given up.
+ * The rows of a branch and of the store below it, as one catalog for each tenant, made when it is first asked for.
+ * Each later call reads what was written below since the last one, and what the branch has written or given up.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -21,35 +21,41 @@ import * as Reads from "../internal/Reads.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
+/** The rows of the branch, the store below, and the kinds and analyzer in force. */
 export interface Options extends Pick<Catalog.Options, "kinds" | "analyzer"> {
+  /** The store below, whose vectors are used. */
   readonly below: Pick<Service, "vectors">
   readonly reader: Reader
+  /** Returns the rows of the branch in a tenant. */
   readonly branchOf: (tenant: string) => ReadonlyMap<MemoryId, Row>
 }
 
+/** The rows of a branch and of the store below, merged by tenant. */
 export interface Merged {
   /** The catalog of a tenant, current. Cost: what changed since the last call; where that is not known, all rows. */
   readonly catalog: (tenant: string) => Io<Catalog.Catalog>
-  /** Marks rows to be read again: the branch has written them, or given them up. */
+  /** Marks rows to be read again, since the branch has written them or given them up. */
   readonly touch: (tenant: string, ids: Iterable<MemoryId>) => void
-  /** The tombstones below. */
+  /** Streams the tombstones of the store below. */
   readonly tombstones: (tenant: string) => Stream.Stream<Stored, MemoryError>
-  /** Vectors of the branch, and of the store below as far as anybody asked; `undefined` where that one has none. */
+  /** Vectors of the branch, and those of the store below that were asked for; `undefined` if the store below has none. */
   readonly sidecar: Sidecar | undefined
 }
 
+/** The merged rows of one tenant. */
 interface Tenant {
   readonly catalog: Catalog.Catalog
-  /** Moment of the store below up to which the catalog has its rows. */
+  /** Mark of the store below up to which the catalog has its rows. */
   mark: Mark | undefined
-  /** Rows to be looked up anew, whatever the store below says. */
+  /** Rows to be looked up again, whatever the store below says of them. */
   stale: Set<MemoryId>
-  /** By model the hashes of texts whose vectors the store below may have. */
+  /** Hashes of texts whose vectors the store below may have, by model. */
   readonly wanted: Map<string, Set<string>>
 }
 
 const pageSize = 1_000
 
+/** Makes merged rows without a tenant; each is read when it is first asked for. */
 export const make = (options: Options): Merged => {
   const { below, branchOf, reader } = options
   const tenants = new Map<string, Tenant>()
@@ -71,7 +77,7 @@ export const make = (options: Options): Merged => {
         yield* Stream.runForEach(idsBelow(reader, tenant, false), (ids) => refresh(tenant, fresh, ids))
         yield* refresh(tenant, fresh, Array.from(branchOf(tenant).keys()))
         prune(tenant, fresh.catalog)
-        // else whoever asks could fill it with tenants
+        // not kept where empty: callers could ask for any number of tenants
         if (fresh.mark === undefined || fresh.catalog.size() === 0) tenants.delete(tenant)
         return fresh
       }
@@ -81,12 +87,12 @@ export const make = (options: Options): Merged => {
       if (ids.size > 0) yield* refresh(tenant, known, Array.from(ids))
       return known
     }).pipe(
-      // what was begun and not ended is begun anew
+      // a failed start is given up, and begun anew
       Effect.onExit((exit) => Effect.sync(() => exit._tag === "Failure" && tenants.delete(tenant))),
       locks.withLock(tenant)
     )
 
-  /** Gives up the vectors of texts that nobody has any more: they may have been purged below. */
+  /** Drops the vectors of texts that no record has any more: they may have been purged below. */
   const prune = (tenant: string, catalog: Catalog.Catalog): void => {
     const vectors = embeddings(tenant)
     if (vectors.size === 0) return
@@ -111,7 +117,7 @@ export const make = (options: Options): Merged => {
       }
     })
 
-  /** Brings in the vectors that the store below has for the texts of a tenant. What is not made yet is asked for again. */
+  /** Reads the vectors that the store below has for the texts of a tenant. Those not made yet are asked for again. */
   const follow = (tenant: string, model: string): Io<void> =>
     Effect.gen(function*() {
       if (Option.isNone(below.vectors)) return
@@ -174,15 +180,15 @@ const idsBelow = (
 
 /** One record in a branch. */
 export interface Row {
-  /** As it stood below when the branch first wrote it; `undefined`: it was not there. */
+  /** The row below when the branch first wrote the record; `undefined`: it was not there. */
   readonly base: Stored | undefined
-  /** Purged in the branch: its past below is out of sight. */
+  /** Whether the branch has purged the record: its past below is out of sight. */
   readonly cut: boolean
-  /** The branch's own, newest first; none: it is gone. */
+  /** Revisions of the branch, newest first; none: the record is gone. */
   readonly revisions: ReadonlyArray<Stored>
 }
 
-/** Returns the row after a write; `undefined`: the branch has nothing to say of it any more. */
+/** Returns the row after a write; `undefined`: the branch has no part in the record any more. */
 export const write = (row: Row, next: Stored | undefined): Row | undefined => {
   if (next) return { ...row, revisions: [next, ...row.revisions].slice(0, revisionsKept) }
   return row.base && { base: row.base, cut: true, revisions: [] }
@@ -227,13 +233,14 @@ export const provenance = (rows: Iterable<Row>, now: number): Provenance => {
   }
 }
 
+/** Whether a row belongs to an instruction file. */
 export const isInstructions = ({ base, revisions: [last] }: Row): boolean =>
   (last ?? base)?.record.source.origin === "instructions"
 
 const liveAt = ({ revisions: [last] }: Row, now: number): MemoryRecord | undefined =>
   last && !last.forgotten && !isExpired(last.record, now) ? last.record : undefined
 
-/** Whether an update can make one of the other. */
+/** Whether an update can turn one record into the other. */
 const isPatch = (from: MemoryRecord, to: MemoryRecord): boolean =>
   MemoryScope.key(from.scope) === MemoryScope.key(to.scope) && from.kind === to.kind && from.validAt === to.validAt &&
   from.createdAt === to.createdAt && (from.summaryDerived === true || to.summaryDerived === undefined) &&

@@ -1,7 +1,7 @@
 /**
- * Connections that survive most interruptions, and are closed where a server stops answering. By itself the driver cancels an
- * interrupted statement over the same pool, so that on a busy pool the cancellation may come late and hit the connection's next statement; and it waits for
- * a silent server without end.
+ * Connections that survive most interruptions, and are closed where a server stops answering. The driver alone cancels an interrupted
+ * statement over the same pool, so that on a busy pool the cancellation may come late and hit the connection's next statement; and
+ * it waits for a silent server without end.
  */
 import type { Connection } from "@effect/sql/SqlConnection"
 import type { SqlError } from "@effect/sql/SqlError"
@@ -24,7 +24,7 @@ export const guarded = (
   patience: Duration.Duration
 ): { readonly reserve: Driver["reserve"]; readonly once: Once } => {
   const watched = watch(patience)
-  /** Runs a statement in a fiber of its own, where no interruption of the caller meets it. */
+  /** Runs a statement in a fiber of its own, which no interruption of the caller reaches. */
   const bounded = <A>(connection: Connection, statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.flatMap(
@@ -38,7 +38,7 @@ export const guarded = (
     executeUnprepared: (sql, parameters, rows) =>
       bounded(connection, connection.executeUnprepared(sql, parameters, rows))
   })
-  /** One fiber waits for the connection, runs the statement and gives the connection back. */
+  /** Runs a statement in one fiber, which also waits for the connection and gives it back. */
   const once = <A>(statement: (connection: Connection) => Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> =>
     Effect.uninterruptibleMask((restore) =>
       Effect.suspend(() => {
@@ -94,7 +94,7 @@ const endSoon = (connection: Connection, running: Fiber.Fiber<unknown, unknown>)
  * looks at all statements once a second, while there are any: a timer for each would cost more than the statement.
  */
 const watch = (patience: Duration.Duration) => {
-  const clock = Clock.make() // a server goes on whatever the clock in force; nanoseconds are those of a clock that nobody sets
+  const clock = Clock.make() // not the clock in force: a server goes on whatever that says, and nobody sets the nanoseconds of this one
   const begun = new Map<Connection, bigint>()
   let isWatched = false
   const look: Effect.Effect<void> = Effect.flatMap(sleepOutside("1 second"), () =>
@@ -114,7 +114,7 @@ const watch = (patience: Duration.Duration) => {
     })
 }
 
-/** Closes the socket: what waits for an answer fails, and the pool drops the connection. */
+/** Closes the socket: statements that wait for an answer fail, and the pool drops the connection. */
 const cut = (connection: Connection): Effect.Effect<void> =>
   Effect.sync(() => {
     // the driver has no call for it, but its connections have their socket

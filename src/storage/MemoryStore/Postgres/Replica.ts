@@ -1,5 +1,5 @@
 /**
- * Looks again and again whether a standby has replayed all that the primary's log had at a recent time. For `staleness` from that
+ * Checks again and again whether a standby has replayed all that the primary's log had at a recent time. For `staleness` from that
  * time on, reads may go to the standby. After a write of this process they go to the primary until the standby has it.
  */
 import * as Clock from "effect/Clock"
@@ -20,11 +20,11 @@ export type Ask = (
 const looks = 4
 const farthest = 500
 
-/** What was found when the standby was last current. */
+/** The state of the standby when it was last current. */
 interface Known {
-  /** Time until which it may be read. */
+  /** Time until which the standby may be read. */
   readonly until: number
-  /** Number of writes of this process that it has. */
+  /** Number of this process's writes that the standby has. */
   readonly writes: number
   readonly history: string | undefined
 }
@@ -39,7 +39,7 @@ export const follow = (
   Effect.gen(function*() {
     const limit = Duration.toMillis(staleness)
     const pause = sleepOutside(Math.min(farthest, limit / looks))
-    const clock = Clock.make() // a server's log goes on whatever the clock in force
+    const clock = Clock.make() // not the clock in force: a server's log goes on whatever that says
     let writes = 0
     let known: Known = { until: -Infinity, writes, history: undefined }
     const look = Effect.gen(function*() {
@@ -58,7 +58,7 @@ export const follow = (
         yield* pause
       }
     })
-    // where a server does not answer the limit runs out, and reads go to the primary
+    // a server that does not answer lets the limit run out, and reads go to the primary
     yield* Effect.forkScoped(Effect.forever(Effect.zipRight(Effect.option(look), pause)))
     return {
       isCurrent: Effect.sync(() => known.writes === writes && clock.unsafeCurrentTimeMillis() < known.until),

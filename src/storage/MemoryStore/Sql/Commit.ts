@@ -28,11 +28,11 @@ export interface Batch {
 interface Outcome {
   readonly id: MemoryId
   readonly before: Stored | undefined
-  /** `undefined`: there is none any more. */
+  /** The entry afterwards; `undefined`: the record is gone. */
   after: Entry | undefined
   /** Revisions to add, oldest first. */
   revisions: Array<Stored>
-  /** The revisions that were there are erased. */
+  /** Whether the revisions that were there are erased. */
   isErased: boolean
 }
 
@@ -91,7 +91,7 @@ const raise = (
     add(after?.stored, 1)
   }
   const rows = Array.from(totals, ([partition, by]) => [text(partition), by] as const)
-    .sort(([a], [b]) => a < b ? -1 : 1) // in one order for all writers, to avoid deadlocks
+    .sort(([a], [b]) => a < b ? -1 : 1) // one order for all writers, to avoid deadlocks
   return Effect.gen(function*() {
     const versions = new Map<string, number>()
     for (const [partition, by] of rows) {
@@ -101,16 +101,16 @@ const raise = (
          RETURNING version`,
         [tenant, partition, by]
       )
-      versions.set(partition, Number(row![0])) // it returns the row that it wrote
+      versions.set(partition, Number(row![0])) // the statement returns the row that it wrote
     }
     return versions
   })
 }
 
 const versionOf = (versions: ReadonlyMap<string, number>, stored: Stored): number =>
-  versions.get(text(partitionOf(stored.record.scope)))! // of a partition that was raised
+  versions.get(text(partitionOf(stored.record.scope)))! // the partition is one that was raised
 
-/** Statements that erase records, and note each that left its partition, so that indexes drop it. */
+/** Makes the statements that erase records, and note each that left its partition, so that indexes drop it. */
 const erase = (
   tenant: string,
   outcomes: ReadonlyArray<Outcome>,
@@ -131,7 +131,7 @@ const erase = (
 
 const intoGone = insert({ table: "memory_gone", columns: { partition: "text", version: "number", id: "text" } })
 
-/** Statements that erase the rows of these ids. */
+/** Makes the statements that erase the rows of these ids. */
 const remove = (table: string, tenant: string, ids: ReadonlyArray<MemoryId>): ReadonlyArray<Statement> =>
   Array.from(
     { length: Math.ceil(ids.length / atATime) },
@@ -224,7 +224,7 @@ const rowOf = (entry: Entry, versions: ReadonlyMap<string, number>): Cells => {
 const encodedOf = ({ length, stored }: Entry, terms: ReadonlyMap<string, number>): string =>
   stored.forgotten ? "" : OutlineIndex.encode(stored.record, terms, length)
 
-/** Statements that replace the names of the records that are written. */
+/** Makes the statements that replace the names of the records that are written. */
 const name = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
   const named = (role: string, id: MemoryId, names: ReadonlyArray<string>) =>
     Array.from(new Set(names), (name) => [role, nameKey(name), id])
@@ -241,7 +241,7 @@ const name = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<S
 
 const intoNames = insert({ table: "memory_names", columns: { role: "text", name: "text", id: "text" } })
 
-/** Statements that count the records of each scope and kind, tombstones aside. */
+/** Makes the statements that count the records of each scope and kind, tombstones aside. */
 const count = (tenant: string, outcomes: ReadonlyArray<Outcome>): ReadonlyArray<Statement> => {
   const totals = new Map<string, { readonly record: Stored["record"]; by: number }>()
   const add = (stored: Stored | undefined, by: number) => {
@@ -285,7 +285,7 @@ const intoScopes = insert({
 const isEdited = ({ after, before, isErased }: Outcome): boolean =>
   !isErased && before !== undefined && after !== undefined && hashOf(after.stored.record) !== hashOf(before.record)
 
-/** The hashes of the texts that were there before, of those outcomes alone. Rows of the library's own have no vectors. */
+/** Returns the hashes of the texts before a batch, those of matching outcomes. Internal rows have no vectors. */
 const hashesWhere = (
   outcomes: ReadonlyArray<Outcome>,
   isMeant: (outcome: Outcome) => boolean
@@ -304,10 +304,10 @@ const intoLitter = insert({
   conflict: "(tenant, hash) DO NOTHING"
 })
 
-/** Erases the vectors of those hashes that are of no record's text. `tenant` is encoded. */
+/** Erases the vectors of these hashes, except those of a record's text. `tenant` is encoded. */
 export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): Io<void> =>
   Effect.gen(function*() {
-    // whoever attaches vectors at the same time is waited for, or waits and then sees that the texts are gone
+    // a caller that attaches vectors at the same time is waited for, or waits and then sees that the texts are gone
     yield* query("UPDATE memory_models SET version = version WHERE tenant = ?", [tenant])
     const models = yield* query(
       `DELETE FROM memory_vectors WHERE tenant = ? AND hash {in} AND NOT EXISTS
@@ -316,7 +316,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
       [tenant, keys(hashes)]
     )
     for (const model of new Set(models.map(([model]) => String(model)))) {
-      // with the last vector of a model its dimensions are free; its version goes on
+      // the end of a model's last vector frees its dimensions; its version goes on
       yield* query(
         `UPDATE memory_models SET version = version + 1, dimensions = 0 WHERE tenant = ? AND model = ? AND NOT EXISTS
            (SELECT 1 FROM memory_vectors AS v WHERE v.tenant = memory_models.tenant AND v.model = memory_models.model)`,
@@ -325,7 +325,7 @@ export const sweep = (query: Query, tenant: string, hashes: Iterable<string>): I
     }
   })
 
-/** Statements that log the batch for listeners in other processes, in the order of the writes. */
+/** Makes the statements that log the batch for listeners in other processes, in the order of the writes. */
 const tell = (
   { position }: Dialect,
   tenant: string,

@@ -16,7 +16,9 @@ import { MemoryId } from "../../../domain/MemoryId.ts"
 import { sleepOutside } from "../../../host/EventLoop.ts"
 import type { Needs } from "../../Engine.ts"
 
+/** A value for a `?` in a statement. */
 export type Parameter = string | number | null | Uint8Array
+/** The columns of a row, in their order. */
 export type Row = ReadonlyArray<unknown>
 
 /** Runs a statement, and returns its rows: the columns in their order. */
@@ -39,9 +41,9 @@ export interface Dialect {
    * known, as on a standby.
    */
   readonly history: string
-  /** The type of bytes. */
+  /** Type of a column of bytes. */
   readonly bytes: string
-  /** Orders and compares a text by its bytes. */
+  /** Collation of a text column by which it is ordered and compared by its bytes. */
   readonly exact: string
   /** Expression of the position of a new change: the id of the transaction in PostgreSQL, a counter in SQLite. */
   readonly position: string
@@ -57,9 +59,9 @@ export interface Dialect {
 export interface Database {
   readonly dialect: Dialect
   readonly query: Query
-  /** Chooses where the reads of one call are asked: of a replica, where there is one that is current enough. */
+  /** Chooses the database that the reads of one call go to: a replica, if there is one that is current enough. */
   readonly reading: Effect.Effect<Reading>
-  /** Locks what a batch needs, absent rows too, until the transaction ends. Does nothing where there is one writer. */
+  /** Locks the rows and keys of a batch, absent ones too, until the transaction ends. Does nothing where there is one writer. */
   readonly lock: (query: Query, tenant: string, needs: Needs) => Effect.Effect<void, MemoryError>
   /**
    * Runs `body` in a transaction. In PostgreSQL writers of the same rows wait, in SQLite all writers do. After a conflict with
@@ -87,7 +89,7 @@ export type Once = Pick<Session, "executeValues" | "executeRaw">
 /** The driver of one kind of database. */
 export interface Driver {
   readonly dialect: Dialect
-  /** A connection of our own until the scope closes, whatever transaction the caller may be in. */
+  /** Reserves a connection until the scope closes, apart from any transaction that the caller may be in. */
   readonly reserve: Effect.Effect<Session, SqlError, Scope.Scope>
   /** Runs a statement on a connection of its own. Default: one that is reserved for it. */
   readonly once?: Once | undefined
@@ -157,7 +159,7 @@ export const fromDriver = (driver: Driver): Database => {
     }).pipe(Effect.flatMap(Effect.mapError((error) => failureOf(op, error.cause))))
   const queryOf = (connection: Once): Query => (sql, parameters = []) =>
     Effect.mapError(
-      // where there are no rows to read, the driver is faster if it is not asked for any
+      // INSERT, DELETE and UPDATE have no rows to read; the driver is faster if it is not asked for any
       isSilent.test(sql)
         ? Effect.as(connection.executeRaw(written(sql), parameters), none)
         : connection.executeValues(written(sql), parameters),
@@ -170,7 +172,7 @@ export const fromDriver = (driver: Driver): Database => {
           yield* run(connection, "commit", begin)
           const exit = yield* Effect.exit(restore(body(queryOf(connection))))
           const ended = Exit.isSuccess(exit) ? yield* Effect.either(run(connection, "commit", "COMMIT")) : undefined
-          // if ROLLBACK fails, the connection is lost, and the server rolls back
+          // the connection is lost if ROLLBACK fails, and the server rolls back
           if (ended?._tag !== "Right") yield* Effect.option(run(connection, "commit", "ROLLBACK"))
           if (ended?._tag === "Left") return yield* ended.left
           if (Exit.isSuccess(exit) && committed !== undefined) yield* committed(exit.value)
@@ -185,7 +187,7 @@ export const fromDriver = (driver: Driver): Database => {
   const transaction: Database["transaction"] = (body, committed) => patiently(attempt(body, committed))
   if (replica === undefined) return { dialect, query, reading: Effect.succeed({ query }), lock, transaction }
   const asked: Query = (sql, parameters) => patiently(queryOf(replica.once)(sql, parameters))
-  // what the replica does not answer is asked of the primary, which is at least as current
+  // questions that the replica does not answer go to the primary, which is at least as current
   const elsewhere: Query = (sql, parameters) =>
     Effect.catchIf(asked(sql, parameters), ({ reason }) => reason === "unavailable", () => query(sql, parameters))
   return {
@@ -201,11 +203,11 @@ export const fromDriver = (driver: Driver): Database => {
   }
 }
 
-/** A statement that writes, and returns no rows. */
+/** Pattern of a statement that writes, and returns no rows. */
 const isSilent = /^(?:INSERT|DELETE|UPDATE)\b(?!.*\bRETURNING\b)/s
 const none: ReadonlyArray<Row> = []
 
-/** Statements that are kept as they were written; a page over many scopes is a statement of its own. */
+/** Number of translated statements that are kept; a page over many scopes is a statement of its own. */
 const mostStatements = 1_000
 
 /** Returns the code of a driver's failure; "" where it has none. */
@@ -217,7 +219,7 @@ export const messageOf = (cause: unknown): string => cause instanceof Error ? ca
 
 /** Encodes a text as a key. Its characters are those that every database keeps: no NUL, and no half of a character. */
 export const text = (key: string): string => plain.test(key) ? key : JSON.stringify(key).slice(1, -1)
-// a key that has none of what JSON escapes is its own encoding
+// keys without characters that JSON escapes are their own encoding
 const plain = /^[\x20-\x21\x23-\x5b\x5d-\x7e]*$/
 
 /** Decodes what `text` encoded. A damaged key that is no JSON is returned as it is. */
@@ -259,10 +261,10 @@ export const inBatches = <A, B>(
       return found
     })
 
-/** Reads JSON that this library wrote; `corrupt` where it is none. */
+/** Parses JSON that this library wrote; fails with `corrupt` where it is none. */
 export const parsed = <A>(location: string, json: unknown): Effect.Effect<A, MemoryError> =>
   Effect.try({
-    try: () => JSON.parse(String(json)) as A, // of the type that was written
+    try: () => JSON.parse(String(json)) as A, // it has the type that was written
     catch: (cause) =>
       Errors.make("corrupt", { op: "read", message: "a row that is no JSON", detail: { location }, cause })
   })

@@ -1,4 +1,4 @@
-/** The feed of changes that other processes made, read from the table of changes, from the moment of listening on. */
+/** The feed of changes that other processes make: reads the table of changes from the moment of listening on. */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -13,6 +13,7 @@ import { revisionsKept } from "../../Version.ts"
 import { atATime, type Database, idOf, parsed, type Row, text } from "./Database.ts"
 import { revisions } from "./Rows.ts"
 
+/** The tenant of a feed, its process, and how often it looks. */
 export interface Options {
   readonly tenant: string
   /** The process whose own changes are left out: its listeners are told when they are made. */
@@ -21,12 +22,12 @@ export interface Options {
   readonly poll: Duration.Duration
 }
 
-/** How long a change is kept, in milliseconds: listeners look every moment. */
+/** Time that a change is kept, in milliseconds: listeners look every moment. */
 const kept = 3_600_000
-/** Batches of a partition by which an index may be behind, before it is read anew. */
+/** Number of batches of a partition by which an index may be behind before it is read anew. */
 const behind = 10_000
 
-/** Erases old changes, and the notes of old erasures. Runs with each compaction. */
+/** Erases old changes, and old notes of erasures. Runs with each compaction. */
 export const prune = ({ transaction }: Database): Effect.Effect<void, MemoryError> =>
   transaction((query) => pruned(query))
 
@@ -46,7 +47,7 @@ const pruned = (query: Database["query"]): Effect.Effect<void, MemoryError> =>
       [behind]
     )
     for (const key of new Set(trimmed.map((row) => JSON.stringify(row)))) {
-      const [tenant, partition] = JSON.parse(key) as [string, string] // as it was printed
+      const [tenant, partition] = JSON.parse(key) as [string, string] // the key was printed as this
       yield* query("UPDATE memory_partitions SET floor = version - ? WHERE tenant = ? AND partition = ?", [
         behind,
         tenant,
@@ -110,7 +111,7 @@ type Place = readonly [position: number, n: number]
 const start: Place = [-1, -1]
 
 const momentOf = ({ dialect, query }: Database): Effect.Effect<string, MemoryError> =>
-  Effect.map(query(`SELECT ${dialect.moment}`), ([row]) => String(row![0])) // it returns one row
+  Effect.map(query(`SELECT ${dialect.moment}`), ([row]) => String(row![0])) // the statement returns one row
 
 const rowsOf = (
   { dialect, query }: Database,
@@ -121,7 +122,7 @@ const rowsOf = (
     `SELECT position, n, writer, id, before, revision FROM memory_changes
      WHERE tenant = ? AND position >= ? AND ${dialect.isBetween} AND (position > ? OR (position = ? AND n > ?))
      ORDER BY position, n LIMIT ?`,
-    // a moment begins with the position of which all before it had been committed
+    // a moment begins with the position below which every transaction had ended
     [text(tenant), Number.parseFloat(after), after, until, position, position, n, atATime]
   )
 
@@ -137,7 +138,7 @@ const changeOf = (
     return { id: own, before: known, after, by: "there" }
   })
 
-/** Returns a revision; where it is not kept any more the record as it is now, if it is not forgotten. */
+/** Returns a revision; if it is no longer kept, the record as it is now, unless that is forgotten. */
 const recordAt = (query: Database["query"], tenant: string, id: MemoryId, revision: number) =>
   Effect.gen(function*() {
     const all = yield* revisions(query, tenant, id, revisionsKept)

@@ -29,9 +29,9 @@ type Io<A> = Effect.Effect<A, MemoryError>
 const bytesOfRecord = 1_000
 const bytesOfIndex = 30_000
 const bytesOfPartition = 500
-/** Bytes of a number of a vector: few vectors are kept whole. */
+/** Returns the bytes of a number of a vector: few vectors are kept whole. */
 const bytesOfNumber = (numbers: number): number => numbers < 262_144 ? 4 : 1.2
-/** Rows that are read, and added, without a pause: about 10 ms. */
+/** Number of rows that are read, and added, without a pause: about 10 ms. */
 const stretch = 500
 
 /** A partition that is held. */
@@ -46,7 +46,7 @@ interface Part {
 interface Held {
   readonly index: OutlineIndex
   readonly parts: Map<string, Part>
-  /** The version of each model's vectors, and the number of records that had come, when they were last looked up. */
+  /** Version and dimensions of each model's vectors, and the number of records that had come, when they were last looked up. */
   readonly models: Map<string, { readonly version: number; readonly added: number; readonly dimensions: number }>
   /** Number of records that ever came. */
   added: number
@@ -54,10 +54,12 @@ interface Held {
   weight: number
 }
 
+/** The indexes that a process holds of a SQL database. */
 export interface IndexCache {
   /**
    * Brings the partitions in sight up to date and asks their index. Reads the texts and vectors that the answer needs, and asks
-   * again until none is missing. Fails with `invalid_draft` where the model's vectors have other dimensions. Cost: the rows that were written since the last search of a partition, or all of its rows.
+   * again until none is missing. Fails with `invalid_draft` where the model's vectors have other dimensions. Cost: the rows that
+   * were written since the last search of a partition, or all of its rows.
    */
   readonly ask: <A>(
     sight: Viewer.Sight,
@@ -71,15 +73,15 @@ export interface IndexCache {
 }
 
 /**
- * `capacity`: bytes of all indexes together, by estimate. Above it, partitions are dropped until nine tenths are in use. Texts
- * take up to an eighth of it in addition.
+ * Makes a cache of indexes. `capacity` is the bytes of all of them together, by estimate: above it, partitions are dropped until
+ * nine tenths are in use. Texts take up to an eighth of it in addition.
  */
 export const make = (database: Database, analyzer: Analyzer.Service, capacity: number): IndexCache => {
   let textCache = new TextCache(capacity / 8)
-  /** The history that all of it is of, once it is known. */
+  /** History of the database that all held indexes belong to, once it is known. */
   let history: string | undefined
   const tenants = new Map<string, Held>()
-  /** The partitions that were read, by tenant and name; those asked for last at the end: a Map keeps the order of insertion. */
+  /** Partitions that were read, by tenant and name; those asked for last at the end: a Map keeps the order of insertion. */
   const used = new Map<string, readonly [tenant: string, partition: string]>()
   const locks = makeTenantLocks()
   const made = fingerprint(analyzer.index)
@@ -105,7 +107,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     return known
   }
 
-  /** Drops the partitions that were asked for longest ago, but for those that are asked for now. */
+  /** Drops the partitions that were asked for longest ago, except those that are asked for now. */
   const makeRoom = (tenant: string, wanted: Wanted) => {
     for (const partition of wanted.keys()) {
       const key = `${tenant}\n${partition}`
@@ -119,7 +121,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     if (size <= capacity) return
     for (const [name, { parts }] of tenants) {
       if (parts.size > 0 || name === tenant) continue
-      tenants.delete(name) // of one who sees nothing yet
+      tenants.delete(name) // the tenant of a viewer that sees nothing yet
       size -= bytesOfIndex
     }
     for (const [key, [owner, partition]] of used) {
@@ -139,7 +141,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     }
   }
 
-  /** Reads what is in sight and not held, or was written since. */
+  /** Reads rows in sight that are not held, or were written since. */
   const bringUpToDate = (
     source: Reading,
     { tenant }: Viewer.Sight,
@@ -167,7 +169,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
         }))
       }
       one.index.pack()
-      // where nothing is in sight, nothing is known of the model
+      // an empty sight tells nothing of the model
       if (model !== undefined && wanted.size > 0) {
         yield* locks.withLock(`${tenant}\n\n${model}`)(
           Effect.suspend(() => followModel(source, tenant, model, vectors, one))
@@ -177,7 +179,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
     })
 
   /**
-   * Whether all that is wanted is there: while one fiber waits, another one may have dropped it to make room, or added records
+   * Whether all wanted partitions are there: while one fiber waits, another one may have dropped one to make room, or added records
    * whose vectors are not looked up yet.
    */
   const isThere = (tenant: string, one: Held, { wanted }: Versions, model: string | undefined): boolean =>
@@ -187,7 +189,7 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 
   /** Reads rows by id, and keeps their texts. */
   const rowsIn = ({ query }: Reading, tenant: string, ids: ReadonlyArray<MemoryId>) => {
-    const cache = textCache // that of the history in which they are read
+    const cache = textCache // the cache of the history in which they are read
     return rowsOf(query, tenant, ids, ({ forgotten, record }, version, length) => {
       if (!forgotten) cache.add(tenant, version, record, length)
     })
@@ -195,14 +197,14 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
 
   const isOfNow = (versions: Versions): boolean => versions.history === history
 
-  /** Returns the versions of what is in sight. All that one call asks, which has one `Sight`, is answered by the same. */
+  /** Returns the versions of the partitions in sight. All parts of one call, which has one `Sight`, share them. */
   const look = (sight: Viewer.Sight, model: string | undefined): Io<Look> =>
     Effect.gen(function*() {
       const known = looks.get(sight)
       if (known !== undefined && (model === undefined || known.model === model) && isOfNow(known.versions)) return known
       const source = yield* database.reading
       const found = yield* versionsOf(source, sight, database.dialect.history, model)
-      // where nothing is in sight any more, no row tells
+      // an empty sight returns no row to tell the history
       const there = found.wanted.size === 0 ? yield* historyOf(source, database.dialect.history) : found.history
       const versions = { ...found, history: there ?? source.history ?? history }
       if (versions.history !== history) {
@@ -235,10 +237,10 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
             if (now === dimensions) return yield* invalid("search", `embedding.vector: expected ${now} dimensions`)
           }
           if (!isOfNow(versions)) continue
-          const one = held(sight.tenant) // in one step with the look at the history: what is held is of the same one
+          const one = held(sight.tenant) // one step with the look at the history, so that held rows are of the same one
           yield* bringUpToDate(source, sight, versions, model, one)
           if (!isThere(sight.tenant, one, versions, model)) continue
-          // in one step with the look whether all is there
+          // one step with the check that all is there
           const answer = question(one.index, texts, vectors)
           if (answer._tag === "Answered") return answer.answer
           const rows = yield* rowsIn(source, sight.tenant, answer.ids)
@@ -250,9 +252,9 @@ export const make = (database: Database, analyzer: Analyzer.Service, capacity: n
   }
 }
 
-/** What a call reads, and the versions that it goes by. */
+/** The source of a call's reads, and the versions that it goes by. */
 interface Look {
-  /** All of a call is asked of one side: a replica may lack what the versions of the database promise. */
+  /** Database that the whole call reads: a replica may lack what the versions of the primary promise. */
   readonly source: Reading
   readonly versions: Versions
   readonly model: string | undefined
@@ -265,8 +267,8 @@ const clear = ({ index }: Held, { ids }: Part): void => {
 }
 
 /**
- * Reads what was written, and what was erased, since the version of a partition; 0: everything. Fails with `unsupported` where its
- * words are those of another analyzer: whoever makes an index anew raises all versions.
+ * Reads the rows that were written or erased since the version of a partition; 0: all. Fails with `unsupported` where its words
+ * are those of another analyzer: making an index again raises all versions.
  */
 const follow = (
   { query }: Reading,
@@ -284,19 +286,19 @@ const follow = (
       })
     }
     if (part.version > 0) {
-      // in one statement: notes of erasures are complete above this floor only
+      // one statement: notes of erasures are complete above this floor only
       const gone = yield* query(
         `SELECT p.floor, g.id FROM memory_partitions AS p
          LEFT JOIN memory_gone AS g ON g.tenant = p.tenant AND g.partition = p.partition AND g.version > ?
          WHERE p.tenant = ? AND p.partition = ?`,
         [part.version, text(tenant), partition]
       )
-      // below the floor notes of erasures are gone, or words were counted by another analyzer
+      // notes of erasures below the floor are gone, or words were counted by another analyzer
       if (Number(gone[0]?.[0] ?? Infinity) > part.version) part.version = 0
-      // before the rows: an id that was erased may have been put again, here or into another partition
+      // erasures come before rows: an id that was erased may have been put again, here or into another partition
       else for (const [, id] of gone) if (id !== null && part.ids.delete(idOf(id))) one.index.remove(idOf(id))
     }
-    if (part.version === 0) clear(one, part) // what a reading that was broken off has left, too
+    if (part.version === 0) clear(one, part) // also removes what a reading that broke off has left
     let [version, last] = [part.version + 1, ""]
     for (;;) {
       const rows = yield* query(
@@ -323,7 +325,7 @@ const follow = (
     }
   })
 
-/** Takes a row; an empty entry is that of a tombstone. */
+/** Adds a row to a partition; an empty entry is that of a tombstone. */
 const take = (one: Held, part: Part, id: MemoryId, entry: string, version: number): void => {
   if (!part.ids.has(id) && one.index.has(id)) {
     // erased there, and put here; or the other way round, where these rows are older: then they are read again
@@ -339,7 +341,7 @@ const take = (one: Held, part: Part, id: MemoryId, entry: string, version: numbe
 }
 
 /**
- * Looks up the vectors of a model for those records that have none here, where any may have come. One fiber at a time does for a
+ * Looks up the vectors of a model for those records that have none here, if any may have come. One fiber at a time does so for a
  * model, since each begins with what the one before it has left.
  */
 const followModel = (
@@ -376,5 +378,5 @@ const followModel = (
     }
   })
 
-/** Vectors that are looked up between two pauses: half a MB of 512 dimensions. */
+/** Number of vectors that are looked up between two pauses: half a MB of 512 dimensions. */
 const vectorsAtATime = 250

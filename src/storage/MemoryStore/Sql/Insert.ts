@@ -1,4 +1,4 @@
-/** Statements that write rows: a row alone by its values, since that is fastest, and several by an array of JSON. */
+/** Statements that write rows: a single row by its values, since that is fastest, and several by an array of JSON. */
 import { atATime, each, type Parameter } from "./Database.ts"
 
 /** A statement with its parameters. */
@@ -7,13 +7,14 @@ export type Statement = readonly [sql: string, parameters: ReadonlyArray<Paramet
 /** The cells of a row, in the order of the columns. */
 export type Cells = ReadonlyArray<string | number | null>
 
+/** The table and columns that rows are inserted into. */
 export interface Options {
   readonly table: string
   /** The columns beside `tenant`, with the types of their cells. */
   readonly columns: Readonly<Record<string, "text" | "integer" | "number">>
   /** Columns that have no cell, each with the expression that it is set to. Default: none. */
   readonly set?: Readonly<Record<string, string>> | undefined
-  /** What follows `ON CONFLICT`. Default: a row that is there already is an error. */
+  /** Text that follows `ON CONFLICT`. Default: a row that is there already is an error. */
   readonly conflict?: string | undefined
 }
 
@@ -31,7 +32,7 @@ export const insert = (
       ? `e.value->>${n}`
       : `CAST(e.value->>${n} AS ${type === "integer" ? "integer" : "double precision"})`
   )
-  // without WHERE, SQLite reads ON CONFLICT as the condition of a join
+  // SQLite reads ON CONFLICT without a WHERE before it as the condition of a join
   const many = `${into} SELECT ?, ${expressions}${cells.join(", ")} FROM {each} AS e WHERE true${end}`
   return (tenant, rows) => {
     const [first] = rows

@@ -1,4 +1,4 @@
-/** The rows of a SQL store: how a record becomes one and is read again, by id, by name and by page, and what is due. */
+/** The rows of a SQL store: writes records as rows, reads them by id, by name and by page, and finds those that are due. */
 import * as Effect from "effect/Effect"
 import { sha256 } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
@@ -27,14 +27,14 @@ import {
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
-/** The part of a tenant that an index reads together: the scopes of one user, else of one agent, and so on. */
+/** Returns the partition of a scope, which an index reads together: the scopes of one user, else of one agent, and so on. */
 export const partitionOf = (scope: MemoryScope.MemoryScope): string => {
   if (scope === MemoryScope.Global) return MemoryScope.Global
   const field = MemoryScope.fields.find((field) => scope[field] !== undefined)!
   return MemoryScope.key({ [field]: scope[field] })
 }
 
-/** The key of a scope, as a column has it. */
+/** Returns the key of a scope as a column has it. */
 export const scopeKey = (scope: MemoryScope.MemoryScope): string => text(MemoryScope.key(scope))
 
 /** Prints a record as JSON. */
@@ -44,7 +44,7 @@ type Fields = { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }
 
 const isObject = (value: unknown): boolean => typeof value === "object" && value !== null && !Array.isArray(value)
 
-/** Whether JSON of a row has the parts of a record that the library reads unasked: a damaged row has not. */
+/** Whether the JSON of a row has the parts of a record that the library reads unasked; that of a damaged row lacks some. */
 const isRecord = (json: Partial<Fields> | null): json is Fields =>
   json !== null && typeof json.id === "string" && typeof json.kind === "string" && typeof json.body === "string" &&
   typeof json.summary === "string" && typeof json.revision === "number" && typeof json.createdAt === "number" &&
@@ -76,7 +76,7 @@ export const storedOf = ([forgotten, dedupe, content]: Row): Io<Stored> =>
     ...(dedupe !== null && { dedupeKey: String(dedupe) })
   }))
 
-/** Reads rows by id, in any order. `seen` is told each, with the version at which it was written and the length of its JSON. */
+/** Reads rows by id, in any order. `seen` is called for each, with the version at which it was written and the length of its JSON. */
 export const rowsOf = (
   query: Query,
   tenant: string,
@@ -161,6 +161,7 @@ export interface Gathered {
   readonly holders: ReadonlyArray<Stored>
 }
 
+/** Reads the rows and dedupe keys that a batch needs, by one statement. */
 export const gather = (
   query: Query,
   tenant: string,
@@ -213,7 +214,7 @@ export const byName = (
     return within(sight, asked, Array.from(rows.values()).flatMap((row) => row.forgotten ? [] : [row.record]))
   })
 
-/** The key of a name: names are as long as a summary. */
+/** Returns the key of a name, a hash, since names are as long as a summary. */
 export const nameKey = (name: string): string => sha256(name).slice(0, 32)
 
 /** A condition on `memory_records`, with its parameters. */
@@ -222,7 +223,7 @@ interface Condition {
   readonly parameters: ReadonlyArray<Parameter>
 }
 
-/** The records of a page as conditions of which each is answered in the order of an index: one for each scope in sight. */
+/** Returns conditions for the records of a page, each answered in the order of an index: one for each scope in sight. */
 const partsOf = (query: Query, sight: Viewer.Sight, isTrash: boolean): Io<ReadonlyArray<Condition>> => {
   const { tenant, visibility } = sight
   const forgotten = isTrash ? 1 : 0
@@ -260,7 +261,7 @@ const columns = {
   actorId: "actor_id"
 }
 
-/** The condition of a scope that has all of these ids. */
+/** Returns the condition that a scope has all of these ids. */
 export const having = (ids: MemoryScope.Ids): Condition => {
   const asked = MemoryScope.fields.filter((field) => ids[field] !== undefined)
   return {
@@ -269,7 +270,7 @@ export const having = (ids: MemoryScope.Ids): Condition => {
   }
 }
 
-/** The ids of a scope, as columns. */
+/** Returns the ids of a scope as columns. */
 export const idColumns = (scope: MemoryScope.MemoryScope): ReadonlyArray<string | null> =>
   MemoryScope.fields.map((field) => {
     const id = scope === MemoryScope.Global ? undefined : scope[field]
@@ -314,7 +315,7 @@ const rowsAfter = (
   after: Position | undefined,
   limit: number
 ): Io<ReadonlyArray<Row>> => {
-  // the first condition is for the index, which the second alone would be read through from its start
+  // the first condition is for the index, which the second alone would read through from its start
   const beyond = after === undefined ? "" : " AND recency <= ? AND (recency < ? OR id > ?)"
   const position = after === undefined ? [] : [after.recency, after.recency, after.id]
   const unexpired = now === -Infinity ? "" : " AND (expires_at IS NULL OR expires_at > ?)"
@@ -336,17 +337,17 @@ const rowsAfter = (
     )
 }
 
-/** The beginning of time. A bare 0 would be an integer, which PostgreSQL compares with no time of today. */
+/** Expression of the beginning of time. A bare 0 would be an integer, which PostgreSQL compares with no time of today. */
 const never = "CAST(0 AS double precision)"
 
-/** Returns up to `limit` rows that compaction may erase, after one of them, by time. `trash` is in milliseconds. */
+/** Returns up to `limit` rows that compaction may erase, by time, from the one after `after` on. `trash` is in milliseconds. */
 export const due = (
   { query }: Reading,
   trash: number,
   after: Due | undefined,
   limit: number
 ): Io<ReadonlyArray<Due>> => {
-  /** `at` is the time that is due: `key`, which an index has in order, and `offset` milliseconds. */
+  /** Reads the rows that are due at `at`, which is `key`, a column that an index has in order, and `offset` milliseconds. */
   const rows = (at: string, key: string, offset: number, where: string): Io<ReadonlyArray<Due>> =>
     Effect.map(
       query(

@@ -1,5 +1,5 @@
 /**
- * An engine over a SQL database: rows and what was written of them lie there, a process keeps indexes of what was searched lately.
+ * An engine over a SQL database: the rows and their indexes lie there, and a process caches the indexes that it searched lately.
  *
  * A write is one transaction. It holds the rows that it needs, absent ones included, and the versions of the partitions that it
  * writes, so that batches of different users do not wait for each other where the database has several writers.
@@ -26,8 +26,9 @@ import * as Rows from "./Rows.ts"
 import { metaOf, migrate, setMeta } from "./Tables.ts"
 import * as VectorTable from "./VectorTable.ts"
 
+/** Options of every store in a SQL database. */
 export interface Options {
-  /** How long a forgotten record can be restored, at least. Default 30 days. */
+  /** Least time that a forgotten record can be restored. Default 30 days. */
   readonly trash?: Duration.DurationInput | undefined
   /** Time between two looks for what other processes wrote, while there are listeners. Default 500 ms. */
   readonly poll?: Duration.DurationInput | undefined
@@ -49,7 +50,7 @@ interface Context {
   readonly changes: Changes.Changes
 }
 
-/** Makes the tables where there are none, and an engine over them. `name` is what errors call it. */
+/** Makes the tables where there are none, and an engine over them. Its errors call it `name`. */
 export const make = (
   name: string,
   database: Database,
@@ -137,7 +138,7 @@ const transact = <A>(context: Context, tenant: string, needs: Needs, decide: Dec
           }
           return { answer, found, writes, isQuiet }
         }),
-      // what was committed is told, even if the caller is interrupted then
+      // committed writes are told, even if the caller is interrupted then
       ({ found, isQuiet, writes }) =>
         isQuiet || writes.length === 0 ? Effect.void : changes.publish(tenant, Changes.changesOf(found.rows, writes))
     ),
@@ -174,10 +175,10 @@ const foundIn = (
     }
   })
 
-/** Rows that are read, and counted, at a time. */
+/** Number of rows that are read, and counted, at a time. */
 const reindexed = 200
 
-/** Counts the words of every row anew. */
+/** Replaces the words of every row by those that the analyzer in force finds. */
 const reindex = (database: Database, analyzer: string, entryOf: (stored: Stored) => Entry): Io<void> =>
   database.transaction((query) =>
     Effect.gen(function*() {

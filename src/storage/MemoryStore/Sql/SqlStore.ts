@@ -1,4 +1,4 @@
-/** The functions that the module of each SQL database exports, made of how it opens one. */
+/** Makes the functions that the module of each SQL database exports, out of the function that opens the database. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"

@@ -24,7 +24,7 @@ import type { Database, Dialect, Query } from "./Database.ts"
 
 type Step = (dialect: Dialect) => ReadonlyArray<string>
 
-/** The first step makes the tables, each later one changes them. A step that was released stays as it is. */
+/** The steps by version: the first makes the tables, each later one changes them. A step that was released stays as it is. */
 const steps: ReadonlyArray<Step> = [
   ({ bytes, exact }) => [
     `CREATE TABLE memory_records (
@@ -97,8 +97,8 @@ export const checkVersion = (name: string, query: Query): Effect.Effect<number, 
   })
 
 /**
- * Makes the tables, with this secret, or brings them up to date, in one transaction. Tables of a later release are refused as they
- * are.
+ * Makes the tables, with this secret, or brings them up to date, in one transaction. Refuses tables of a later release without
+ * changing them.
  */
 export const migrate = (name: string, database: Database, secret: string): Effect.Effect<void, MemoryError> =>
   database.transaction((query) =>

@@ -1,4 +1,4 @@
-/** The vectors of a SQL store, by model and hash of the text, and how often each record was used. */
+/** The vectors of a SQL store, by model and hash of the text, and the uses of its records. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -45,15 +45,15 @@ export const make = (database: Database, indexes: IndexCache): EngineVectors => 
   }
 }
 
-/** Where the search for texts without a vector goes on, by tenant and model: the hash after which it does. */
+/** Hashes after which the search for texts without a vector goes on, by tenant and model. */
 type Places = Map<string, string>
 
 /** Number of places that are kept: a call of a tenant whose place was dropped begins at the first hash. */
 const mostPlaces = 10_000
 
 /**
- * Returns texts that have no vector of a model. Goes once round all hashes of the tenant, from where the call before has stopped, so
- * that calls which are followed by `attach` cost as much together as one that finds nothing: two look-ups by index for each row.
+ * Returns texts that have no vector of a model. Goes once round all hashes of the tenant, from where the last call stopped, so that
+ * calls which are each followed by `attach` cost as much together as one that finds nothing: two look-ups by index for each row.
  */
 const pending = (
   { query }: Database,
@@ -71,7 +71,7 @@ const pending = (
     // an expression is looked up in no index: a planner without statistics would read all live rows in place of the hashes
     const live = "tenant = ? AND forgotten + 0 = 0 AND partition <> ? AND hash"
     const found = new Map<string, Unembedded>()
-    // to the last hash, and from the first one to where it began
+    // two ranges: up to the last hash, then from the first one to the start
     for (const [first, end] of start === "" ? [["", ""]] : [[start, ""], ["", start]]) {
       for (let after = first!;;) {
         // no other condition and no DISTINCT: a planner that misjudges what they leave would sort all hashes in place of reading some in order
@@ -101,7 +101,7 @@ const pending = (
           return Array.from(found.values())
         }
         if (hashes.length < atATime) break
-        after = String(hashes.at(-1)![0]) // there are as many as were asked for
+        after = String(hashes.at(-1)![0]) // a full batch has a last row
       }
     }
     return Array.from(found.values())
@@ -180,8 +180,7 @@ export const prune = (database: Database): Io<void> =>
     }
   })
 
-/** Makes the uses of an engine. */
-// rows are written in one order, so that no two statements wait for each other
+/** Makes the uses of an engine. Rows are written in one order, so that no two statements wait for each other. */
 export const uses = ({ query }: Database): EngineUses => ({
   touch: (tenant, ids, now) =>
     Effect.asVoid(query(

@@ -1,6 +1,6 @@
 /**
- * The reads of a store: by id, by links, by page and by search. They check what is asked, and ask the engine. With the table of
- * uses that a store has.
+ * The reads of a store: by id, by links, by page and by search. They check what is asked, and ask the engine. The module also has the
+ * table of uses.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -32,16 +32,18 @@ import * as Version from "../../Version.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** The dependencies of reads by id. */
 export interface ById {
   readonly engine: Pick<Engine, "read" | "revisions" | "named" | "referring">
 }
-/** What a page and a search depend on, beside the way texts become terms. */
+/** The dependencies of a page and a search, beside the way texts become terms. */
 export interface BySearch extends Searcher.Options {
-  /** What errors call the store. */
+  /** Name of the store in errors. */
   readonly name: string
   readonly engine: Pick<Engine, "page" | "match" | "read" | "vectors">
 }
 
+/** The schema of a list of ids. */
 export const Ids = Schema.Struct({ ids: Schema.Array(MemoryId) })
 const History = Schema.Struct({ id: MemoryId, limit: Limit })
 
@@ -58,7 +60,7 @@ export const get = (
     return rows.map((row) => Option.flatMapNullable(row, (row) => shown(viewer, row, now)))
   })
 
-/** Returns the revisions of a record that the viewer is told of, newest first. */
+/** Returns the revisions of a record that the viewer may know of, newest first. */
 export const history = (
   { engine }: ById,
   viewer: Viewer.Any,
@@ -70,12 +72,12 @@ export const history = (
     const tenant = Viewer.tenantOf(viewer)
     const [row = Option.none<Stored>()] = yield* engine.read(tenant, [id])
     if (Option.isNone(row) || !shown(viewer, row.value, yield* Clock.currentTimeMillis)) return []
-    // where a history begins is told by all that is kept, whatever is asked for
+    // the start of a history depends on all that is kept, whatever is asked for
     const kept = yield* engine.revisions(tenant, id, Math.max(limit, Version.revisionsKept))
     return told(viewer, kept.map(({ record }) => record)).slice(0, limit)
   })
 
-/** Returns the neighbours of a record: both ends visible, live and true now, to the library itself as well. */
+/** Returns the neighbours of a record: both ends are visible, live and true now, to the library itself as well. */
 export const links = (
   { engine }: ById,
   viewer: Viewer.Any,
@@ -105,15 +107,15 @@ export const links = (
 const live = (row: Option.Option<Stored>): ReadonlyArray<MemoryRecord> =>
   Option.isSome(row) && !row.value.forgotten ? [row.value.record] : []
 
-/** A tombstone is absent, and so is what expired; the library itself sees both. */
+/** Returns the record of a row that is neither a tombstone nor expired; the library itself sees both. */
 const shown = (viewer: Viewer.Any, row: Stored, now: number): MemoryRecord | undefined => {
   if (Viewer.isSystem(viewer)) return row.record
   return Viewer.sees(viewer, row.record.scope) && !row.forgotten && !isExpired(row.record, now) ? row.record : undefined
 }
 
 /**
- * The part of a history that a viewer is told: since the record was last put anew, so what was forgotten before stays
- * forgotten. What was forgotten and restored has all of its past again, the tombstone among it.
+ * Returns the part of a history that a viewer may know: since the record was last put anew, so what was forgotten before stays
+ * forgotten. A record that was forgotten and restored has all of its past again, the tombstone among it.
  */
 const told = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   if (Viewer.isSystem(viewer)) return revisions
@@ -121,16 +123,16 @@ const told = (viewer: Viewer.Any, revisions: ReadonlyArray<MemoryRecord>): Reado
   return revisions.slice(0, first < 0 ? undefined : first + 1).filter(({ scope }) => Viewer.sees(viewer, scope))
 }
 
-// a clause that is not known would widen the answer
+// an unknown clause would widen the answer
 const Filter: Schema.Schema<MemoryFilter, typeof MemoryFilter.Encoded> = MemoryFilter.annotations({
   parseOptions: { onExcessProperty: "error" }
 })
-/** A query, checked: a clause that is not known is refused. */
+/** The schema of a query, which refuses unknown clauses. */
 export const Query: Schema.Schema<MemoryQuery, typeof MemoryQuery.Encoded> = MemoryQuery.annotations({
   parseOptions: { onExcessProperty: "error" }
 })
 
-/** Returns a page of the records that the filter means, or of the trash. */
+/** Returns a page of the records that pass the filter, or of the trash. */
 export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter): Io<Page<MemoryRecord>> =>
   Effect.gen(function*() {
     const checked = yield* check("list", Filter, filter)
@@ -139,7 +141,7 @@ export const list = (store: BySearch, viewer: Viewer.Any, filter: MemoryFilter):
     return page ?? (yield* noCursor("list"))
   })
 
-/** Streams every record that the filter means, or the trash. Each page goes on where the last one ended; no row is read twice. */
+/** Streams every record that passes the filter, or the trash. Each page goes on where the last one ended; no row is read twice. */
 export const stream = (
   store: BySearch,
   viewer: Viewer.Any,
@@ -181,7 +183,7 @@ export const pages = (
 
 const noCursor = (op: string) => invalid(op, "after: no cursor of this viewer and filter")
 
-/** Returns the best hits. Without a vector leg that was asked for they are found by words, and `failures` says why. */
+/** Returns the best hits. If the vector leg that was asked for is missing they are found by words, and `failures` says why. */
 export const search = (store: BySearch, viewer: Viewer.Any, query: MemoryQuery): Io<SearchResult> =>
   Effect.gen(function*() {
     const { answerable, failures } = yield* answerableOf(store, "search", viewer, query)
@@ -217,7 +219,7 @@ const answerableOf = (store: BySearch, op: string, viewer: Viewer.Any, query: Me
     return { answerable: { ...checked, mode: "lexical" as const }, failures: [{ leg: "vector", error }] }
   })
 
-/** Returns why there is no vector leg. What no store could compare is refused. */
+/** Returns why there is no vector leg; refuses a vector that no store could compare. */
 const missingLeg = (
   { engine: { vectors }, name }: BySearch,
   op: string,
@@ -236,7 +238,7 @@ const missingLeg = (
       : yield* invalid(op, `embedding.vector: expected ${dimensions} dimensions`)
   })
 
-/** Records remembered; then the one touched longest ago is dropped. */
+/** Number of records whose uses are remembered; beyond it the one touched longest ago is dropped. */
 const capacity = 100_000
 
 /** The uses of a store's records: for viewers, and as they are kept. */
@@ -249,7 +251,7 @@ type Get = (
   ids: ReadonlyArray<MemoryId>
 ) => Effect.Effect<ReadonlyArray<Option.Option<MemoryRecord>>, MemoryError.MemoryError>
 
-/** Makes the table of when a record was last used, and how often: the `given` one, the engine's, or one of this process, lost with it. */
+/** Makes the table of uses, with times and counts: the `given` one, the engine's, or one of this process, lost with it. */
 export const usageOf = (engine: Engine, get: Get, given: Usage | undefined): KeptUsage =>
   given !== undefined
     ? { ...given, kept: { read: (tenant, ids) => given.uses(Viewer.system(tenant), ids) } }
@@ -281,12 +283,12 @@ const inEngine = (get: Get, table: EngineUses): KeptUsage => {
 
 const inProcess = (get: Get, engine: Engine): KeptUsage => {
   const table = new Map<string, Uses>()
-  // includes the scope: an erased record's id may be used in another scope, whose viewers must not see the old count
+  // the key includes the scope: an erased record's id may be used in another scope, whose viewers must not see the old count
   const keyOf = (tenant: string, { id, scope }: MemoryRecord) => `${tenant}/${id}/${scopeKey(scope)}`
   const usesOf = (tenant: string, record: MemoryRecord | undefined): Uses =>
     (record && table.get(keyOf(tenant, record))) ?? { count: 0 }
   const keep = (key: string, uses: Uses) => {
-    table.delete(key) // to the end: a Map keeps the order of insertion
+    table.delete(key) // moves it to the end: a Map keeps the order of insertion
     table.set(key, uses)
   }
   const trim = () => {

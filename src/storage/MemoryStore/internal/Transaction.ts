@@ -1,9 +1,7 @@
 /**
  * Plans and applies batches of mutations. `plan` is pure: it names what has to be read, and of what was read it decides the rows
  * to write, or the first refusal; an engine may call it any number of times. `apply` runs a plan on an engine, and pauses where
- * a batch is long.
- *
- * Law: a mutation sees what those before it in the batch did; what the viewer does not see is absent.
+ * a batch is long. Law: a mutation sees what those before it in the batch did; what the viewer does not see is absent.
  *
  * One fact cannot be hidden, since an id names one record of a tenant: a put under the id of an invisible record fails with
  * `invalid_id` where a free id would have created a record. Every other refusal of the batch comes first, so a viewer that
@@ -26,14 +24,16 @@ import type { Decide, Decision, Engine, Entry, Found, Needs, Write } from "../..
 import type { Provenance, Stored } from "../../MemoryStore.ts"
 import * as Revision from "../../Version.ts"
 
+/** The source of new ids. */
 export { makeMinting, type Minting, SharedMinting } from "../../../domain/MemoryId.ts"
 
+/** A batch of mutations that were checked, each with its id. */
 export interface Batch {
   readonly op: string
   readonly viewer: Viewer.Any
-  /** Each with the id that it is about: named, or minted for it. */
+  /** Mutations, each with the id that it is about: a named one, or one minted for it. */
   readonly mutations: ReadonlyArray<readonly [id: MemoryId, mutation: MemoryMutation]>
-  /** By place, the dedupe key of a draft that may be a duplicate. Without it, it is none. */
+  /** Dedupe keys by place; a draft without one is never a duplicate. */
   readonly keys: ReadonlyArray<string | undefined>
   readonly provenance: Provenance
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
@@ -42,11 +42,12 @@ export interface Batch {
   readonly hasHistory: (id: MemoryId) => boolean
 }
 
-/** The batch was applied, or minted ids turned out to be taken: then it wants others, and nothing is written. */
+/** The outcome of a batch: applied; or nothing is written since minted ids turned out to be taken, and it needs other ids. */
 export type Outcome =
   | { readonly _tag: "Applied"; readonly applied: ReadonlyArray<Applied> }
   | { readonly _tag: "Taken"; readonly ids: ReadonlySet<MemoryId> }
 
+/** The rows that a batch has to read, and the decision on them. */
 export interface TransactionPlan {
   readonly needs: Needs
   readonly decide: Decide<Outcome>
@@ -54,6 +55,7 @@ export interface TransactionPlan {
 
 type Result<A> = Either.Either<A, MemoryError.MemoryError>
 
+/** Plans a batch. Pure; the decision may be called any number of times. */
 export const plan = (batch: Batch): TransactionPlan => {
   const { keys, mutations } = batch
   const decide: Decide<Outcome> = (found) => {
@@ -96,7 +98,7 @@ const keyOf = (kinds: Batch["kinds"], tenant: string, mutation: MemoryMutation):
     ? dedupeKey(tenant, { ...mutation.draft, scope: normalise(mutation.draft.scope) })
     : undefined
 
-/** Whether the batch mints the id of what the mutation puts. */
+/** Whether the batch mints the id of the draft that the mutation puts. */
 const isMinted = (
   mutation: MemoryMutation
 ): mutation is Extract<MemoryMutation, { readonly _tag: "Put" }> =>
@@ -107,7 +109,7 @@ const distinct = <A>(all: ReadonlyArray<A>): ReadonlyArray<A> => Array.from(new 
 /** Decides mutations one after the other. After a refusal a step does nothing. */
 interface Decider {
   readonly step: (n: number) => void
-  /** Returns what is to be written once each mutation had its step, or the first refusal. */
+  /** Returns the writes once each mutation had its step, or the first refusal. */
   readonly end: () => Result<Decision<Outcome>>
 }
 
@@ -123,7 +125,7 @@ const makeDecider = (batch: Batch, found: Found): Decider => {
   const origin = provenance.origin ?? "user"
   const circumstances: Revision.Circumstances = { provenance, now, kinds }
   const rows = new Map<MemoryId, Stored | undefined>(found.rows)
-  const replaced = new Map<MemoryId, Array<Stored>>() // by this batch, oldest first, since it purged the id
+  const replaced = new Map<MemoryId, Array<Stored>>() // rows that this batch replaced, oldest first, since it purged the id
   const purged = new Set<MemoryId>()
   const held = Revision.makeHolders(found, rows)
   const applied: Array<Applied> = []
@@ -304,8 +306,9 @@ export const Mutations = Schema.Struct({
   trust: Schema.optional(Trust)
 })
 
+/** The dependencies of `apply`. */
 export interface Dependencies {
-  /** What errors call the store. */
+  /** Name of the store in errors. */
   readonly name: string
   readonly engine: Pick<Engine, "capabilities" | "transact">
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
@@ -313,10 +316,7 @@ export interface Dependencies {
   readonly entryOf: (stored: Stored) => Entry
 }
 
-/**
- * Applies a batch: all of it, in the order given, or nothing. One transaction with one read, and another where minted ids
- * turn out to be taken. A long batch lets the event loop have its turns until it is committed.
- */
+/** Applies all of a batch, in order, or nothing: one transaction, and another where minted ids are taken. Pauses if it is long. */
 export const apply = (
   { engine, entryOf, kinds, minting, name }: Dependencies,
   op: string,
@@ -347,7 +347,7 @@ export const apply = (
         kinds,
         entryOf,
         keys,
-        mutations: checked.map((mutation, n) => [minted[n]!, mutation]), // an id each
+        mutations: checked.map((mutation, n) => [minted[n]!, mutation]), // one id each
         hasHistory: () => history
       })
       const outcome = yield* engine.transact(tenant, needs, decide)
@@ -384,7 +384,7 @@ const checkedInTurns = (
   )
 }
 
-/** Returns the issue of a part of a batch as one of the whole, of which the part begins at a place. */
+/** Turns an issue of a part of a batch into one of the whole batch; `start` is the part's first place. */
 const from = (start: number, { message, path: [field, place, ...path] }: SchemaIssue): SchemaIssue => ({
   message,
   path: typeof place === "number" ? [field!, start + place, ...path] : [field!]

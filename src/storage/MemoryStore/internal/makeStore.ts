@@ -1,6 +1,6 @@
 /**
- * Makes the one `Service` of an engine: named functions over what they depend on (`Transaction`, `Reads`,
- * `Compaction`), each behind the viewer check, counted as activity, timed and traced. With the activity that each store has.
+ * Makes the `Service` of an engine out of named functions (`Transaction`, `Reads`, `Compaction`), each behind the viewer check,
+ * counted as activity, timed and traced. The module also has the activity that each store has.
  */
 import * as Chunk from "effect/Chunk"
 import * as Clock from "effect/Clock"
@@ -36,7 +36,7 @@ export const fromRows = (name: string, primitives: Primitives): Effect.Effect<Se
   Effect.gen(function*() {
     const { capabilities, ingest, outside, tools, trash, usage } = primitives
     yield* checkTrash(name, trash)
-    const { history: _, ...rest } = capabilities ?? {} // whoever keeps no revisions has no history, whatever it claims
+    const { history: _, ...rest } = capabilities ?? {} // no history without kept revisions, whatever the capabilities claim
     return yield* make(name, yield* Engine.fromRows(name, primitives), {
       capabilities: rest,
       ingest,
@@ -60,7 +60,7 @@ export const inMemory = (
     return yield* make("memory", MemoryEngine.make({ kinds, analyzer, trash }))
   })
 
-/** Makes a store of an engine. `name` is what spans and metrics are called. Erases what is due before it returns. */
+/** Makes a store of an engine. Spans, metrics and errors call it `name`. Erases what is due before it returns. */
 export const make = (
   name: string,
   engine: Engine.Engine,
@@ -150,7 +150,7 @@ export const make = (
     return service
   })
 
-/** Makes the calls that write out of one that applies a batch. `op` is the call that the batch is made for. */
+/** Makes the calls that write out of one that applies a batch. `op` names the call in errors. */
 export const writes = (
   batch: (
     op: "apply" | "put" | "update" | "forget",
@@ -181,7 +181,7 @@ export const writes = (
 
 const toPut = ({ outcome, record }: Applied): Put => ({ record: record!, outcome: outcome as Put["outcome"] }) // a Put is never absent
 
-/** Fails where the engine's index has the terms of another analyzer: questions would be asked in words that it does not have. */
+/** Fails where the engine's index has the terms of another analyzer, in which questions would find nothing. */
 const madeBy = (
   name: string,
   engine: Engine.Engine,
@@ -195,7 +195,7 @@ const madeBy = (
         message: `${name}: its index was made by another analyzer. Provide that one, or run MemoryStore.reindex`
       }))
 
-/** Makes the index of an engine anew, with the analyzer in force. Nobody may use the engine meanwhile. */
+/** Makes the index of an engine again with the analyzer in force. Nothing else may use the engine meanwhile. */
 export const reindex = (engine: Engine.Engine): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(Analyzer.Analyzer, (analyzer) => engine.reindex(fingerprint(analyzer.index), entryOf(analyzer)))
 
@@ -212,10 +212,10 @@ const observer = (name: string) => {
   }
 }
 
-/** A span says where the library made it, which tells nobody anything and costs more than the rest of the span. */
+/** Options that turn stack traces off: they would show the library's own code, and cost more than the rest of the span. */
 const untraced = { captureStackTrace: false }
 
-/** Every process that shares a store, or opens it again, has to sign its rows with the same secret. */
+/** Returns the secret that signs. All processes that share a store, or open it again, need the same one. */
 const secretOf = (name: string, { secret }: Engine.Engine, { durable, shared }: Capabilities) =>
   secret !== undefined
     ? Effect.succeed(secret)
@@ -244,7 +244,7 @@ const readerOf = (
 
 const Tenancy = Schema.Struct({ tenant: Viewer.Tenant })
 
-/** Checks the tenant of each call, and asks in NFC, the form that is used as a key. */
+/** Makes vectors that check the tenant of each call, and ask in NFC, the form that is used as a key. */
 const vectorsOf = (
   { attach, models, pending, read }: Vectors.Vectors,
   counted: <A, E>(op: string, self: Effect.Effect<A, E>) => Effect.Effect<A, E>
@@ -347,7 +347,7 @@ const checked = <F extends Call>(op: string, call: F): F =>
 
 /**
  * Wraps a store so that each call refuses a viewer that is no `Viewer` with `invalid_scope`, before anything reads it: a plain
- * object may lack the checks of `Viewer.make`, and what it sees is decided by its fields. `tools` returns none for it.
+ * object may lack the checks of `Viewer.make`, and its fields decide what it sees. `tools` returns none for it.
  */
 export const checkingViewer = (store: Service): Service => ({
   ...store,

@@ -1,7 +1,7 @@
 /**
- * Records that were read lately, in memory, so that a search whose hits were shown before reads no texts from the database. Each
- * is kept as it was at a version of its partition. A write makes a new version, so that no entry ever becomes wrong: what is no
- * longer asked for is dropped once there is no more room.
+ * Keeps records that were read lately in memory, so that a search whose hits were shown before reads no texts from the database. Each
+ * is kept as it was at a version of its partition. A write makes a new version, so that no entry ever becomes wrong: an entry that is
+ * no longer asked for is dropped once there is no more room.
  */
 import type { MemoryRecord } from "../../../../domain/MemoryRecord.ts"
 import { text } from "../Database.ts"
@@ -9,20 +9,21 @@ import { partitionOf } from "../Rows.ts"
 
 interface Entry {
   readonly record: MemoryRecord
-  /** Estimated bytes. */
+  /** Size of the entry in bytes, by estimate. */
   readonly size: number
 }
 
 /** Bytes of a record beside its texts. */
 const bytesOfRecord = 1_000
 
+/** The records that were read lately, within a number of bytes. */
 export class TextCache {
   readonly #capacity: number
   #size = 0
-  /** Those asked for last at the end: a Map keeps the order of insertion. */
+  /** Entries by key; those asked for last at the end: a Map keeps the order of insertion. */
   readonly #entries = new Map<string, Entry>()
 
-  /** `capacity`: bytes that are held, by estimate. */
+  /** Makes an empty cache. `capacity` is the bytes that it may hold, by estimate. */
   constructor(capacity: number) {
     this.#capacity = capacity
   }
@@ -37,7 +38,7 @@ export class TextCache {
     return entry.record
   }
 
-  /** Adds a record as it was written at a version. `length`: UTF-16 units of its JSON. */
+  /** Adds a record as it was written at a version. `length` is that of its JSON, in UTF-16 units. */
   add(tenant: string, version: number, record: MemoryRecord, length: number): void {
     const key = keyOf(tenant, version, record)
     if (this.#entries.has(key)) return

@@ -11,16 +11,16 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** The versions of partitions, by name. */
 export type Wanted = ReadonlyMap<string, number>
 
-/** What is in sight, as it is now. */
+/** The versions of the partitions in sight, as they are now. */
 export interface Versions {
   readonly wanted: Wanted
-  /** `Dialect.history`; `undefined`: not known there. */
+  /** Value of `Dialect.history`; `undefined`: not known there. */
   readonly history: string | undefined
-  /** The vectors of the model that is asked for. Dimensions 0: there are none. */
+  /** Dimensions and version of the vectors of the model that is asked for. Dimensions 0: there are none. */
   readonly vectors: { readonly dimensions: number; readonly version: number }
 }
 
-/** Returns the history of the database by itself. */
+/** Reads the history of the database by a statement of its own. */
 export const historyOf = ({ query }: Reading, history: string): Io<string | undefined> =>
   history === "NULL"
     ? Effect.succeed(undefined)
@@ -79,5 +79,5 @@ export const versionsOf = (
   }))
 }
 
-/** The first id of a scope's key: its partition. */
+/** Returns the first id of a scope's key: its partition. */
 const firstId = (key: string): string => /^(?:\\\/|[^/])*/.exec(key)![0] // matches at least nothing
