@@ -3,12 +3,12 @@
  * files; and the writers of this process, who commit together.
  */
 import * as Cause from "effect/Cause"
-import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
+import * as Runtime from "effect/Runtime"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
@@ -136,8 +136,11 @@ export const make = (circumstances: Circumstances): Commit => {
       // one of them cannot write its files: all were taken back, and each is written by itself
       return yield* Effect.forEach(batches, (one) =>
         isClean()
-          ? Effect.flatMap(Effect.forEach(one.plans, (plan) => Plan.lookedAgain(disk, plan)), (plans) =>
-            Effect.map(fresh([{ ...one, plans }]), ([outcome = done]) => outcome))
+          ? Effect.forEach(one.plans, (plan) => Plan.lookedAgain(disk, plan)).pipe(
+            Effect.flatMap((plans) => fresh([{ ...one, plans }])),
+            Effect.map(([outcome = done]) => outcome),
+            Effect.catchAll((error) => Effect.succeed(Either.left(error))) // those before it are written
+          )
           : Effect.succeed(done))
     })
   /** Writes the batches whose files are as they were when they were planned. */
@@ -253,7 +256,7 @@ export const makeWriters = (
     readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
   }
 ): Effect.Effect<Writers> =>
-  Effect.zipWith(Effect.context<never>(), Effect.getFiberRefs, (context, refs) => {
+  Effect.map(Effect.runtime<never>(), (runtime) => {
     const paced = EventLoop.pacer(charactersPerTurn)
     const line: Array<Turn> = []
     let current: Turn | undefined
@@ -345,12 +348,7 @@ export const makeWriters = (
           line.push(one)
           if (!isLed) {
             isLed = true
-            yield* Effect.forkDaemon(
-              Effect.zipRight(
-                Effect.setFiberRefs(refs),
-                Effect.mapInputContext(lead, (_: Context.Context<never>) => context)
-              )
-            )
+            Runtime.runFork(runtime, lead, { immediate: false })
           }
           const over = Effect.suspend(() => {
             const at = line.indexOf(one)
