@@ -3,12 +3,12 @@
  * files; and the writers of this process, who commit together.
  */
 import * as Cause from "effect/Cause"
+import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
 import * as Option from "effect/Option"
-import * as Runtime from "effect/Runtime"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
@@ -89,7 +89,6 @@ export const make = (circumstances: Circumstances): Commit => {
       if (entry) mirror.set(entry.path, entry)
     }
   }
-
   /** A full disk has no room for a line, and gives up the files and the lines that are there. */
   const erased = ({ ids, plans, tenant }: Prepared): Io<void> =>
     Effect.gen(function*() {
@@ -134,14 +133,13 @@ export const make = (circumstances: Circumstances): Commit => {
       const done = yield* Effect.either(followed(plans, appended.right))
       if (Either.isRight(done) || batches.length === 1 || !isClean()) return batches.map(() => done)
       // one of them cannot write its files: all were taken back, and each is written by itself
-      return yield* Effect.forEach(batches, (one) =>
-        isClean()
-          ? Effect.forEach(one.plans, (plan) => Plan.lookedAgain(disk, plan)).pipe(
-            Effect.flatMap((plans) => fresh([{ ...one, plans }])),
-            Effect.map(([outcome = done]) => outcome),
-            Effect.catchAll((error) => Effect.succeed(Either.left(error))) // those before it are written
-          )
-          : Effect.succeed(done))
+      const byItself = (one: Prepared) =>
+        Effect.forEach(one.plans, (plan) => Plan.lookedAgain(disk, plan)).pipe(
+          Effect.flatMap((plans) => fresh([{ ...one, plans }])),
+          Effect.map(([outcome = done]) => outcome),
+          Effect.catchAll((error) => Effect.succeed(Either.left(error))) // those before it are written
+        )
+      return yield* Effect.forEach(batches, (one) => isClean() ? byItself(one) : Effect.succeed(done))
     })
   /** Writes the batches whose files are as they were when they were planned. */
   const fresh = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
@@ -256,7 +254,7 @@ export const makeWriters = (
     readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
   }
 ): Effect.Effect<Writers> =>
-  Effect.map(Effect.runtime<never>(), (runtime) => {
+  Effect.zipWith(Effect.context<never>(), Effect.getFiberRefs, (context, refs) => {
     const paced = EventLoop.pacer(charactersPerTurn)
     const line: Array<Turn> = []
     let current: Turn | undefined
@@ -348,7 +346,12 @@ export const makeWriters = (
           line.push(one)
           if (!isLed) {
             isLed = true
-            Runtime.runFork(runtime, lead, { immediate: false })
+            yield* Effect.forkDaemon(
+              Effect.zipRight(
+                Effect.setFiberRefs(refs),
+                Effect.mapInputContext(lead, (_: Context.Context<never>) => context)
+              )
+            )
           }
           const over = Effect.suspend(() => {
             const at = line.indexOf(one)
