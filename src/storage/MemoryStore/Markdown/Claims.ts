@@ -42,10 +42,11 @@ export interface Platform {
 export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: string) =>
   Effect.gen(function*() {
     // a scope that begins here: whatever is added to ours later ends before it, and may claim until then
-    const parent = yield* Scope.fork(yield* Effect.scope, ExecutionStrategy.sequential)
+    const scope = yield* Effect.scope
+    const parent = yield* Scope.fork(scope, ExecutionStrategy.sequential)
     let kept: Kept | undefined
     let isOver = false
-    yield* Scope.addFinalizer(parent, Effect.sync(() => isOver = true))
+    yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true)) // before the kept file is closed: none is kept from then on
 
     const claimOf = (file: OpenFile): Effect.Effect<Claim, PlatformError> =>
       Effect.map(file.stat, ({ ino }) => ({
@@ -56,6 +57,8 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
     const marked = (claim: Claim, text: string) => Effect.catchIf(claim.write(text), isFull, () => Effect.void)
     const inodeAt = (path: string) =>
       Effect.map(Effect.option(fs.stat(path)), (stat) => Option.getOrUndefined(Option.flatMap(stat, ({ ino }) => ino)))
+    const removed = (path: string, ino: number) =>
+      Effect.flatMap(inodeAt(path), (now) => now === ino ? fs.remove(path) : Effect.void)
 
     const keep = (n = 0): Effect.Effect<Kept, PlatformError> =>
       Effect.gen(function*() {
@@ -70,11 +73,10 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
             ...file,
             write: (text: string) => Effect.suspend(() => isOpen ? file.write(text) : Effect.void)
           }
-          const removed = Effect.flatMap(inodeAt(name), (ino) => ino === claim.ino ? fs.remove(name) : Effect.void)
           yield* Effect.addFinalizer(() =>
             Effect.suspend(() => {
               isOpen = false
-              return Effect.option(removed)
+              return Effect.option(removed(name, file.ino))
             })
           )
           const second = `${name}.too`
@@ -107,9 +109,9 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
       })
     const alone = (path: string, text: string) =>
       Effect.flatMap(fs.open(path, { flag: "wx", mode: 0o600 }), (file) =>
-        Effect.tapError(
-          Effect.tap(claimOf(file), (claim) => marked(claim, text)),
-          () => Effect.option(fs.remove(path))
+        Effect.tap(
+          claimOf(file),
+          (claim) => Effect.tapError(marked(claim, text), () => Effect.option(removed(path, claim.ino)))
         )).pipe(Effect.asSome, Effect.catchIf(isTaken, () => Effect.succeedNone))
 
     return (path: string, text: string): Effect.Effect<Option.Option<Claim>, PlatformError, Scope.Scope> =>
@@ -118,7 +120,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
           file?.hasTwoNames === true
             ? Effect.zipRight(marked(file, text), Effect.tapErrorCause(linked(file, path), () => forgotten))
             : alone(path, text))
-      ).pipe(Effect.retry({ times: 8, while: isMissing })) // the folder was moved away
+      ).pipe(Effect.retry({ times: 8, while: (error) => isMissing(error) || isOver })) // the folder was moved away, or the scope closed meanwhile
   })
 
 const encoder = new TextEncoder()

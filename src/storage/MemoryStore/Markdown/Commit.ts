@@ -89,7 +89,6 @@ export const make = (circumstances: Circumstances): Commit => {
       if (entry) mirror.set(entry.path, entry)
     }
   }
-
   /** A full disk has no room for a line, and gives up the files and the lines that are there. */
   const erased = ({ ids, plans, tenant }: Prepared): Io<void> =>
     Effect.gen(function*() {
@@ -134,11 +133,13 @@ export const make = (circumstances: Circumstances): Commit => {
       const done = yield* Effect.either(followed(plans, appended.right))
       if (Either.isRight(done) || batches.length === 1 || !isClean()) return batches.map(() => done)
       // one of them cannot write its files: all were taken back, and each is written by itself
-      return yield* Effect.forEach(batches, (one) =>
-        isClean()
-          ? Effect.flatMap(Effect.forEach(one.plans, (plan) => Plan.lookedAgain(disk, plan)), (plans) =>
-            Effect.map(fresh([{ ...one, plans }]), ([outcome = done]) => outcome))
-          : Effect.succeed(done))
+      const byItself = (one: Prepared) =>
+        Effect.forEach(one.plans, (plan) => Plan.lookedAgain(disk, plan)).pipe(
+          Effect.flatMap((plans) => fresh([{ ...one, plans }])),
+          Effect.map(([outcome = done]) => outcome),
+          Effect.catchAll((error) => Effect.succeed(Either.left(error))) // those before it are written
+        )
+      return yield* Effect.forEach(batches, (one) => isClean() ? byItself(one) : Effect.succeed(done))
     })
   /** Writes the batches whose files are as they were when they were planned. */
   const fresh = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>

@@ -134,18 +134,23 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     return inTurn
   }
   const later = (method: string, path: string, run: (done: (error: Error | null) => void) => void) =>
-    Effect.async<void, PlatformError>((resume) =>
-      run((error) => {
+    Effect.async<void, PlatformError>((resume) => {
+      const done = (error: unknown) => {
         calls = 0
         resume(error === null ? Effect.void : Effect.fail(failure(method, path, error)))
-      })
-    ).pipe(Effect.uninterruptible) // else the file is closed while a thread is at work on it
+      }
+      try {
+        run(done)
+      } catch (cause) {
+        done(cause)
+      }
+    }).pipe(Effect.uninterruptible) // else the file is closed while a thread is at work on it
 
-  const fileOf = (path: string, fd: number, isAppending: boolean): OpenFile => {
+  const fileOf = (path: string, opened: Opened, isAppending: boolean): OpenFile => {
     let position = 0
     return {
-      stat: now("stat", path, () => infoOf(fs.fstatSync(fd))),
-      sync: later("sync", path, (done) => fs.fsync(fd, done)),
+      stat: now("stat", path, () => infoOf(fs.fstatSync(numberOf(opened)))),
+      sync: later("sync", path, (done) => fs.fsync(numberOf(opened), done)),
       seek: (offset, from) =>
         Effect.sync(() => {
           position = Number(offset) + (from === "start" ? 0 : position)
@@ -158,12 +163,13 @@ export const direct = (service: FileSystem.FileSystem): Files => {
           let read = 0
           if (length > most) {
             yield* later("readAlloc", path, (done) =>
-              fs.read(fd, buffer, 0, length, position, (error, count) => {
+              fs.read(numberOf(opened), buffer, 0, length, position, (error, count) => {
                 read = count
                 done(error)
               }))
           } else {
-            read = yield* now("readAlloc", path, () => fs.readSync(fd, buffer, 0, length, position), bytesIn)
+            read = yield* now("readAlloc", path, () =>
+              fs.readSync(numberOf(opened), buffer, 0, length, position), bytesIn)
           }
           position += read
           return read === 0 ? Option.none() : Option.some(read === length ? buffer : buffer.subarray(0, read))
@@ -175,7 +181,7 @@ export const direct = (service: FileSystem.FileSystem): Files => {
             let written = 0
             if (bytes.length > most) {
               yield* later("writeAll", path, (done) =>
-                fs.write(fd, bytes, at, bytes.length - at, to, (error, count) => {
+                fs.write(numberOf(opened), bytes, at, bytes.length - at, to, (error, count) => {
                   written = count
                   done(error)
                 }))
@@ -183,7 +189,8 @@ export const direct = (service: FileSystem.FileSystem): Files => {
               written = yield* now(
                 "writeAll",
                 path,
-                () => fs.writeSync(fd, bytes, at, bytes.length - at, to),
+                () =>
+                  fs.writeSync(numberOf(opened), bytes, at, bytes.length - at, to),
                 bytesIn
               )
             }
@@ -254,13 +261,28 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     open: (path, { flag = "r", mode }) =>
       Effect.map(
         Effect.acquireRelease(
-          now("open", path, () => fs.openSync(path, flag, mode)),
-          (fd) => Effect.orDie(now("close", path, () => fs.closeSync(fd)))
+          now("open", path, (): Opened => ({ fd: fs.openSync(path, flag, mode) })),
+          (opened) =>
+            Effect.orDie(now("close", path, () => {
+              const fd = numberOf(opened)
+              opened.fd = undefined
+              fs.closeSync(fd)
+            }))
         ),
-        (fd) => fileOf(path, fd, flag.startsWith("a"))
+        (opened) => fileOf(path, opened, flag.startsWith("a"))
       ),
     watch: (path) => service.watch(path)
   }
+}
+
+/** A file by its number, until it is closed: the number may be another file's then. */
+interface Opened {
+  fd: number | undefined
+}
+/** The number of an open file. Throws `EBADF` where it is closed. */
+const numberOf = ({ fd }: Opened): number => {
+  if (fd === undefined) throw Object.assign(new Error("EBADF: the file is closed"), { code: "EBADF" })
+  return fd
 }
 
 /**

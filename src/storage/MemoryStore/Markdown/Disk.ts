@@ -272,8 +272,10 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             "wx", // never through a link that lies there
             (file) => Effect.zipRight(file.writeAll(bytes), force ? file.sync : Effect.void)
           )
+        const isTaken = (error: PlatformError) => isReason(error, "AlreadyExists") // by one who had our name, and died
+        const alone = Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made))
         return io(
-          Effect.zipRight(makeFolder(folder), Effect.zipRight(isFenced ? Effect.void : discard, made)),
+          Effect.zipRight(makeFolder(folder), isFenced ? alone : Effect.zipRight(discard, made)),
           relative
         ).pipe(
           Effect.zipRight(guard),
@@ -314,12 +316,16 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       remove: (relative, { force = true, isFenced = false } = {}) =>
         Effect.flatMap(
           isFenced
-            ? Effect.tap(
-              found(fs.rename(at(relative), at(`${turnOf(own)}/removed`)), relative),
-              (moved) => Option.isSome(moved) ? io(fs.remove(at(`${turnOf(own)}/removed`)), relative) : Effect.void
-            )
+            ? Effect.matchEffect(fs.rename(at(relative), at(`${turnOf(own)}/removed`)), {
+              onSuccess: () => Effect.asSome(io(fs.remove(at(`${turnOf(own)}/removed`)), relative)),
+              // where the file is there, our turn was ended
+              onFailure: (error) =>
+                Effect.flatMap(stat(relative), (now) =>
+                  Option.isSome(now) ? Effect.fail(failure(relative)(error)) : absent(relative)(error))
+            })
             : found(fs.remove(at(relative)), relative),
-          (removed) => force && Option.isSome(removed) ? io(forceFolder(path.dirname(relative)), relative) : Effect.void
+          (removed) =>
+            force && Option.isSome(removed) ? io(forceFolder(path.dirname(relative)), relative) : Effect.void
         ),
       discard: (relative) => io(fs.remove(at(relative), { recursive: true, force: true }), relative),
       move: (from, to) => Effect.map(found(fs.rename(at(from), at(to)), from), Option.isSome),

@@ -172,10 +172,14 @@ export const open = (
     }
 
     const print: Plan.Print = (path, tenant, kept) => Plan.print(context, path, tenant, kept)
+    /** Whether a writer whose disk was full took a batch back, which leaves nothing of its lines. */
+    const isBlanked = ({ places }: History.Batch): Io<boolean> =>
+      Effect.map(Effect.findFirst(places, history.isWhole), (whole) => places.length > 0 && whole._tag === "None")
     /** Writes the files of batches whose writer died. For the holder of the lock. */
     const rollForward: Io<void> = Effect.suspend(() =>
       Effect.forEach(history.unlanded().filter(({ number }) => number > viewed), (batch) =>
         Effect.gen(function*() {
+          if (yield* isBlanked(batch)) return yield* history.undo(batch)
           yield* Effect.forEach(batch.places, (place) => Plan.bring(disk, history, print, place, batch.litter), {
             discard: true
           })
