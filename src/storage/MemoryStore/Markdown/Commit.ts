@@ -234,14 +234,14 @@ interface Waiting {
 }
 
 /** Records, and characters of their files, that are written at once, about: more would hold the lock, and the event loop, for long. */
-const most = 1_024
-const mostCharacters = 1_048_576
+const most = 256
+const mostCharacters = 524_288
 /** Turns after which the lock is left for a moment to other processes. A process that waits looks every five milliseconds. */
 const inARow = 128
 /** Milliseconds of that moment. */
 const moment = 8
 
-/** Characters of files after whose planning the event loop turns. */
+/** Characters of files after whose planning the event loop turns; each writer counts for 8,192 beside its own. */
 const charactersPerTurn = 262_144
 
 /** Makes the writers. Their leader runs with what is in force here, and not with what is where the first of them writes. */
@@ -303,7 +303,7 @@ export const makeWriters = (
           next.left = left
           yield* Deferred.succeed(next.begun, undefined)
           yield* Deferred.await(next.given)
-          yield* paced(waiting.at(-1)?.batch.size ?? 0)
+          yield* paced(8_192 + (waiting.at(-1)?.batch.size ?? 0))
         }
         yield* flush
       })
