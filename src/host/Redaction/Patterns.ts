@@ -1,21 +1,22 @@
-/** The patterns by which `Redaction.layer` finds secrets, and what is no secret though it looks like one. */
+/** The patterns by which `Redaction.layer` finds secrets, and exceptions that only look like secrets. */
 
-/** A text without its secrets, and how many it had. */
+/** A text without its secrets, and their number. */
 export interface Redacted {
   readonly text: string
   readonly count: number
 }
 
+/** Options of `layer`: the sorts of secrets to find. */
 export interface Options {
   /** Private keys, and keys of providers that begin as theirs do: `sk-`, `AKIA`, `ghp_` and others. Default true. */
   readonly keys?: boolean | undefined
-  /** JSON Web Tokens, bearer tokens, passwords of URLs, and what is said to be a password, secret, token or key. Default true. */
+  /** JSON Web Tokens, bearer tokens, passwords of URLs, and values named password, secret, token or key. Default true. */
   readonly tokens?: boolean | undefined
   /** Numbers of 14 to 19 digits, and of 13 that begin with a 4, that begin as a card's does and have its check digit. Default true. */
   readonly cards?: boolean | undefined
-  /** Default false. */
+  /** Addresses of e-mail. Default false. */
   readonly emails?: boolean | undefined
-  /** Patterns of your own, by the name that takes the place of what they match: `(redacted customer)`. Default none. */
+  /** Patterns of your own, by the name that replaces their matches: `(redacted customer)`. Default none. */
   readonly patterns?: Readonly<Record<string, RegExp>> | undefined
 }
 
@@ -29,7 +30,7 @@ interface Rule {
 /** Matches the mark that a redaction left, or its first word. */
 const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
-/** Makes the function that redacts by patterns; `layer` uses it. Cost: proportional to the text, whatever it says. */
+/** Makes the function that redacts by patterns; `layer` uses it. Cost: linear in the length of any text. */
 export const byPatterns = (options: Options = {}): (text: string) => Redacted => {
   const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
   const rules: ReadonlyArray<Rule> = [
@@ -79,13 +80,13 @@ const providerKey = new RegExp(
   "g"
 )
 const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
-/** No dash stands before it: of a run that repeats its beginning each would be tried to the end of the run. */
+/** Requires that no dash stands before: otherwise each repetition of a beginning would be tried to the end of its run. */
 const webToken = /(?:(?<![\w-])|(?<=\\[bfnrt]))eyJ[\w-]{8,}\.[\w-]{8,}\.[\w-]*/g
 const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
   "gi"
 )
-/** Pattern of the place where a name may begin: as `begins`, and after an underscore, too: DB_PASSWORD. */
+/** Pattern of the place where a name may begin: as `begins`, or after an underscore (DB_PASSWORD). */
 const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
 const passwords = "(?:password|passwd|passphrase)"
 /** A password in quotes, up to the quote that ends it: it may have spaces, and has 200 characters at most. */
@@ -115,7 +116,7 @@ const isValue = (match: string): boolean =>
 /** Only Visa has cards of 13 digits; other numbers of 13 are times in milliseconds, orders, articles. */
 const cardNumber =
   /(?<![\w.+-])(?:4\d{12}|(?:[3-6]\d{3}|2[2-7]\d\d)(?:\d{10,15}|([ -])\d{4}\1\d{4}\1\d{4})|3[47]\d\d([ -])\d{6}\2\d{5})(?![\w-])/g
-/** Takes with an address those that follow it without a space: alone they would be found by the next redaction only. */
+/** Matches an address with those that follow it without a space: alone they would be found by the next redaction only. */
 const email = /(?<![\w.+-])(?:[\w.+-]{1,64}@[a-z0-9-]{1,63}(?:\.[a-z0-9-]{1,63}){1,8})+/gi
 
 /** Luhn's formula: from the right, every second digit counts double, and all add up to a multiple of ten. */
