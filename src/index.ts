@@ -96,7 +96,7 @@ export * as TypedMemory from "./kinds/TypedMemory.ts"
 export * as EpisodicMemory from "./kinds/EpisodicMemory.ts"
 /** Entities and the relationships between them. */
 export * as GraphMemory from "./kinds/GraphMemory.ts"
-/** Working memory: the records of any kind that matter now. */
+/** Finds the records of any kind that matter most now. */
 export * as AdaptiveMemory from "./kinds/AdaptiveMemory.ts"
 /** Notes that are linked to their neighbours (A-MEM). */
 export * as AgenticMemory from "./kinds/AgenticMemory.ts"
