@@ -98,7 +98,7 @@ export const Weights = Schema.partial(Schema.Struct({
 /** Weights, as their schema decodes them. */
 export interface Weights extends Schema.Schema.Type<typeof Weights> {}
 
-/** Schema of a vector: finite numbers, at least one. Checks them in one loop, since a parser for each costs more than a small search. */
+/** Schema of a vector: finite numbers, at least one. One loop checks them; a parser for each would cost more than a search. */
 const Vector = Schema.declare(
   (input: unknown): input is ReadonlyArray<number> => {
     if (!Array.isArray(input)) return false

@@ -89,7 +89,7 @@ export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.trans
   }
 )
 
-/** The viewer of the library itself: sees every row of one tenant, tombstones and expired records included. Never give it to an agent. */
+/** The viewer of the library itself: sees every row of one tenant, forgotten and expired ones included. Not for agents. */
 export class System extends Schema.TaggedClass<System>("@memory/System")("System", {
   /** Default `"default"`. */
   tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" })

@@ -15,7 +15,7 @@ export interface Options {
   readonly stem?: boolean | undefined
   /** Stopwords of stored texts. Default `short`. */
   readonly stopwords?: Tokenizer.Options["stopwords"]
-  /** Whether `8.104.9` and `src/index.ts` are terms beside their parts; and `R`, while a query for `r` needs to have no other term. Default true. */
+  /** Whether compounds (`8.104.9`, `src/index.ts`) and single letters (`R`) are terms. Default true. */
   readonly compounds?: boolean | undefined
   /** Stopwords of queries. A query of stopwords only keeps them, so that "who am I" has terms. Default `wide`. */
   readonly query?: Tokenizer.Options["stopwords"]

@@ -8,8 +8,8 @@
  * strict                 32 bits that hash, in order, the parts that must be equal: numbers, signs, negations, single letters
  * ```
  *
- * So "room 12" and "room 13", "likes" and "does not like", "Paris to Rome" and "Rome to Paris" stay apart. In a long text a
- * word more or less is no difference, whatever it means, unless it is strict. Pure and deterministic.
+ * Therefore "room 12" and "room 13", "likes" and "does not like", "Paris to Rome" and "Rome to Paris" stay apart. In a long text
+ * a word more or less makes no difference, unless it is strict. Pure and deterministic.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
@@ -33,7 +33,7 @@ export const signature = (text: string): Signature => {
 export const isNear = (a: Signature, b: Signature): boolean =>
   a.strict === b.strict && bits(a.high ^ b.high) + bits(a.low ^ b.low) <= 3
 
-/** Keeps the first item of each group of near-duplicates, and counts the folded ones. Cost: compares each item with all kept ones. */
+/** Keeps the first item of each group of near-duplicates, and counts the others. Cost: each item is compared with all kept ones. */
 export const foldBy = <A>(
   items: ReadonlyArray<A>,
   signatureOf: (item: A) => Signature

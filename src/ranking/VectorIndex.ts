@@ -277,10 +277,12 @@ export class Embeddings {
     return false
   }
 
+  /** Returns the vector of a text. */
   get(model: string, hash: string): Float32Array | undefined {
     return this.#tables.get(model)?.vectors.get(hash)
   }
 
+  /** Returns the vectors of a model, by hash. */
   all(model: string): Iterable<readonly [hash: string, vector: Float32Array]> {
     return this.#tables.get(model)?.vectors ?? []
   }

@@ -1,4 +1,4 @@
-/** Collects the changes that a store publishes. Works without a clock: marks show that the stream is open, and that it has caught up. */
+/** Collects the changes that a store publishes. Needs no clock: marks show that the stream is open, and has caught up. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"

@@ -18,7 +18,7 @@ import type { Neighbours, Provenance } from "../storage/MemoryStore.ts"
 interface Row {
   readonly record: MemoryRecord
   readonly forgotten: boolean
-  /** Deduplication key, for kinds that deduplicate: a draft without id that has it is a duplicate of the first live record with it. */
+  /** Key for kinds that deduplicate: a draft without id is a duplicate of the first live record with the same key. */
   readonly says: string | undefined
 }
 /** Revisions of each record, newest first. */
@@ -266,7 +266,7 @@ const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: num
     clean({
       ...old,
       ...cleared,
-      ...Object.fromEntries(Object.keys(named).map((key) => [key, cleared[key]])), // a null is gone
+      ...Object.fromEntries(Object.keys(named).map((key) => [key, cleared[key]])), // null clears a field
       summary: derived ? deriveSummary(named.body ?? old.body) : named.summary ?? old.summary,
       summaryDerived: derived ? true : undefined,
       source: { ...old.source, trust: Math.max(old.source.trust, trust) as typeof trust }, // the worse of two

@@ -50,12 +50,12 @@ const query: FastCheck.Arbitrary<MemoryQuery & { readonly embedding: { readonly 
     minImportance: rarely(importance)
   })
 
-/** The one that stores have where none is provided. */
+/** The default analyzer of stores. */
 const analyzer = Analyzer.make()
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
-/** The library itself is not asked: it sees what has expired, and whether that ever got a vector depends on when. */
+/** Generates questions by vector. Excludes the library's viewer, which sees expired records that may or may not have a vector. */
 export const make = (viewer: FastCheck.Arbitrary<Viewer.Any>): FastCheck.Arbitrary<Question> =>
   tuple(viewer.filter((viewer) => !Viewer.isSystem(viewer)), query).map(([viewer, query]): Question => ({
     viewer,

@@ -1,6 +1,5 @@
 /**
- * An operation as a question that can be put to a real store, and to the model: the answers must be equal. A long list,
- * since each operation has its own.
+ * Operations as questions that are put to a real store and to the model: the answers must be equal. Each operation has its own.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

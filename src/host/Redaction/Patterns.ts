@@ -62,7 +62,7 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
 
 /** Pattern of the place where a name or a key may begin: not after a word character, unless that is the letter of an escape of JSON. */
 const begins = "(?:(?<![A-Za-z0-9_])|(?<=\\\\[bfnrt]))"
-/** Reaches to the end of the key, or, of a key that was cut, to the end of the text. */
+/** Pattern of a private key: to its end, or to the end of the text if the key was cut. */
 const privateKey =
   /-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----[^-]*(?:-(?!----)[^-]*)*(?:-----END [A-Z0-9 ]{0,40}-----)?/g
 const providerKey = new RegExp(

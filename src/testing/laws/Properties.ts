@@ -140,7 +140,7 @@ interface Stranger {
   readonly mutation: MemoryMutation
 }
 
-/** Courses of a viewer that asks and writes under minted ids only, and of strangers that write out of its sight, under ids that it guesses. */
+/** Generates a viewer that writes under minted ids only, and strangers that write out of its sight, under ids that it guesses. */
 const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
   FastCheck.record({
     viewer: FastCheck.constant(viewer),
