@@ -1,163 +1,162 @@
-/** The table of contents. Strata, top to bottom: a module knows those above it, never those below. */
+/** The public modules, in strata from top to bottom: a module imports those above it, never those below. */
 import * as Retirement from "./harness/Retention.ts"
 
-// What a memory is
-/** Who a record is: a ULID, minted or derived. */
+// Memories
+/** Ids of records: ULIDs, minted or derived. */
 export * as MemoryId from "./domain/MemoryId.ts"
-/** Whose a record is. */
+/** Scopes: the user, agent, run, session or actor that a record belongs to. */
 export * as MemoryScope from "./domain/MemoryScope.ts"
-/** For whom a call is made. */
+/** Viewers: the user, agent, run, session or actor for whom a call is made. */
 export * as Viewer from "./domain/Viewer.ts"
-/** What sort of thing is remembered, and how long it matters. */
+/** Kinds of memory: how each is validated, deduplicated, ranked and capped. */
 export * as MemoryKind from "./domain/MemoryKind.ts"
-/** What a record of a kind carries in `data`. */
+/** Schemas of the `data` of each kind. */
 export * as Payload from "./domain/Payload.ts"
-/** Every memory of every kind. */
+/** The record, the one model of every memory; drafts and patches. */
 export * as MemoryRecord from "./domain/MemoryRecord.ts"
-/** `[[Name]]` in markdown. */
+/** Links to records in markdown, such as `[[Name]]`. */
 export * as Wikilink from "./domain/Wikilink.ts"
-/** A change, as data. */
+/** Mutations: changes of a store as data. */
 export * as MemoryMutation from "./domain/MemoryMutation.ts"
-/** Which records are meant, and how they are asked for. */
+/** Filters, queries, hits and pages of records. */
 export * as MemoryFilter from "./domain/MemoryFilter.ts"
 /** The one error of this library. */
 export * as MemoryError from "./domain/MemoryError.ts"
-/** How it felt. */
+/** Emotion as numbers: affect and appraisal. */
 export * as Emotion from "./domain/Emotion.ts"
-/** One turn of a conversation, as the harness hands it over. */
+/** Messages of a conversation, as the harness hands them over. */
 export * as Message from "./domain/Message.ts"
-/** What comes in, held against its Schema and its version, in messages that never quote it. */
+/** Checks of input against a Schema and a format version; messages never quote the input. */
 export * as Check from "./domain/Check.ts"
-/** The sanitiser of text that a model reads. */
+/** Sanitises text that a model reads. */
 export * as PromptText from "./domain/PromptText.ts"
-/** JSON in what a model wrote. */
+/** Finds JSON in a model's answer. */
 export * as JsonText from "./domain/JsonText.ts"
-/** Fingerprints. */
+/** Hashes, signatures and canonical JSON. */
 export * as Digest from "./domain/Digest.ts"
 
-// Which memories matter
-/** The questions that ranking puts to a holder of records. */
+// Ranking
+/** The methods that ranking needs of a holder of records. */
 export * as Retrieval from "./ranking/Retrieval.ts"
-/** Text to terms. */
+/** Splits text into terms. */
 export * as Tokenizer from "./ranking/Tokenizer.ts"
-/** How a text becomes terms: one that is remembered, and one that is asked. */
+/** The tokenizers of stored texts and of queries. */
 export * as Analyzer from "./ranking/Analyzer.ts"
-/** Lexical relevance. */
+/** Lexical relevance by Okapi BM25. */
 export * as Bm25 from "./ranking/Bm25.ts"
-/** Exact cosine. */
+/** Exact vector search by cosine. */
 export * as VectorIndex from "./ranking/VectorIndex.ts"
-/** Several rankings into one. */
+/** Combines several rankings into one. */
 export * as Fusion from "./ranking/Fusion.ts"
-/** Texts that say the same but for how they are written. */
+/** Finds near-duplicate texts. */
 export * as NearDuplicate from "./ranking/NearDuplicate.ts"
-/** Relevance made worth. */
+/** Scores hits by relevance, recency, importance, confidence and emotion. */
 export * as Scorer from "./ranking/Scorer.ts"
-/** Vectors by model and by the hash of their text. */
-/** One tenant's records, searchable: mutable and incremental. */
+/** A mutable search index of one tenant's records. */
 export * as MemoryIndex from "./ranking/MemoryIndex.ts"
 
-// What we ask of the harness
+// Services of the harness
 /** The harness's language model. */
 export * as Completion from "./host/Completion.ts"
-/** Text to vectors. */
+/** Converts texts into vectors. */
 export * as Embedder from "./host/Embedder.ts"
 /** Pauses that keep long work from blocking the event loop. */
 export * as EventLoop from "./host/EventLoop.ts"
 /** Randomness for secrets. */
 export * as SecureRandom from "./host/SecureRandom.ts"
-/** A tool as data. */
+/** Tools as data, independent of any AI library. */
 export * as MemoryTool from "./host/MemoryTool.ts"
-/** Takes secrets out of what is remembered, before it is stored or sent to a model. */
+/** Removes secrets from texts before they are stored or sent to a model. */
 export * as Redaction from "./host/Redaction.ts"
-/** Where a harness, or a rule of yours, listens and says no. */
+/** Plugins that hear the signals of a harness and may deny tool calls. */
 export * as HarnessPlugin from "./host/HarnessPlugin.ts"
 
-// Where memories live
-/** Where records live. */
+// Stores
+/** The store of records. */
 export * as MemoryStore from "./storage/MemoryStore.ts"
-/** What a store is made of, for a database of your own. */
+/** The engine of a store, for a database of your own. */
 export * as Engine from "./storage/Engine.ts"
-/** One `.md` per record, made to be read, edited and put under git. */
+/** A store of one `.md` file per record, to be read, edited and put under git. */
 export * as Markdown from "./storage/MemoryStore/Markdown.ts"
-/** Vectors for what is written. */
+/** Embeds the records that are written. */
 export * as Embedding from "./storage/Embedding.ts"
-/** Many stores are a store. */
+/** A store of several member stores. */
 export * as Federated from "./storage/MemoryStore/Federated.ts"
-/** A branch over a store: reads through, keeps writes to itself until `commit`. */
+/** A branch over a store: reads through it, and keeps writes to itself until `commit`. */
 export * as Overlay from "./storage/MemoryStore/Overlay.ts"
-/** Everything that a store holds into another store, verified. */
+/** Copies all records of a store into another one, and verifies them. */
 export * as Copy from "./storage/Copy.ts"
-/** A plugin that breaks on purpose, for tests. */
+/** A store that fails on purpose, for tests. */
 export * as Faulty from "./storage/MemoryStore/Faulty.ts"
 
 // Kinds of memory
-/** A kind as a service. */
+/** Makes a typed service of a kind. */
 export * as TypedMemory from "./kinds/TypedMemory.ts"
-/** What happened and how it felt, around each turn of a chat. */
+/** Episodes: events and their emotion, around each turn of a chat. */
 export * as EpisodicMemory from "./kinds/EpisodicMemory.ts"
-/** Entities and what holds between them. */
+/** Entities and the relationships between them. */
 export * as GraphMemory from "./kinds/GraphMemory.ts"
-/** What is worth having in mind now, of any kind. */
+/** Finds the records of any kind that matter most now. */
 export * as AdaptiveMemory from "./kinds/AdaptiveMemory.ts"
-/** Notes that know their neighbours (A-MEM). */
+/** Notes that are linked to their neighbours (A-MEM). */
 export * as AgenticMemory from "./kinds/AgenticMemory.ts"
-/** What one sitting taught. */
+/** Learnings of a session. */
 export * as SessionMemory from "./kinds/SessionMemory.ts"
 /** Values by key in a namespace. */
 export * as KeyValueMemory from "./kinds/KeyValueMemory.ts"
-/** Who an agent is. */
+/** The identity of an agent. */
 export * as CoreMemory from "./kinds/CoreMemory.ts"
-/** What was tried, and how it went. */
+/** Tasks and their outcomes. */
 export * as TaskMemory from "./kinds/TaskMemory.ts"
 /** Facts as subject, predicate, object. */
 export * as SemanticMemory from "./kinds/SemanticMemory.ts"
-/** How things are done, and how often it worked. */
+/** Procedures and their success rates. */
 export * as ProceduralMemory from "./kinds/ProceduralMemory.ts"
-/** Pointers to what lies elsewhere. */
+/** Pointers to files, URLs, APIs and databases. */
 export * as ResourceMemory from "./kinds/ResourceMemory.ts"
-/** Insights, decisions, patterns. */
+/** Insights, decisions and patterns. */
 export * as KnowledgeVault from "./kinds/KnowledgeVault.ts"
-/** What is held to be true, how surely, and why it changed. */
+/** Beliefs, their confidence, and the audit of their changes. */
 export * as BeliefMemory from "./kinds/BeliefMemory.ts"
 
-// How memories change
-/** Conversation to facts. */
+// Pipeline
+/** Extracts facts from a conversation. */
 export * as Extraction from "./pipeline/Extraction.ts"
-/** Facts against neighbours to mutations. */
+/** Compares facts with related records and proposes mutations. */
 export * as Reconciliation from "./pipeline/Reconciliation.ts"
-/** Conversation to memories, and the way back. */
+/** Turns a conversation into memories, and can undo that. */
 export * as MemoryPipeline from "./pipeline/MemoryPipeline.ts"
 
-// Who remembers what, and when
-/** What a harness provides. */
+// Harness
+/** The memory service that a harness provides to its agents. */
 export * as MemoryService from "./harness/MemoryService.ts"
 /** Automatic memory over named stores. */
 export * as MemoryManager from "./harness/MemoryManager.ts"
 /** The messages of conversations, so that a chat goes on after a restart. */
 export * as Threads from "./harness/Threads.ts"
-/** What an agent's author writes down about memory. */
+/** The specification of an agent's memory, written by its author. */
 export * as MemorySpec from "./harness/MemorySpec.ts"
-/** A run goes on only under the spec it began with, unless somebody says which change is meant. */
+/** Resumes a run under the spec that it began with, or under changes that the caller allows. */
 export * as Resume from "./harness/Resume.ts"
-/** What memory did, for the harness to show, log and count. */
+/** Events of memory, for the harness to show, log and count. */
 export * as MemoryEvents from "./harness/MemoryEvents.ts"
 /** Keeps kinds within their caps. */
 export * as Retention from "./harness/Retention.ts"
 /** Another name of `Retention`. */
 export { Retirement }
-/** When a conversation is read for memories. */
+/** Decides when a conversation is read for memories. */
 export * as ExtractionTrigger from "./harness/ExtractionTrigger.ts"
-/** Messages on their way into memory: each is read once, whatever crashes. */
+/** A queue of messages to extract memories from; each is read once, even after a crash. */
 export * as Outbox from "./harness/Outbox.ts"
-/** Counts write attempts per run and turn, and says no. */
+/** Limits write attempts per run and turn. */
 export * as RateLimit from "./harness/RateLimit.ts"
-/** AGENTS.md and its like, from the root of the tree down to where the agent works. */
+/** Instruction files such as AGENTS.md, from the root of the tree down to the agent's folder. */
 export * as InstructionFiles from "./harness/InstructionFiles.ts"
-/** What bears on a turn, for the end of it. */
+/** Finds the memories that bear on a turn, for injection into the prompt. */
 export * as Injection from "./harness/Injection.ts"
-/** Memory as text for a model. */
+/** Formats memories as text for a model. */
 export * as PromptBlock from "./harness/PromptBlock.ts"
 
-// How it is reached; `effect-memory/ai` beside it
-/** The tools of four seeds, declared once and neutrally. */
+// Tools; see `effect-memory/ai`, too
+/** The memory tools of an agent, independent of any AI library. */
 export * as MemoryTools from "./agent/MemoryTools.ts"

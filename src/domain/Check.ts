@@ -1,5 +1,5 @@
 /**
- * The checks of what comes in, each before anything else is done: against a Schema, and against the version of a stored format.
+ * Checks of input against a Schema, and of stored data against the version of its format. Each runs before anything else is done.
  *
  * Messages name the field and the expected value. They never quote the input, since they end up in events, logs and tool results,
  * which people other than the input's author may read.
@@ -106,11 +106,11 @@ export const check = <A, I>(
 ): Effect.Effect<A, MemoryError.MemoryError> =>
   Either.mapLeft(validate(schema, input), (issues) => refuse(op, input, issues))
 
-/** Makes an `invalid_draft` that says all that is wrong. */
+/** Makes an `invalid_draft` whose message and detail hold every issue. */
 export const invalid = (op: string, ...issues: readonly [string, ...Array<string>]): MemoryError.MemoryError =>
   MemoryError.make("invalid_draft", { op, message: issues.join("; "), detail: { issues } })
 
-/** Fails with `invalid_draft` and every issue, where there is one: how a layer refuses options that it cannot work with. */
+/** Fails with `invalid_draft` and every issue, if there is any. A layer refuses its options with it. */
 export const refuseOptions = (
   op: string,
   issues: ReadonlyArray<string>
@@ -120,8 +120,8 @@ export const refuseOptions = (
 }
 
 /**
- * Returns what is wrong with an option that is a time: it is none, shorter than `least` milliseconds, or infinite where no
- * infinite time is meant. The message begins with the name of the option, and says how to write a time that is right.
+ * Returns the issues of an option that must be a time: not a time, shorter than `least` milliseconds, or infinite without
+ * `infinite`. The message begins with the name of the option and shows a valid time.
  */
 export const timeIssues = (
   name: string,
@@ -129,7 +129,7 @@ export const timeIssues = (
   { infinite = false, least }: { readonly least: 0 | 1; readonly infinite?: boolean | undefined }
 ): ReadonlyArray<string> => {
   const isMeant = (time: Duration.Duration) => Duration.isFinite(time) ? Duration.toMillis(time) >= least : infinite
-  // what is below zero, or no number, would be decoded as zero
+  // a value below zero, or no number, would be decoded as zero
   const isNone = typeof value === "string" ? value.trim().startsWith("-") : !(typeof value === "object" || value! >= 0)
   if (value === undefined || (!isNone && Option.exists(Duration.decodeUnknown(value), isMeant))) return []
   return [
@@ -139,13 +139,13 @@ export const timeIssues = (
   ]
 }
 
-/** Returns what is wrong with an option that is a whole number, at least `least`. */
+/** Returns the issues of an option that must be a whole number, at least `least`. */
 export const countIssues = (name: string, value: number | undefined, least: number): ReadonlyArray<string> =>
   value === undefined || (Number.isSafeInteger(value) && value >= least)
     ? []
     : [`${name}: expected a whole number, ${least} or more`]
 
-/** Returns what the Schema of a kind has against `data`; none where it fits. */
+/** Returns every violation of a kind's Schema by `data`; none if it fits. */
 export const payloadIssues = (schema: Schema.Schema<unknown, unknown>, data: JsonObject): ReadonlyArray<string> => {
   const decoded = decoderOf(schema)(data)
   return Either.isLeft(decoded) ? lines(decoded.left, "data") : none
@@ -174,7 +174,7 @@ const validatorOf = <A, I>(schema: Schema.Schema<A, I>) => {
   return validator as (input: unknown) => Either.Either<A, ParseResult.ParseError> // the cached validator was made from this schema
 }
 
-/** Makes the error of `check` of the violations that were found in an input. */
+/** Makes the error of `check` from the violations that were found in an input. */
 export const refuse = (
   op: string,
   input: unknown,
@@ -193,7 +193,7 @@ export const refuse = (
   return MemoryError.make("invalid_draft", { op, message, detail: { issues: [first, ...rest] } })
 }
 
-/** Whether a path has the key, but for keys below what its author names. */
+/** Whether a path has the key. Keys below a field whose keys the author chooses do not count. */
 const names = (path: ReadonlyArray<PropertyKey>, key: string): boolean =>
   path.includes(key) && !["data", "metadata", "where", "links"].some((own) => path.includes(own))
 

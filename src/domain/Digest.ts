@@ -1,23 +1,23 @@
-/** Fingerprints. The one module that may import node:crypto. */
+/** Hashes, signatures and canonical JSON. The one module that may import node:crypto. */
 import { createHmac, hash, randomBytes } from "node:crypto"
 
-/** Hex; of a text, its UTF-8. */
+/** Returns the SHA-256 as 64 hex digits. A text is hashed as UTF-8. */
 export const sha256 = (content: string | Uint8Array): string => hash("sha256", content)
 
-/** Raw bytes of the same. */
+/** Returns the SHA-256 of a text in UTF-8 as 32 bytes. */
 export const sha256Bytes = (text: string): Uint8Array => hash("sha256", text, "buffer")
 
-/** HMAC-SHA-256 (RFC 2104), hex: what only the holder of `key` can have written. */
+/** Returns the HMAC-SHA-256 (RFC 2104) as hex digits: a signature that only a holder of `key` can make. */
 export const sign = (key: string, text: string | Uint8Array): string =>
   createHmac("sha256", key).update(text).digest("hex")
 
 /** Draws `length` bytes from the operating system's cryptographic generator. Only `SecureRandom` calls it. */
 export const secretBytes = (length: number): Uint8Array => new Uint8Array(randomBytes(length))
 
-/** Keys sorted at every depth by UTF-16 unit, `undefined` dropped, numbers as JSON writes them. */
+/** Returns JSON text with keys sorted at every depth by UTF-16 unit. Drops `undefined`; writes numbers as `JSON.stringify` does. */
 export const canonicalJson = (json: unknown): string => JSON.stringify(sorted(json)) ?? "null"
 
-/** Seed 3's name: `sha256`. */
+/** The default hash function, an alias of `sha256`. */
 export const defaultHashFn: (text: string) => string = sha256
 
 const sorted = (json: unknown): unknown => {

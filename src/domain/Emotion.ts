@@ -1,13 +1,15 @@
-/** How it felt: three dimensions of affect and the nine of appraisal. */
+/** Emotion as numbers: the three dimensions of affect (VAD) and nine dimensions of appraisal. */
 import * as Schema from "effect/Schema"
 
 const Signed = Schema.Number.pipe(Schema.between(-1, 1))
 const Unit = Schema.Number.pipe(Schema.between(0, 1))
 
-/** Valence −1..1, arousal 0..1, dominance 0..1. */
+/** Schema of an affect: valence `V` −1..1, arousal `A` 0..1, dominance `D` 0..1. */
 export const VAD = Schema.Struct({ V: Signed, A: Unit, D: Unit })
+/** An affect, as its schema decodes it. */
 export interface VAD extends Schema.Schema.Type<typeof VAD> {}
 
+/** Schema of an appraisal: nine dimensions, each −1..1 or 0..1. */
 export const Appraisal = Schema.Struct({
   goalRelevance: Signed,
   goalCongruence: Signed,
@@ -19,11 +21,12 @@ export const Appraisal = Schema.Struct({
   adjustmentPotential: Unit,
   urgency: Unit
 })
+/** An appraisal, as its schema decodes it. */
 export interface Appraisal extends Schema.Schema.Type<typeof Appraisal> {}
 
 const dimensions = Object.keys(Appraisal.fields) as ReadonlyArray<keyof Appraisal> // a Struct's keys are its fields
 
-/** The wire form, snake_case; camelCase is read, too. Numbers out of range are clamped, what is missing is neutral: a model wrote them. */
+/** Schema of the snake_case form that a model writes; reads camelCase too. Clamps numbers out of range; a missing one is neutral. */
 export const AppraisalWire: Schema.Schema<Appraisal, { readonly [dimension: string]: number }> = Schema.transform(
   Schema.Record({ key: Schema.String, value: Schema.Number }),
   Schema.typeSchema(Appraisal),
@@ -33,8 +36,10 @@ export const AppraisalWire: Schema.Schema<Appraisal, { readonly [dimension: stri
   }
 )
 
+/** The neutral affect: `{ V: 0, A: 0, D: 0.5 }`. */
 export const neutral: VAD = { V: 0, A: 0, D: 0.5 }
 
+/** The neutral appraisal: 0 on a dimension of −1..1, 0.5 on one of 0..1; urgency is 0. */
 export const NEUTRAL_APPRAISAL: Appraisal = {
   goalRelevance: 0,
   goalCongruence: 0,
@@ -55,25 +60,25 @@ const signed = new Set<keyof Appraisal>([
   "internalStandards"
 ])
 
-/** Every dimension into its range; what is missing or NaN is neutral. */
+/** Clamps every dimension to its range; a missing one or NaN becomes neutral. */
 export const clamp = (appraisal: Partial<Record<keyof Appraisal, number | undefined>>): Appraisal => {
   const clamped = { ...NEUTRAL_APPRAISAL }
   for (const name of dimensions) clamped[name] = into(signed.has(name) ? -1 : 0, appraisal[name], clamped[name])
   return clamped
 }
 
-/** Each into its range; what is missing or NaN is neutral. */
+/** Clamps each dimension of an affect to its range; a missing one or NaN becomes neutral. */
 export const clampVAD = ({ A, D, V }: Partial<Record<keyof VAD, number | undefined>>): VAD => ({
   V: into(-1, V, neutral.V),
   A: into(0, A, neutral.A),
   D: into(0, D, neutral.D)
 })
 
-/** Up to 1. */
+/** Clamps a number to `min`..1; absent or NaN is `otherwise`. */
 const into = (min: number, value: number | undefined, otherwise: number): number =>
   value === undefined || Number.isNaN(value) ? otherwise : Math.min(1, Math.max(min, value))
 
-/** 1 for equal feeling, 0 for the opposite corner: one minus the distance, over the cube's diagonal. */
+/** Returns how alike two affects are, 0..1: one minus their distance as a share of the longest possible distance, √3. */
 export const congruence = (a: VAD, b: VAD): number =>
   1 - Math.hypot((a.V - b.V) / 2, a.A - b.A, a.D - b.D) / Math.sqrt(3)
 

@@ -1,19 +1,19 @@
 /**
- * JSON in what a model wrote: prose around it, fences, several blocks, an end that never came.
+ * Finds JSON in a model's answer: between prose, in fences, in several blocks, or cut off at the end.
  *
  * ```text
  * Sure [see below]: {"facts": ["a", "b",]}      → {"facts": ["a", "b"]}
  * {"facts": ["a", "b"], "more": ["c", "d        → {"facts": ["a", "b"], "more": ["c"]}
  * ```
  *
- * Law: never throws, reads each character a bounded number of times, and what `JSON.parse` reads as an object or an
- * array is found as `JSON.parse` has it, down to 100 levels.
+ * Law: never throws, and reads each character a bounded number of times. An object or array that `JSON.parse` accepts has
+ * the value that `JSON.parse` gives it, down to 100 levels.
  */
 
 /**
- * The first 4,096 objects and arrays of the text in order, none that is within another. Commas before a closing bracket and
- * bare line breaks in strings are allowed. Where the text, or its fence, ends too early, whole members and items are kept;
- * one with nothing to keep is left out.
+ * Returns the first 4,096 outermost objects and arrays of the text, in order. Commas before a closing bracket and
+ * bare line breaks in strings are allowed. If the text or its fence ends too early, complete members and
+ * items are kept; a value with none is left out.
  */
 export const values = (text: string): ReadonlyArray<unknown> => {
   const found: Array<unknown> = []
@@ -23,7 +23,7 @@ export const values = (text: string): ReadonlyArray<unknown> => {
     if ((code !== openArray && code !== openObject) || dead?.[at] === 1) continue
     if (code === openObject && !isObjectAt(text, at)) continue
     const read = readAt(text, at)
-    // what was open when one reading failed fails from there too: without this, time grows with the square
+    // brackets that were open when a reading failed fail too: without this, time grows with the square
     if (read.end === undefined) {
       dead ??= new Uint8Array(text.length)
       for (const { start } of read.open) dead[start] = 1
@@ -35,7 +35,7 @@ export const values = (text: string): ReadonlyArray<unknown> => {
   return found
 }
 
-/** Number of values that are read. No answer has more; without a bound `[]` over and over makes 131,072 of them. */
+/** Most values that are read. A repeated `[]` would otherwise make 131,072 of them. */
 const most = 4_096
 const openArray = 91
 const openObject = 123
@@ -64,7 +64,7 @@ interface Frame {
   expects: "key" | "colon" | "item" | "comma"
 }
 
-/** Deeper ones are no answer, and would overflow the stack of whoever walks them. */
+/** Deepest nesting that is read. Deeper values could overflow the stack of a reader. */
 const deepest = 100
 /** The keys of every array; never written to. */
 const none: Array<string> = []
@@ -162,7 +162,7 @@ const wordAt = (text: string, at: number): string => {
 }
 const word = /[\w.+-]*/y
 
-/** Where its closing quote is. */
+/** Returns the index of the closing quote, if there is one. */
 const endOfString = (text: string, start: number): number | undefined => {
   for (let at = start + 1; at < text.length; at++) {
     const char = text.charCodeAt(at)

@@ -1,11 +1,12 @@
 /**
- * The one error of this library: `op` says where, `reason` why. Catch the tag for
- * any failure, `catchReason` for one of them. A `cause` is for logs, never encoded.
+ * The one error of this library: `op` names the operation, `reason` the cause of failure. Catch the tag for any failure,
+ * or use `catchReason` for one reason. A `cause` is for logs and never encoded.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { MemoryId } from "./MemoryId.ts"
 
+/** Schema of the reasons for which an operation fails. */
 export const Reason = Schema.Literal(
   "not_found",
   "invalid_scope",
@@ -22,21 +23,24 @@ export const Reason = Schema.Literal(
   "unavailable",
   "unsupported"
 )
+/** A reason for which an operation fails. */
 export type Reason = typeof Reason.Type
 
-/** What a reason has to tell beyond its name. The reasons that are not here have nothing. */
+/** Schemas of the details by reason. A reason that is not listed has no detail. */
 export const details = {
-  /** Revisions; `actual` 0 = gone. */
+  /** Revisions: the expected one and the one found; `actual` 0 = no record. */
   conflict: Schema.Struct({ expected: Schema.Int, actual: Schema.Int }),
-  /** Milliseconds; null = until the next turn. */
+  /** Milliseconds until a retry may succeed; null = until the next turn. */
   rate_limited: Schema.Struct({ retryAfter: Schema.NullOr(Schema.NonNegativeInt) }),
   /** A path within the store, or a table and key; never absolute. */
   corrupt: Schema.Struct({ location: Schema.String }),
   /** Every violation, not the first. */
   invalid_draft: Schema.Struct({ issues: Schema.NonEmptyArray(Schema.String) })
 }
+/** The detail of an error with the reason `R`; `undefined` if the reason has none. */
 export type DetailOf<R extends Reason> = R extends keyof typeof details ? (typeof details)[R]["Type"] : undefined
 
+/** The error of every operation. Its message may be shown to people; it never quotes the input. */
 export class MemoryError extends Schema.TaggedError<MemoryError>("@memory/MemoryError")("MemoryError", {
   op: Schema.String,
   reason: Reason,
@@ -51,7 +55,7 @@ export class MemoryError extends Schema.TaggedError<MemoryError>("@memory/Memory
   }
 }
 
-/** A `MemoryError` known to have failed for `R`: its detail is typed, and there. */
+/** A `MemoryError` whose reason is `R`, with the detail of that reason. */
 export interface For<R extends Reason> extends MemoryError {
   readonly reason: R
   readonly detail: DetailOf<R>
@@ -61,7 +65,7 @@ type Fields<R extends Reason> =
   & { readonly op: string; readonly message: string; readonly id?: MemoryId | undefined; readonly cause?: unknown }
   & (R extends keyof typeof details ? { readonly detail: DetailOf<R> } : unknown)
 
-/** The `cause` is there for logs, and not enumerable: nothing that encodes or prints the error shows it. */
+/** Makes an error. Its `cause` is not enumerable, so no encoder or printer shows it. */
 export const make = <const R extends Reason>(reason: R, fields: Fields<NoInfer<R>>): For<R> => {
   const { cause, ...rest } = fields
   const error = new MemoryError({ ...rest, reason })
@@ -77,12 +81,12 @@ export const catchReason = <R extends Reason, A2, E2, R2>(
 <A, E, R1>(self: Effect.Effect<A, E, R1>): Effect.Effect<A | A2, E | E2, R1 | R2> =>
   Effect.catchAll(self, (error): Effect.Effect<A2, E | E2, R2> => isFor(reason, error) ? f(error) : Effect.fail(error))
 
-/** Most attempts after the first one: more than there are writers of a record at once. */
+/** Most attempts after the first one: more than a record has concurrent writers. */
 const attempts = 1_000
 
 /**
- * Runs an effect again while it fails with `conflict`: it reads anew what somebody else changed. A turn of the event loop lies
- * between two attempts, and a conflict that lasts for 1,000 of them is what it fails with.
+ * Retries an effect while it fails with `conflict`, at most 1,000 times, with a turn of the event loop between attempts. The
+ * effect must read again what another writer may have changed. Fails with the last `conflict`.
  *
  * @internal
  */
@@ -94,7 +98,7 @@ export const retryOnConflict = <A, E extends { readonly reason: Reason }, R>(
     Effect.retry({ times: attempts, while: ({ reason }) => reason === "conflict" })
   )
 
-/** That it died is its own failure, and no end of what stands beside it: `unavailable`, the cause kept for logs. */
+/** Turns a defect into `unavailable`, so that one crashing part does not take its siblings down. Keeps the defect as `cause`. */
 export const mortal =
   (op: string) => <A, R>(self: Effect.Effect<A, MemoryError, R>): Effect.Effect<A, MemoryError, R> =>
     Effect.catchAllDefect(self, (cause) => make("unavailable", { op, message: "it died", cause }))

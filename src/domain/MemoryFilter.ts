@@ -1,4 +1,4 @@
-/** Which records are meant, and how they are asked for. */
+/** Filters and queries of records, and the results and pages that answer them. */
 import * as Schema from "effect/Schema"
 import { VAD } from "./Emotion.ts"
 import { MemoryError } from "./MemoryError.ts"
@@ -8,93 +8,97 @@ import { embeddingText, foldCase, isValidAt, MemoryRecord, Millis, Tag, Trust, U
 import { fields, Global, matchesScope, MemoryScope } from "./MemoryScope.ts"
 import type { Json, JsonObject } from "./Payload.ts"
 
-/** From `from`, before `until`. */
+/** Schema of a time range: `from` inclusive, `until` exclusive, in epoch milliseconds. */
 const Range = Schema.Struct({ from: Schema.optional(Millis), until: Schema.optional(Millis) })
 const Scalar = Schema.Union(Schema.String, Schema.Number, Schema.Boolean)
 
+/** Schema of a condition on the value at a path. `gte` and `lt` compare values of the same type only. */
 export const Condition = Schema.Union(
   Schema.Struct({ eq: Scalar }),
   Schema.Struct({
     in: Schema.NonEmptyArray(Scalar),
-    /** Whether a record that has nothing at the path passes, too. Default false. */
+    /** Whether a record without a value at the path passes, too. Default false. */
     orAbsent: Schema.optional(Schema.Boolean)
   }),
   Schema.Struct({ gte: Schema.Union(Schema.String, Schema.Number) }),
   Schema.Struct({ lt: Schema.Union(Schema.String, Schema.Number) }),
   Schema.Struct({ exists: Schema.Boolean }),
-  /** Both inclusive. */
+  /** Lower and upper bound, both inclusive. */
   Schema.Struct({ between: Schema.Tuple(Schema.JsonNumber, Schema.JsonNumber) }),
-  /** There, and another. */
+  /** A value is present, and differs from this one. */
   Schema.Struct({ ne: Scalar })
 )
 
-/** 1..1,000. Zero, negative, fractional and NaN are refused. */
+/** Schema of a limit: a whole number, 1..1,000. */
 export const Limit = Schema.Int.pipe(Schema.between(1, 1000))
 
 const filter = {
   /** Narrows to this scope and what is narrower; never widens what the viewer sees. */
   scope: Schema.optional(MemoryScope),
   kinds: Schema.optional(Schema.Array(MemoryKind.Name)),
-  /** Any of them, whatever the case. */
+  /** Tags of which a record has at least one, in any case of letters. */
   tags: Schema.optional(Schema.Array(Tag)),
   ids: Schema.optional(Schema.Array(MemoryId)),
   createdAt: Schema.optional(Range),
   validAt: Schema.optional(Range),
   minImportance: Schema.optional(Unit),
-  /** Default 3: all. */
+  /** Highest trust number, the least trusted, that passes. Default 3: all. */
   maxTrust: Schema.optional(Trust),
-  /** What was true then, closed records included. Default now. */
+  /** Time at which a record must be true, epoch ms; a record that was closed later passes. Default now. */
   asOf: Schema.optional(Millis),
-  /** Also what has ceased to be true by then. Default false. */
+  /** Whether records that have ceased to be true by then pass, too. Default false. */
   closed: Schema.optional(Schema.Boolean),
   /**
-   * Dotted paths below `data`, `metadata` or `scope`; all must hold. `{ "data.subject": { eq: "Ada" } }`, or, of what is
-   * no session's, `{ "scope.sessionId": { exists: false } }`.
+   * Conditions by dotted path below `data`, `metadata` or `scope`; all must hold. `{ "data.subject": { eq: "Ada" } }`, or, for
+   * records outside any session, `{ "scope.sessionId": { exists: false } }`.
    */
   where: Schema.optional(
     Schema.Record({ key: Schema.String.pipe(Schema.pattern(/^(?:data|metadata|scope)\../)), value: Condition })
   ),
-  /** Default 20. */
+  /** Most records to return, 1..1,000. Default 20. */
   limit: Schema.optional(Limit)
 }
 
-/** Opaque; good for the same viewer and filter only. */
+/** Schema of an opaque position in a list. Valid for the same viewer and filter only. */
 export const Cursor = Schema.String.pipe(Schema.brand("@memory/Cursor"))
 
-/** By recency: `updatedAt ?? createdAt` newest first, then id. */
+/** Schema of a filter: the clauses that a record must satisfy. Results are in the order of `MemoryRecord.byRecency`. */
 export const MemoryFilter = Schema.Struct({
   ...filter,
   /**
-   * The trash instead of what is there: forgotten records that the viewer can restore, newest forgotten first. Closed
-   * records are among them, unless `asOf` says when they have to be true. Of `list` and `stream` only: a search refuses it
-   * with `invalid_draft`. Default false.
+   * Lists the trash instead of live records: forgotten records that the viewer can restore, last forgotten first. Closed
+   * records are among them, unless `asOf` says when they have to be true. Works in `list` and `stream` only: a search refuses
+   * it with `invalid_draft`. Default false.
    */
   forgotten: Schema.optional(Schema.Boolean),
   after: Schema.optional(Cursor)
 })
+/** A filter, as its schema decodes it. */
 export interface MemoryFilter extends Schema.Schema.Type<typeof MemoryFilter> {}
 
-/** Each 0..1,000,000, 0 switches off. Those of the score are relative to one another: legs, then factors; 1 and .4, the rest 0. */
+/** A weight, 0..1,000,000; 0 switches its part off. */
 const Weight = Schema.Number.pipe(Schema.between(0, 1_000_000))
+/** Schema of the weights of a score, relative to one another. Default: `lexical`, `vector`, `conversation`, `ranker`, `graph`; the rest 0. */
 export const Weights = Schema.partial(Schema.Struct({
-  /** Default 1. */
+  /** Weight of the match by words. Default 1. */
   lexical: Weight,
-  /** Default what the embedding says, else .4. */
+  /** Weight of the match by vectors. Default: that of the embedding, else .4. */
   vector: Weight,
   recency: Weight,
   importance: Weight,
   confidence: Weight,
-  /** What the turns around a turn, and its session, say for it. Default 1; of records without a session nothing. */
+  /** Weight of the turns around a turn and of its session. Default 1; no effect on records without a session. */
   conversation: Weight,
-  /** All that ranks a match but its words: conversation, speaker, times, form. Default 1; 0: BM25 alone. */
+  /** Weight of everything that ranks a match but its words: conversation, speaker, times, form. Default 1; 0: BM25 alone. */
   ranker: Weight,
-  /** What a link lends in `GraphMemory.search`, default 1; a store's own search follows none. */
+  /** Weight of links in `GraphMemory.search`. Default 1; a store's own search follows no links. */
   graph: Weight,
   emotion: Weight
 }))
+/** Weights, as their schema decodes them. */
 export interface Weights extends Schema.Schema.Type<typeof Weights> {}
 
-/** Finite numbers, at least one. They are checked in one loop: a parser for each of hundreds costs more than the rest of a small search. */
+/** Schema of a vector: finite numbers, at least one. One loop checks them; a parser for each would cost more than a search. */
 const Vector = Schema.declare(
   (input: unknown): input is ReadonlyArray<number> => {
     if (!Array.isArray(input)) return false
@@ -107,62 +111,67 @@ const Vector = Schema.declare(
   }
 )
 
-/** Vectors of different models are never compared. */
+/** Schema of a vector and its model. Vectors of different models are never compared. */
 export const Embedding = Schema.Struct({
   model: Schema.String,
   vector: Vector,
-  /** Cosine up to which texts have nothing to do with one another, 0 to below 1. Default 0. Of a search by words and vectors. */
+  /** Cosine up to which texts count as unrelated, 0 to below 1. Default 0. Applies to a search by words and vectors. */
   floor: Schema.optional(Schema.Number.pipe(Schema.greaterThanOrEqualTo(0), Schema.lessThan(1))),
-  /** Weight of the vectors, unless the query says. Default .4. */
+  /** Weight of the vectors, unless the query names one. Default .4. */
   weight: Schema.optional(Weight)
 })
+/** An embedding, as its schema decodes it. */
 export interface Embedding extends Schema.Schema.Type<typeof Embedding> {}
 
+/** Schema of a query: a filter, the text or vector to search for, and how hits are scored and cut. */
 export const MemoryQuery = Schema.Struct({
   ...filter,
-  /** Absent: by recency. Present without a usable token: no lexical hits. */
+  /** Text to search for. If absent, records are ordered by recency; a text without a usable token has no lexical hits. */
   text: Schema.optional(Schema.String),
   embedding: Schema.optional(Embedding),
-  /** Default `hybrid` where there is an embedding, else `lexical`. */
+  /** Retrievers to use. Default `hybrid` with an embedding, else `lexical`. */
   mode: Schema.optional(Schema.Literal("lexical", "vector", "hybrid")),
-  /** 0..1 of the normalised score, inclusive. */
+  /** Lowest normalised score of a hit, 0..1, inclusive. */
   minScore: Schema.optional(Unit),
   weights: Schema.optional(Weights),
-  /** What congruence is measured against, where `weights.emotion` > 0. */
+  /** Affect to compare records with, used if `weights.emotion` > 0. */
   emotion: Schema.optional(VAD),
-  /** In tokens of about four characters; cuts after `limit`. */
+  /** Most tokens of all hits, of about four characters each; hits beyond it are cut, after `limit`. */
   budget: Schema.optional(Schema.Int.pipe(Schema.positive())),
-  /** Whether a hit that says the same as a better one is left out, and counted in `leftOut.folded`. Default true. */
+  /** Whether near-duplicates of a better hit are left out and counted in `leftOut.folded`. Default true. */
   fold: Schema.optional(Schema.Boolean),
-  /** Default false. */
+  /** Whether each hit carries its `explanation`. Default false. */
   explain: Schema.optional(Schema.Boolean),
-  /** Whether the result tells how sure it is that one of the hits answers the text. Default false. */
+  /** Whether the result carries its `confidence`. Default false. */
   confidence: Schema.optional(Schema.Boolean)
 })
+/** A query, as its schema decodes it. */
 export interface MemoryQuery extends Schema.Schema.Type<typeof MemoryQuery> {}
 
+/** Schema of a record that a search found, with its score. */
 export const Hit = Schema.Struct({
   record: MemoryRecord,
-  /** 0..1, comparable within one result. */
+  /** Normalised score, 0..1; comparable within one result. */
   score: Unit,
-  /** Of a body of more than 2,000 characters the part that bears on the text of the query, and where it begins, in UTF-16 units. */
+  /** The part of a body of more than 2,000 characters that bears on the query, and its start in the body, in UTF-16 units. */
   passage: Schema.optional(Schema.Struct({ text: Schema.String, start: Schema.NonNegativeInt })),
-  /** What each leg and factor gave; with `explain`. */
+  /** Contribution of each leg and factor to the score; present with `explain`. */
   explanation: Schema.optional(Schema.Record({ key: Schema.String, value: Schema.Number })),
-  /** In a federation: where it was found, and where it was found too. */
+  /** Name of the federated store that the hit is from; `alsoIn` names others that have it. */
   store: Schema.optional(Schema.String),
   alsoIn: Schema.optional(Schema.Array(Schema.String))
 })
+/** A hit, as its schema decodes it. */
 export interface Hit extends Schema.Schema.Type<typeof Hit> {}
 
-/** Returns what is shown of a hit's body: its passage, where it has one. */
+/** Returns the text of a hit's body to show: the passage, if there is one, else the body. */
 export const excerptOf = ({ passage, record }: Pick<Hit, "passage" | "record">): string => passage?.text ?? record.body
 
-/** Returns what a tool shows of a hit: the summary, unless it is derived, and the passage or the body. */
+/** Returns the text of a hit that a tool shows: the summary, unless it is derived, and the passage or the body. */
 export const shownText = (hit: Pick<Hit, "passage" | "record">): string =>
   embeddingText({ ...hit.record, body: excerptOf(hit) })
 
-/** Best first; ties by newest, then id. What is missing is said. */
+/** Schema of the result of a search: hits, best first (ties: newest, then id), and counts of hits left out. */
 export const SearchResult = Schema.Struct({
   hits: Schema.Array(Hit),
   leftOut: Schema.Struct({
@@ -170,36 +179,39 @@ export const SearchResult = Schema.Struct({
     budget: Schema.NonNegativeInt,
     folded: Schema.NonNegativeInt,
     /**
-     * `false`: `limit` is at least so many. An index looks at the records of up to 2,048 matches; of more it looks at the most
-     * promising, where `ids`, `createdAt`, `validAt`, `minImportance` or `where`, or weights with a `minScore`, ask for the record:
-     * the hits and their scores are those of a look at each. A store that cannot look at all there is, as a database, may
-     * not have found all of the best either.
+     * `false`: `limit` is a lower bound. An index reads the records of up to 2,048 matches. Beyond that it reads the most
+     * promising, if `ids`, `createdAt`, `validAt`, `minImportance`, `where`, or weights with a `minScore` need the record; the
+     * hits and their scores are the same as if it had read all. A store that cannot read every match, such as a database,
+     * may also have missed some of the best.
      */
     exact: Schema.optional(Schema.Literal(false))
   }),
   /**
-   * Probability that a record answers the text, 0..1, where the query asks for it: calibrated on questions of which half have
-   * no answer (docs/retrieval.md). By the words, the speaker and the ranker alone: absent without a text and in mode `vector`.
+   * Probability that a record answers the text, 0..1; present if the query asks for it. Calibrated on questions of which half
+   * have no answer (docs/retrieval.md). Uses words, speaker and ranker only: absent without a text and in mode `vector`.
    */
   confidence: Schema.optional(Unit),
-  /** How many records the vector leg could not look at, having no vector of its model yet; with that leg. */
+  /** Number of records that had no vector of the model yet; present with the vector leg. */
   awaiting: Schema.optional(Schema.NonNegativeInt),
   /** Legs or stores that gave no answer. */
   failures: Schema.Array(Schema.Struct({ leg: Schema.String, error: MemoryError }))
 })
+/** The result of a search, as its schema decodes it. */
 export interface SearchResult extends Omit<Schema.Schema.Type<typeof SearchResult>, "hits"> {
   readonly hits: ReadonlyArray<Hit>
 }
 
+/** A page of a list, and the cursor of the next one. */
 export interface Page<out A> {
   readonly items: ReadonlyArray<A>
   /** Absent on the last page. */
   readonly next?: typeof Cursor.Type | undefined
 }
+/** Makes the schema of a page of items. */
 export const Page = <A, I, R>(item: Schema.Schema<A, I, R>) =>
   Schema.Struct({ items: Schema.Array(item), next: Schema.optional(Cursor) })
 
-/** Why a record is not among the hits; `None` of it when it is. */
+/** Schema of the reasons for which a record is not among the hits, in the order in which they are checked. */
 export const Absence = Schema.Literal(
   "absent",
   "expired",
@@ -218,6 +230,7 @@ export const Absence = Schema.Literal(
   "beyond_limit",
   "beyond_budget"
 )
+/** A reason for which a record is not among the hits. */
 export type Absence = typeof Absence.Type
 
 /** The parts of a record that a filter looks at. */
@@ -236,15 +249,15 @@ export type Filtered = Pick<
   | "invalidAt"
 >
 
-/** Everything a filter says but viewer, expiry, `forgotten`, limit and cursor. */
+/** Makes the predicate of a filter. Ignores viewer, expiry, `forgotten`, limit and cursor. `now` is as in `absenceIn`. */
 export const matches = (filter: MemoryFilter, now: number | undefined): (record: Filtered) => boolean => {
   const absence = absenceIn(filter, now)
   return (record) => absence(record) === undefined
 }
 
 /**
- * The first clause of the filter that keeps a record out, in the order that `Absence` has. Without `now` it need not be
- * true now, unless the filter says `asOf`: so the library is shown every record there is.
+ * Makes a function that returns the first clause of the filter that excludes a record. Without `now` and `asOf`, validity is
+ * not checked: the library itself is shown every record.
  */
 export const absenceIn = (
   filter: Omit<MemoryFilter, "after" | "limit">,
@@ -274,7 +287,7 @@ export const absenceIn = (
   }
 }
 
-/** Conditions that a record's scope has no id which `scope` lacks: it is no narrower. Values of ids do not count. @internal */
+/** Conditions under which a record's scope is no narrower: it has no id that `scope` lacks. Values do not count. @internal */
 export const notNarrower = (scope: MemoryScope): Readonly<Record<string, typeof Condition.Type>> => {
   const absent = fields.filter((field) => scope === Global || scope[field] === undefined)
   return Object.fromEntries(absent.map((field) => [`scope.${field}`, { exists: false }]))
@@ -300,7 +313,7 @@ const holds = (condition: typeof Condition.Type, value: Json | undefined): boole
 /** Reads own keys only, since a path is the caller's text. */
 const valueAt = (record: Filtered, root: string | undefined, keys: ReadonlyArray<string>): Json | undefined => {
   // a scope is JSON: strings under names, or Global, which has none
-  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // as the pattern says
+  let value: Json | undefined = root === "scope" ? (record.scope as Json) : record[root as "data" | "metadata"] // the pattern admits no other root
   for (const key of keys) {
     if (typeof value !== "object" || value === null || !Object.hasOwn(value, key)) return undefined
     value = (value as JsonObject)[key] // an array is read by its index

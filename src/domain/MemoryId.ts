@@ -1,33 +1,36 @@
-/** Ids of records, 26 Crockford characters, minted from Clock and Random or derived from content; and the source of new ids. */
+/** Ids of records: ULIDs of 26 Crockford characters, minted from `Clock` and `Random` or derived from content. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { sha256Bytes } from "./Digest.ts"
 
+/** Pattern of a ULID in upper case; its first digit is not bounded. */
 export const ULID_RE = /^[0-9A-HJKMNP-TV-Z]{26}$/
 
 const alphabet = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 
+/** Schema of an id: 26 characters of Crockford's base 32, in upper case. */
 export const MemoryId = Schema.String.pipe(
   Schema.pattern(ULID_RE),
   Schema.annotations({ message: () => "expected 26 characters of Crockford's base 32" }),
   Schema.brand("@memory/MemoryId")
 )
+/** The id of a record. */
 export type MemoryId = typeof MemoryId.Type
 
-/** Throws on anything but a ULID: for literals. Decode `MemoryId` where the text comes from outside. */
+/** Makes an id from a literal. Throws on anything but a ULID; decode `MemoryId` for text from outside. */
 export const make = (id: string): MemoryId => MemoryId.make(id)
 
-/** A new ULID at the clock's now. Monotonic only through a store, which mints with its own last id. */
+/** Mints a ULID at the clock's time. Not monotonic: a store mints with its own last id. */
 export const ulid: Effect.Effect<MemoryId> = Effect.suspend(() => mint(undefined))
 
 /**
- * A new ULID, above `last`: within one millisecond, or where the clock went back, `last` plus one.
+ * Mints a ULID above `last`: `last` plus one within one millisecond, or if the clock went back.
  * Ten characters of time, sixteen of randomness (github.com/ulid/spec).
  */
 export const mint = (last: MemoryId | undefined): Effect.Effect<MemoryId> => minted(() => last, (id) => id)
 
-/** Mints an id above the last one, which is asked for and answered in the step that makes the id: nobody mints in between. */
+/** Mints an id above the last one. Reads and keeps the last one in the step that makes the id, so no other call mints in between. */
 const minted = (
   last: () => MemoryId | undefined,
   keep: (id: MemoryId) => MemoryId
@@ -50,7 +53,7 @@ const drawn: Effect.Effect<string> = Effect.randomWith((random) =>
 )
 
 /**
- * A source of new ids: each is greater than the last one of its tenant, even if another store asked for that one.
+ * A source of new ids: each is greater than the last one of its tenant, whichever store minted that one.
  *
  * Tenants share no sequence. The ids of a tenant in one millisecond follow each other from a random start, so the gap
  * between two ids does not reveal how much other tenants wrote in between.
@@ -69,12 +72,12 @@ export interface Minting {
 const capacity = 10_000
 
 /**
- * Makes a source of ids that nobody has asked yet.
+ * Makes a source of ids that has minted none yet.
  *
  * @internal
  */
 export const makeMinting: Effect.Effect<Minting> = Effect.sync(() => {
-  const lasts = new Map<string, MemoryId>() // in order of use
+  const lasts = new Map<string, MemoryId>() // least recently used first
   let dropped: MemoryId | undefined
   const keep = (tenant: string, id: MemoryId): MemoryId => {
     lasts.delete(tenant)
@@ -101,15 +104,15 @@ export class SharedMinting extends Context.Reference<SharedMinting>()("@memory/M
   defaultValue: (): Minting | undefined => undefined
 }) {}
 
-/** The first 26 bytes of the seed's SHA-256, each mod 32: the same seed is the same id on every machine. */
+/** Derives an id from a text: the first 26 bytes of its SHA-256, each mod 32. The same text gives the same id everywhere. */
 export const stableId = (seed: string): MemoryId => {
   const bytes = sha256Bytes(seed)
   let id = ""
-  for (let i = 0; i < 26; i++) id += alphabet[bytes[i]! % 32] // of 32 bytes
+  for (let i = 0; i < 26; i++) id += alphabet[bytes[i]! % 32] // the hash has 32 bytes
   return unsafe(id)
 }
 
-/** `stableId("<system>:" + id)`: how an imported UUID is known here. The original belongs in `source.reference`. */
+/** Derives the id of an imported record: `stableId("<system>:" + id)`. The original id belongs in `source.reference`. */
 export const foreign = (system: string, id: string): MemoryId => stableId(`${system}:${id}`)
 
 const unsafe = (id: string): MemoryId => id as MemoryId // made of the alphabet, 26 long

@@ -1,4 +1,4 @@
-/** What sort of thing is remembered, and how long it matters. A table, open to kinds of your own. */
+/** Kinds of memory: how each is validated, deduplicated, ranked and capped. Add kinds of your own with `layer`. */
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -6,27 +6,29 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Payload from "./Payload.ts"
 
-/** `[a-z][a-z0-9_-]{0,63}`. A name that is in no table is kept, ranked as `entry` and not validated. */
+/** Schema of a kind's name: `[a-z][a-z0-9_-]{0,63}`. Records of an unknown kind are kept, ranked as `entry` and not validated. */
 export const Name = Schema.String.pipe(Schema.pattern(/^[a-z][a-z0-9_-]{0,63}$/))
 
+/** A kind of memory, as stores and rankers use it. Make one with `make`. */
 export interface MemoryKind<out N extends string = string, in out A = any> {
   readonly name: N
   readonly schema: Schema.Schema<A, any>
-  /** Equal live records of one scope are one. Default false. */
+  /** Whether equal live records of one scope are stored once. Default false. */
   readonly dedupe: boolean
-  /** 0..1, of a draft that says none. Default 0.5. */
+  /** Importance of a draft that names none, 0..1. Default 0.5. */
   readonly importance: number
-  /** After which recency has halved; never below .1 of it. Infinite = does not fade. Default 30 days. */
+  /** Time after which recency has halved; it never falls below .1. Infinite = does not fade. Default 30 days. */
   readonly halfLife: Duration.Duration
-  /** Live records per exact scope; then the least important, then the oldest go. Default none. */
+  /** Most live records per exact scope; beyond it the least important, then the oldest are dropped. Default none. */
   readonly cap: number | undefined
-  /** In the memory index. Default true. */
+  /** Whether records of the kind are in the memory index. Default true. */
   readonly shown: boolean
 }
 
+/** Options of `make`; see `MemoryKind` for their meaning and defaults. */
 export interface Options<N extends string, A> {
   readonly name: N
-  /** Default any JSON object. */
+  /** Schema of `data`. Default any JSON object. */
   readonly schema?: Schema.Schema<A, any> | undefined
   readonly dedupe?: boolean | undefined
   readonly importance?: number | undefined
@@ -35,9 +37,10 @@ export interface Options<N extends string, A> {
   readonly shown?: boolean | undefined
 }
 
+/** Makes a kind from its options. */
 export const make = <const N extends string, A = Payload.JsonObject>(options: Options<N, A>): MemoryKind<N, A> => ({
   name: options.name,
-  schema: options.schema ?? (Payload.JsonObject as any), // without a schema, A is its default: JsonObject
+  schema: options.schema ?? (Payload.JsonObject as any), // A is its default, JsonObject, if there is no schema
   dedupe: options.dedupe ?? false,
   importance: options.importance ?? 0.5,
   halfLife: Duration.decode(options.halfLife ?? "30 days"),
@@ -47,11 +50,17 @@ export const make = <const N extends string, A = Payload.JsonObject>(options: Op
 
 const forever = Duration.infinity
 
+/** A fact about the user. Deduplicated; does not fade. */
 export const user = make({ name: "user", dedupe: true, halfLife: forever })
+/** Feedback on how to work. Deduplicated; fades over 30 days. */
 export const feedback = make({ name: "feedback", dedupe: true })
+/** A fact about the project. Deduplicated; fades over 30 days. */
 export const project = make({ name: "project", dedupe: true })
+/** A pointer to something elsewhere, as plain text. Fades over 30 days. */
 export const reference = make({ name: "reference" })
+/** A fact, as text or as subject, predicate and object. Deduplicated; at most 10,000 per scope. */
 export const semantic = make({ name: "semantic", schema: Schema.partial(Payload.Fact), dedupe: true, cap: 10_000 })
+/** An event, a turn or a task. Fades over 138 hours; at most 1,000 per scope; not in the memory index. */
 export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   name: "episodic",
   schema: Payload.Episode,
@@ -59,7 +68,7 @@ export const episodic: MemoryKind<"episodic", Payload.Episode> = make({
   cap: 1_000,
   shown: false
 })
-/** Plain text, or a whole `Procedure`: `ProceduralMemory` demands the whole. */
+/** A procedure: plain text, or a complete `Procedure`, which `ProceduralMemory` demands. Fades over 30 days. */
 export const procedural = make({
   name: "procedural",
   schema: Schema.partial(Payload.Procedure).pipe(
@@ -68,41 +77,50 @@ export const procedural = make({
     })
   )
 })
+/** A short-lived note. Fades over 24 hours; not in the memory index. */
 export const working = make({ name: "working", halfLife: "24 hours", shown: false })
+/** The identity of an agent. Importance 1; does not fade. */
 export const core: MemoryKind<"core", Payload.Identity> = make({
   name: "core",
   schema: Payload.Identity,
   importance: 1,
   halfLife: forever
 })
+/** A file, URL, API or database, by its location. Importance 0.25; fades over 30 days. */
 export const resource: MemoryKind<"resource", Payload.Resource> = make({
   name: "resource",
   schema: Payload.Resource,
   importance: 0.25
 })
+/** An entry of `KnowledgeVault`: an insight, a decision, a pattern. Fades over 30 days. */
 export const vault: MemoryKind<"vault", Payload.VaultEntry> = make({ name: "vault", schema: Payload.VaultEntry })
+/** A belief with its source and its audit. Fades over 30 days. */
 export const belief: MemoryKind<"belief", Payload.Belief> = make({ name: "belief", schema: Payload.Belief })
+/** A reflection on past events. Fades over 30 days; not in the memory index. */
 export const reflection: MemoryKind<"reflection", Payload.Reflection> = make({
   name: "reflection",
   schema: Payload.Reflection,
   shown: false
 })
+/** An entity of the graph; its relations are links. At most 5,000 per scope; not in the memory index. */
 export const entity: MemoryKind<"entity", Payload.Entity> = make({
   name: "entity",
   schema: Payload.Entity,
   cap: 5_000,
   shown: false
 })
+/** A learning of a session. Fades over 30 days; at most 100 per scope. */
 export const learning: MemoryKind<"learning", Payload.Learning> = make({
   name: "learning",
   schema: Payload.Learning,
   cap: 100
 })
+/** A value by key in a namespace. Fades over 30 days; not in the memory index. */
 export const entry: MemoryKind<"entry", Payload.Entry> = make({ name: "entry", schema: Payload.Entry, shown: false })
-/** Plain text, or with the attributes that `AgenticMemory` gives it. */
+/** A note: plain text, to which `AgenticMemory` adds the attributes of `Payload.Note`. */
 export const note = make({ name: "note", schema: Schema.partial(Payload.Note) })
 
-/** The kinds in force. The seventeen above where nothing else is provided, so it never shows in `R`. */
+/** The kinds in force, by name. Default: the seventeen kinds of this module. A reference, so it never appears in `R`. */
 export class Kinds extends Context.Reference<Kinds>()("@memory/Kinds", {
   defaultValue: (): ReadonlyMap<string, MemoryKind> =>
     new Map([
@@ -137,6 +155,6 @@ export const layer = (...kinds: ReadonlyArray<MemoryKind>): Layer.Layer<Kinds> =
       ]))
   )
 
-/** The kind of that name, or one that is ranked as `entry` and takes any JSON object. */
+/** Returns the kind of that name; if there is none, one that is ranked as `entry` and takes any JSON object. */
 export const find = (kinds: ReadonlyMap<string, MemoryKind>, name: string): MemoryKind =>
   kinds.get(name) ?? { ...entry, name, schema: Payload.JsonObject }

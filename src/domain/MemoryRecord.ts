@@ -1,4 +1,4 @@
-/** Every memory of every kind. A kind types `data`; there is no second model. */
+/** The record: the one model of every memory. A kind gives the type of its `data`. */
 import type * as FastCheck from "effect/FastCheck"
 import type * as Order from "effect/Order"
 import * as Schema from "effect/Schema"
@@ -8,10 +8,11 @@ import * as MemoryKind from "./MemoryKind.ts"
 import { Global, key, MemoryScope } from "./MemoryScope.ts"
 import { JsonObject } from "./Payload.ts"
 
-/** Epoch milliseconds. */
+/** Schema of a time in epoch milliseconds. */
 export const Millis = Schema.NonNegativeInt
+/** Schema of a number 0..1. */
 export const Unit = Schema.Number.pipe(Schema.between(0, 1))
-/** 1.. */
+/** Schema of a revision: a whole number from 1. */
 export const Revision = Schema.Int.pipe(Schema.positive())
 
 // full Unicode, where Schema's own generator knows ASCII only
@@ -19,7 +20,7 @@ const generate = (fc: Pick<typeof FastCheck, "fullUnicodeString">, min: number, 
   fc.fullUnicodeString({ minLength: min, maxLength: Math.min(max, 60) })
     .filter((text) => text.length >= min && text.length <= max && !(line && /[\r\n]/.test(text)))
 
-/** One line, 1..200 UTF-16 units. */
+/** Schema of a summary: one line, 1..200 UTF-16 units. */
 export const Summary = Schema.String.pipe(
   Schema.minLength(1),
   Schema.maxLength(200),
@@ -30,18 +31,19 @@ export const Summary = Schema.String.pipe(
   message: () => "expected one line of 1..200 characters",
   arbitrary: () => (fc) => generate(fc, 1, 200, true)
 })
-/** Length of a body in UTF-16 units, at most. A note that a person keeps in a file (origin `file`) may be longer. */
+/** Longest body in UTF-16 units. A body of origin `file` may have up to `maxFileBody`. */
 export const maxBody = 65_536
+/** Longest body of a record of origin `file`, in UTF-16 units. */
 export const maxFileBody = 1_048_576
 
-/** Markdown, 0..65,536 UTF-16 units, kept byte for byte. */
+/** Schema of a body: markdown, 0..65,536 UTF-16 units, kept byte for byte. */
 export const Body = Schema.String.pipe(Schema.maxLength(maxBody), Schema.filter((text) => text.isWellFormed()))
   .annotations({
     identifier: "Body",
     message: () => "expected at most 65,536 characters, well-formed",
     arbitrary: () => (fc) => generate(fc, 0, 65_536, false)
   })
-/** The same, 0..1,048,576 UTF-16 units. A store takes more than `maxBody` for records of origin `file` only. */
+/** Schema of a body of up to 1,048,576 UTF-16 units. A store takes more than `maxBody` for records of origin `file` only. */
 export const FileBody = Schema.String.pipe(
   Schema.maxLength(maxFileBody),
   Schema.filter((text) => text.isWellFormed())
@@ -50,7 +52,7 @@ export const FileBody = Schema.String.pipe(
   message: () => "expected at most 1,048,576 characters, well-formed",
   arbitrary: () => (fc) => generate(fc, 0, 65_536, false)
 })
-/** One line, 1..64. `instructions` is reserved. */
+/** Schema of a tag: one line, 1..64 UTF-16 units. The tag `instructions` is reserved. */
 export const Tag = Schema.String.pipe(
   Schema.minLength(1),
   Schema.maxLength(64),
@@ -61,46 +63,53 @@ export const Tag = Schema.String.pipe(
   message: () => "expected one line of 1..64 characters",
   arbitrary: () => (fc) => generate(fc, 1, 64, true)
 })
-/** Number of tags of a record, at most. */
+/** Most tags of a record. */
 export const maxTags = 32
+/** Schema of the tags of a record, at most `maxTags`. */
 export const Tags = Schema.Array(Tag).pipe(Schema.maxItems(maxTags))
 
-/** At most 1,024 UTF-16 units, well-formed. */
+/** Schema of a short text: at most 1,024 UTF-16 units, well-formed. */
 const Text = Schema.String.pipe(Schema.maxLength(1_024), Schema.filter((text) => text.isWellFormed())).annotations({
   identifier: "Text",
   message: () => "expected at most 1,024 characters, well-formed",
   arbitrary: () => (fc) => generate(fc, 0, 1_024, false)
 })
 
+/** Schema of an origin: the way by which a record came into the store. */
 export const Origin = Schema.Literal("user", "agent", "pipeline", "instructions", "import", "file")
+/** The way by which a record came into the store. */
 export type Origin = typeof Origin.Type
-/** 0 system, 1 the user or the agent itself, 2 derived, 3 untrusted. */
+/** Schema of a trust: 0 system, 1 the user or the agent itself, 2 derived, 3 untrusted. */
 export const Trust = Schema.Literal(0, 1, 2, 3)
+/** A trust; the higher the number, the less trusted. */
 export type Trust = typeof Trust.Type
 
-/** What a draft may say about where it comes from. */
+/** Fields of a source that a draft may set. */
 const citation = {
   /** A message id, path, url, or the id in the system it was imported from. */
   reference: Schema.optional(Text),
   session: Schema.optional(Text),
-  /** Who said it: a name or an id, as others call the speaker. A question that names it finds what it said. */
+  /** Name or id of the speaker. A query that names the speaker finds its statements. */
   actor: Schema.optional(Text),
   /** Place in the session, from 0. */
   sequence: Schema.optional(Schema.NonNegativeInt)
 }
 
+/** Schema of a source: origin and trust, and where the content was said. */
 export const Source = Schema.Struct({ origin: Origin, trust: Trust, ...citation })
+/** A source, as its schema decodes it. */
 export interface Source extends Schema.Schema.Type<typeof Source> {}
 
+/** Schema of a link to another record. */
 export const Link = Schema.Struct({
   to: MemoryId,
-  /** Default `related_to`. */
+  /** Type of the relation. Default `related_to`. */
   type: Text,
-  /** 0..1, default 1. */
+  /** Strength of the link, 0..1. Default 1. */
   weight: Unit
 })
 
-/** What the author decides. */
+/** Fields that the author of a draft decides. */
 const authored = {
   tags: Schema.optional(Tags),
   importance: Schema.optional(Unit),
@@ -108,22 +117,23 @@ const authored = {
   links: Schema.optional(Schema.Array(Link)),
   data: Schema.optional(JsonObject),
   metadata: Schema.optional(JsonObject),
-  /** When it began, and ceased, to be true in the world. Default now, and never. */
+  /** Time from which the content is true in the world; `invalidAt` ends it. Default now, and never. */
   validAt: Schema.optional(Millis),
   invalidAt: Schema.optional(Millis),
-  /** From then on invisible everywhere. */
+  /** Time from which the record is invisible everywhere. Default never. */
   expiresAt: Schema.optional(Millis)
 }
 
+/** A stored memory. The constructor checks its fields and throws if one is invalid. */
 export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryRecord")({
   ...authored,
   id: MemoryId,
   scope: MemoryScope,
   kind: MemoryKind.Name,
   summary: Summary,
-  /** The summary was cut from the body, at a word. */
+  /** Whether the summary was cut from the body, at a word. */
   summaryDerived: Schema.optional(Schema.Literal(true)),
-  /** At most `maxBody`, of origin `file` at most `maxFileBody`. */
+  /** Text of at most `maxBody` units; of origin `file` at most `maxFileBody`. */
   body: FileBody,
   tags: Tags,
   importance: Unit,
@@ -145,24 +155,25 @@ export class MemoryRecord extends Schema.Class<MemoryRecord>("@memory/MemoryReco
 export const unchecked = (fields: { readonly [Key in keyof MemoryRecord]: MemoryRecord[Key] }): MemoryRecord =>
   Object.setPrototypeOf(fields, MemoryRecord.prototype)
 
-/** With an id: a whole replacement, never deduplicated. Without: a new record, or the equal one that is there. */
+/** Schema of a draft. With an id it replaces that record and is never deduplicated; without, it is new or joins an equal record. */
 export const Draft = Schema.Struct({
   ...authored,
   id: Schema.optional(MemoryId),
   scope: MemoryScope,
   kind: MemoryKind.Name,
-  /** Absent: derived from the body. */
+  /** Summary of one line. Default: derived from the body. */
   summary: Schema.optional(Summary),
-  /** At most `maxBody`; with provenance of origin `file`, as of a copy, at most `maxFileBody`. */
+  /** Text of at most `maxBody` units; of a batch of origin `file` at most `maxFileBody`. */
   body: FileBody,
   source: Schema.optional(Schema.Struct(citation))
 })
+/** A draft, as its schema decodes it. */
 export interface Draft extends Schema.Schema.Type<typeof Draft> {}
 
-/** Changes what it names. `undefined` leaves alone; `null` clears. Scope, kind and source are not a patch's to change. */
+/** Schema of a patch. `undefined` leaves a field alone; `null` clears it. A patch cannot change scope, kind or source. */
 export const Patch = Schema.Struct({
   summary: Schema.optional(Summary),
-  /** At most `maxBody`, for a record of origin `file` at most `maxFileBody`. */
+  /** Text of at most `maxBody` units; for a record of origin `file` at most `maxFileBody`. */
   body: Schema.optional(FileBody),
   tags: Schema.optional(Tags),
   importance: Schema.optional(Unit),
@@ -174,32 +185,35 @@ export const Patch = Schema.Struct({
   expiresAt: Schema.optional(Schema.NullOr(Millis)),
   supersededBy: Schema.optional(Schema.NullOr(MemoryId))
 })
+/** A patch, as its schema decodes it. */
 export interface Patch extends Schema.Schema.Type<typeof Patch> {}
 
+/** Numbers of the named levels of importance. */
 export const importanceOf = { critical: 1, high: 0.75, medium: 0.5, low: 0.25 } as const
 
+/** Whether the record has expired at `now`, epoch ms; it has at `expiresAt` itself. */
 export const isExpired = (record: Pick<MemoryRecord, "expiresAt">, now: number): boolean =>
   record.expiresAt !== undefined && record.expiresAt <= now
 
-/** Whether it was true in the world at `at`: from `validAt`, before `invalidAt`. */
+/** Whether the record was true in the world at `at`: from `validAt`, before `invalidAt`. */
 export const isValidAt = (record: Pick<MemoryRecord, "validAt" | "invalidAt">, at: number): boolean =>
   record.validAt <= at && (record.invalidAt === undefined || record.invalidAt > at)
 
-/** Recency: when it last changed, else when it came. Epoch ms. */
+/** Returns the time of the last change, else of the creation; epoch ms. */
 export const recencyOf = (record: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
   record.updatedAt ?? record.createdAt
 
-/** Newest first, then id. The order of every list, and of every tie. */
+/** Orders records newest first, then by id. Every list has this order, and ties are broken by it. */
 export const byRecency: Order.Order<Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">> = (a, b) => {
   const newer = recencyOf(b) - recencyOf(a)
   return newer !== 0 ? (newer < 0 ? -1 : 1) : a.id < b.id ? -1 : a.id > b.id ? 1 : 0
 }
 
-/** The body's words up to 200 UTF-16 units, cut at a word and marked `…`; `""` of a blank body. */
+/** Derives a summary: the first words of the body on one line, at most 200 UTF-16 units, marked `…` if cut; `""` for a blank body. */
 export const deriveSummary = (body: string): string => {
   const start = body.trimStart()
   const head = oneLine(start.slice(0, 512))
-  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // more than is shown is not looked at
+  const text = head.length > 200 ? head : oneLine(start.slice(0, 4_096)) // the rest of a long body is never shown
   if (text.length <= 200) return text
   const cut = text.slice(0, 199)
   const word = cut.lastIndexOf(" ")
@@ -208,16 +222,16 @@ export const deriveSummary = (body: string): string => {
 
 const oneLine = (text: string): string => text.replace(/[\uD800-\uDBFF]$/, "").replace(/\s+/g, " ").trim()
 
-/** What an embedder is given: the summary, unless it was cut from the body, and the body. NFC, for the two forms are one text. */
+/** Returns the text to embed: the summary, unless it was cut from the body, and the body; in NFC, so equal texts are equal. */
 export const embeddingText = (
   { body, summary, summaryDerived }: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">
 ): string => (summaryDerived === true ? body : body === "" ? summary : `${summary}\n${body}`).normalize("NFC")
 
-/** SHA-256 of `embeddingText`, hex: what a vector is kept under, so that an edit has none. */
+/** Returns the SHA-256 of `embeddingText` as hex, the key of the record's vector; an edit changes it. */
 export const textHash = (record: Pick<MemoryRecord, "summary" | "summaryDerived" | "body">): string =>
   sha256(embeddingText(record))
 
-/** `textHash`, worked out once for each record. */
+/** Returns `textHash`, computed once per record. */
 export const hashOf = (record: MemoryRecord): string => {
   const known = hashes.get(record)
   if (known !== undefined) return known
@@ -227,7 +241,7 @@ export const hashOf = (record: MemoryRecord): string => {
 }
 const hashes = new WeakMap<MemoryRecord, string>()
 
-/** SHA-256 of tenant, exact scope, kind, text (NFC, white space collapsed) and canonical data. */
+/** Returns the key by which drafts are duplicates: a SHA-256 of tenant, scope, kind, text (NFC, white space collapsed) and data. */
 export const dedupeKey = (
   tenant: string,
   draft: Pick<Draft, "scope" | "kind" | "summary" | "body" | "data"> & { readonly summaryDerived?: true | undefined }
@@ -258,7 +272,7 @@ export const collapseSpace = (text: string): string => {
  */
 export const foldCase = (text: string): string => text.normalize("NFC").toLowerCase()
 
-/** A record as its schema encodes it, in JSON: the fields in the schema's order. Cost: a tenth of the schema's. */
+/** Encodes a record as its schema does, with fields in the schema's order. Cost: a tenth of the schema's. */
 export const encoded = (record: MemoryRecord) => {
   const { scope, source } = record
   return {
@@ -300,12 +314,12 @@ export const encoded = (record: MemoryRecord) => {
   }
 }
 
-/** Number of characters of a piece. */
+/** Longest piece in UTF-16 units. */
 const room = 60_000
 
 /**
- * Cuts a text that is longer than a body into the bodies of several records, none of which ends within a character; an empty text has
- * none.
+ * Splits a text into bodies for several records, each of at most 60,000 UTF-16 units and none ending within a character. An
+ * empty text has none.
  */
 export const pieces = (text: string): ReadonlyArray<string> => {
   const all: Array<string> = []

@@ -1,10 +1,10 @@
-/** Whose a record is. There is no "no scope": `Global` has to be said. */
+/** Scopes: the user, agent, run, session or actor that a record belongs to. A record for everyone must name `Global`. */
 import * as Arbitrary from "effect/Arbitrary"
 import * as Schema from "effect/Schema"
 
 /**
- * 1..256 UTF-16 units without control characters and `\`, never `.` or `..`. A `/` is legal (`org/ada`, a URL): no store makes
- * a path of an id as it is. Compared byte for byte, after NFC.
+ * Schema of an id: 1..256 UTF-16 units without control characters and `\`, never `.` or `..`. A `/` is legal (`org/ada`, a
+ * URL), since no store uses an id as a path unescaped. Ids are compared byte for byte, after NFC.
  */
 export const ScopeId = Schema.String.pipe(
   Schema.minLength(1),
@@ -27,7 +27,7 @@ export const ScopeId = Schema.String.pipe(
   })
 )
 
-/** In canonical order: the order of folders and keys. */
+/** Schemas of the ids of a scope, in canonical order, which is that of folders and keys. */
 export const ids = {
   userId: Schema.optional(ScopeId),
   agentId: Schema.optional(ScopeId),
@@ -35,18 +35,23 @@ export const ids = {
   sessionId: Schema.optional(ScopeId),
   actorId: Schema.optional(ScopeId)
 }
+/** The names of the ids, in canonical order. */
 export const fields = ["userId", "agentId", "runId", "sessionId", "actorId"] as const
+/** The name of an id of a scope. */
 export type Field = typeof fields[number]
 
+/** The scope of records that every viewer of the tenant may read. */
 export const Global = "global"
 
+/** The ids of a scope, each optional. */
 export interface Ids extends Schema.Struct.Type<typeof ids> {}
 
-/** Of the library's own rows: a run that no viewer can be in, since its id is none. Only `System` sees and writes it. */
+/** The scope of the library's own rows. Its run id is not a valid one, so only `System` sees and writes it. */
 export const Internal = { runId: "\u0000internal" } as const
+/** Whether a scope is that of the library's own rows. */
 export const isInternal = (scope: MemoryScope): boolean => scope !== Global && scope.runId === Internal.runId
 
-/** `Global`, or at least one id. `{}` is refused with `invalid_scope`. */
+/** A scope: `Global`, or at least one id. `{}` is refused with `invalid_scope`. */
 export type MemoryScope = typeof Global | Ids
 const Somebodys = Schema.Union(
   Schema.Literal(Global),
@@ -54,21 +59,22 @@ const Somebodys = Schema.Union(
     message: () => "a scope needs at least one id; say Global where everyone may read"
   }))
 )
+/** Schema of a scope. */
 export const MemoryScope: Schema.Schema<MemoryScope> = Schema.Union(
   ...Somebodys.members,
   Schema.Struct({ runId: Schema.Literal(Internal.runId) })
 ).annotations({ identifier: "MemoryScope", arbitrary: () => Arbitrary.makeLazy(Somebodys) })
 
-/** Seed 3: throws where the scope names nothing and nobody. */
+/** Throws a `ParseError` unless the value is a scope, `Global` or at least one id. */
 export const assertScope = (scope: MemoryScope): void => Schema.asserts(MemoryScope)(scope)
 
-/** Seed 3: whether `scope` has every id that `query` has. `Global` as a query means the global records, and no others. */
+/** Whether `scope` has every id that `query` has. The query `Global` matches `Global` only. */
 export const matchesScope = (scope: MemoryScope, query: MemoryScope): boolean =>
   query === Global
     ? scope === Global
     : scope !== Global && fields.every((field) => query[field] === undefined || same(query[field], scope[field]))
 
-/** One string per scope, equal for equal scopes, whatever the order of keys. A `/` within an id is `\/`: no id has a `\`. */
+/** Returns a string that is equal for equal scopes, whatever the order of keys. A `/` within an id is `\/`, since no id has a `\`. */
 export const key = (scope: MemoryScope): string => {
   if (scope === Global) return Global
   let key = ""
@@ -79,7 +85,7 @@ export const key = (scope: MemoryScope): string => {
   return key
 }
 
-/** NFC, keys in canonical order, nothing undefined: how a record holds it. */
+/** Returns the scope as a record holds it: ids in NFC, keys in canonical order, none undefined. */
 export const normalise = (scope: MemoryScope): MemoryScope => {
   if (scope === Global) return Global
   const normal: { -readonly [Field in keyof Ids]: Ids[Field] } = {}
@@ -90,6 +96,6 @@ export const normalise = (scope: MemoryScope): MemoryScope => {
   return normal
 }
 
-/** Equal after NFC; an absent id equals none. */
+/** Whether two ids are equal after NFC. An absent id equals no id, another absent one included. */
 export const same = (a: string | undefined, b: string | undefined): boolean =>
   a === b ? a !== undefined : a !== undefined && b !== undefined && a.normalize("NFC") === b.normalize("NFC")

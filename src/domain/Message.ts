@@ -1,31 +1,35 @@
-/** One turn of a conversation, as the harness hands it over. */
+/** Messages of a conversation, as the harness hands them over. */
 import * as Schema from "effect/Schema"
 import { ScopeId } from "./MemoryScope.ts"
 import { withoutMemory } from "./PromptText.ts"
 
+/** Schema of the role of a message. */
 export const Role = Schema.Literal("system", "user", "assistant", "tool")
 
+/** A message of a conversation. The constructor checks its fields and throws if one is invalid. */
 export class Message extends Schema.Class<Message>("@memory/Message")({
   role: Role,
   content: Schema.String,
-  /** Who spoke, where a role holds several. */
+  /** Id of the speaker, if several share a role. */
   actorId: Schema.optional(ScopeId),
-  /** What others call the speaker, at most 1,024 characters; kept in `source.actor`. Default: `actorId`. */
+  /** Name of the speaker, at most 1,024 characters; kept in `source.actor`. Default: `actorId`. */
   name: Schema.optional(Schema.String),
   /** The harness's own id; kept in `source.reference`. */
   id: Schema.optional(Schema.String),
-  /** Epoch ms. */
+  /** Time of the message, epoch ms. */
   at: Schema.optional(Schema.Number),
-  /** Tool calls and results; default false. Excluded from extraction by default. */
+  /** Whether it is a tool call or result; extraction leaves those out by default. Default false. */
   tool: Schema.optional(Schema.Boolean)
 }) {}
 
+/** Makes a message of the user. */
 export const user = (content: string): Message => new Message({ role: "user", content })
+/** Makes a message of the assistant. */
 export const assistant = (content: string): Message => new Message({ role: "assistant", content })
 
 /**
- * Seed 0: cuts the leading run of `[…]` groups, nested ones whole, and no other bracket. A text that is nothing else stays
- * as it is, and so does a bracket that nobody closes.
+ * Removes the leading run of `[…]` groups, nested ones included, and no other bracket. A text without anything else is
+ * returned unchanged, and so is an unclosed bracket.
  */
 export const stripMetaTags = (content: string): string => {
   let end = 0

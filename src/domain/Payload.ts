@@ -1,4 +1,4 @@
-/** What a record of a kind carries in `data`. All of it is JSON, and pleasant as YAML. */
+/** Schemas of the `data` of each kind. All of it is JSON, and reads well as YAML. */
 import type * as FastCheck from "effect/FastCheck"
 import * as Schema from "effect/Schema"
 import { Appraisal, VAD } from "./Emotion.ts"
@@ -7,7 +7,7 @@ import { MemoryId } from "./MemoryId.ts"
 const Unit = Schema.Number.pipe(Schema.between(0, 1))
 const Count = Schema.NonNegativeInt
 const Millis = Schema.NonNegativeInt
-/** Epoch ms, as a date that a hand can write. */
+/** Schema of a time: epoch ms, encoded as an ISO date that a person can write. */
 const Instant = Schema.transform(Schema.String, Schema.Int.pipe(Schema.between(0, 8.64e15)), {
   strict: true,
   decode: (text) => Date.parse(text),
@@ -16,15 +16,17 @@ const Instant = Schema.transform(Schema.String, Schema.Int.pipe(Schema.between(0
 const Triple = { subject: Schema.NonEmptyString, predicate: Schema.NonEmptyString, object: Schema.NonEmptyString }
 const Domain = { domain: Schema.optional(Schema.String) }
 
+/** A JSON value. */
 export type Json = string | number | boolean | null | ReadonlyArray<Json> | JsonObject
+/** A JSON object. */
 export interface JsonObject {
   readonly [key: string]: Json
 }
 
-/** How deep JSON may nest. */
+/** Deepest nesting of JSON, in levels. */
 export const maxDepth = 64
 
-/** What survives a file: no `undefined`, NaN, Date, function, lone surrogate or key `__proto__`; at most 64 levels. */
+/** Schema of JSON that survives a file: no `undefined`, NaN, Date, function, lone surrogate or key `__proto__`; at most 64 levels. */
 export const Json: Schema.Schema<Json> = Schema.declare((u: unknown): u is Json => isJson(u, maxDepth), {
   identifier: "Json",
   jsonSchema: {},
@@ -32,6 +34,7 @@ export const Json: Schema.Schema<Json> = Schema.declare((u: unknown): u is Json 
   arbitrary: () => (fc) => json(fc).value
 })
 
+/** Schema of a JSON object, with the limits of `Json`. */
 export const JsonObject: Schema.Schema<JsonObject> = Schema.declare(
   (u: unknown): u is JsonObject => isObject(u) && isJson(u, maxDepth),
   {
@@ -42,7 +45,7 @@ export const JsonObject: Schema.Schema<JsonObject> = Schema.declare(
   }
 )
 
-/** A copy that nobody can change; −0 is 0, as in JSON. */
+/** Returns a copy that is frozen at every depth; −0 becomes 0, as in JSON. */
 export const freeze = <A extends Json>(json: A): A => copy(json) as A // a copy has the shape of its original
 
 /**
@@ -53,7 +56,7 @@ export const freeze = <A extends Json>(json: A): A => copy(json) as A // a copy 
 export const empty: JsonObject = Object.freeze({})
 
 /**
- * Returns what an author said with copies of its JSON that nobody can change.
+ * Returns the draft or patch with frozen copies of its JSON.
  *
  * @internal
  */
@@ -79,8 +82,10 @@ export const sizeOf = (json: Json): number => {
   return size
 }
 
+/** Schema of the outcome of a task. */
 export const Outcome = Schema.Literal("success", "failure", "partial")
 
+/** Schema of a task that an episode tells of; `durationMs` in milliseconds. */
 export const Task = Schema.Struct({
   taskId: Schema.String,
   taskType: Schema.optional(Schema.String),
@@ -90,9 +95,9 @@ export const Task = Schema.Struct({
   durationMs: Schema.optional(Millis)
 })
 
-/** kind `episodic`: a turn, an event or a task. The counterpart is the record's `actorId`, the time its `validAt`. */
+/** Schema of the data of kind `episodic`: a turn, an event or a task. The record's `actorId` is the counterpart, its `validAt` the time. */
 export const Episode = Schema.Struct({
-  /** Default `chat_message`; any event name. */
+  /** Name of the event. Default `chat_message`. */
   type: Schema.optional(Schema.String),
   context: Schema.optional(Schema.String),
   emotion: Schema.optional(VAD),
@@ -100,46 +105,49 @@ export const Episode = Schema.Struct({
   intensity: Schema.optional(Unit),
   task: Schema.optional(Task)
 })
+/** An episode, as its schema decodes it. */
 export interface Episode extends Schema.Schema.Type<typeof Episode> {}
 
-/** kind `reflection` */
+/** Schema of the data of kind `reflection`. */
 export const Reflection = Schema.Struct({ trigger: Schema.String, emotion: Schema.optional(VAD) })
+/** A reflection, as its schema decodes it. */
 export interface Reflection extends Schema.Schema.Type<typeof Reflection> {}
 
-/** Fields that mark the reflections of a `BeliefMemory`. Others may have the same trigger, but not the same `beliefMemory`. */
+/** Fields that mark the reflections of a `BeliefMemory`. Other reflections may share the trigger, but not `beliefMemory`. */
 export const marks = {
   hindsight: { trigger: "hindsight", beliefMemory: "effect-memory/hindsight" },
   counterfactual: { trigger: "counterfactual", beliefMemory: "effect-memory/counterfactual" }
 } as const
-/** The fields of `marks`. @internal */
+/** Names of the fields of `marks`. @internal */
 export const marked = ["trigger", "beliefMemory"] as const
 
-/** Whether a record is a hypothesis on what would have been, which nobody may take for what was. @internal */
+/** Whether a record is a hypothesis about events that did not happen, and must not be shown as a fact. @internal */
 export const isCounterfactual = ({ data, kind }: { readonly kind: string; readonly data: JsonObject }): boolean =>
   kind === "reflection" && data["beliefMemory"] === marks.counterfactual.beliefMemory
 
-/** Returns the kind of a record in words that a model is to read: a counterfactual's say what it is. @internal */
+/** Returns the kind of a record as a model reads it; a counterfactual is called one. @internal */
 export const kindInWords = (record: { readonly kind: string; readonly data: JsonObject }): string =>
   isCounterfactual(record) ? "counterfactual: what might have been, not what was" : record.kind
 
-/** kind `reflection`, on how a task came out. */
+/** Schema of the data of kind `reflection` on the outcome of a task. */
 export const Hindsight = Schema.Struct({
   trigger: Schema.Literal(marks.hindsight.trigger),
   beliefMemory: Schema.Literal(marks.hindsight.beliefMemory),
   taskId: Schema.String,
   expected: Schema.String,
   actual: Schema.String,
-  /** Whether it came out as expected. */
+  /** Whether the outcome was as expected. */
   matched: Schema.Boolean,
-  /** Beliefs that were held before. */
+  /** Beliefs that were held before the task. */
   beliefs: Schema.Array(MemoryId),
-  /** Beliefs that it corrected. */
+  /** Beliefs that the outcome corrected. */
   corrected: Schema.Array(MemoryId),
   lessons: Schema.Array(Schema.String)
 })
+/** A reflection on an outcome, as its schema decodes it. */
 export interface Hindsight extends Schema.Schema.Type<typeof Hindsight> {}
 
-/** kind `reflection`: a hypothesis, which the body states, and its predictions. */
+/** Schema of the data of kind `reflection` for a hypothesis, which the body states, and its predictions. */
 export const Counterfactual = Schema.Struct({
   trigger: Schema.Literal(marks.counterfactual.trigger),
   beliefMemory: Schema.Literal(marks.counterfactual.beliefMemory),
@@ -150,47 +158,51 @@ export const Counterfactual = Schema.Struct({
   /** The outcome. Absent until the hypothesis was tried. */
   actual: Schema.optional(Schema.Array(Schema.String))
 })
+/** A hypothesis, as its schema decodes it. */
 export interface Counterfactual extends Schema.Schema.Type<typeof Counterfactual> {}
 
-/** kind `semantic`, where it is a fact rather than a sentence. Validity is the record's. */
+/** Schema of the data of kind `semantic`, if it is a triple rather than a sentence. The record holds its validity. */
 export const Fact = Schema.Struct({ ...Triple, ...Domain })
+/** A fact, as its schema decodes it. */
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
-/** What was done to a belief, the revision that it made, and why. */
+/** Schema of one change of a belief: the action, the revision that it made, and the reason. */
 export const Audited = Schema.Struct({
   action: Schema.Literal("revise", "supersede", "reinforce", "weaken", "correct"),
-  /** Epoch ms. */
+  /** Time of the change, epoch ms. */
   at: Instant,
   revision: Schema.Int.pipe(Schema.positive()),
-  /** From then on, 0..1. */
+  /** Confidence after the change, 0..1. */
   confidence: Unit,
   reason: Schema.String,
   evidence: Schema.optional(Schema.Array(MemoryId))
 })
+/** A change of a belief, as its schema decodes it. */
 export interface Audited extends Schema.Schema.Type<typeof Audited> {}
 
-/** kind `belief` */
+/** Schema of the data of kind `belief`. */
 export const Belief = Schema.Struct({
   ...Triple,
   ...Domain,
   sourceType: Schema.Literal("observation", "inference", "external", "user_input", "hindsight", "prior"),
   derivedFrom: Schema.optional(Schema.Array(MemoryId)),
-  /** Oldest first: every change of it, and why. */
+  /** Changes of the belief, oldest first. */
   audit: Schema.optional(Schema.Array(Audited))
 })
+/** A belief, as its schema decodes it. */
 export interface Belief extends Schema.Schema.Type<typeof Belief> {}
 
-/** Levels of confidence as numbers. */
+/** Numbers of the levels of confidence. */
 export const confidenceOf = { high: 0.9, medium: 0.6, low: 0.3, speculative: 0.1 } as const
 
 /** A level of confidence. */
 export type Level = keyof typeof confidenceOf
 
-/** Returns the level whose number is nearest; between two of them the surer one. */
+/** Returns the level whose number is nearest; halfway between two, the higher one. */
 export const levelOf = (confidence: number): Level =>
   confidence >= 0.75 ? "high" : confidence >= 0.45 ? "medium" : confidence >= 0.2 ? "low" : "speculative"
 
-/** kind `procedural`. `successRate` is exactly successes ÷ executions. */
+/** Schema of the data of kind `procedural`. Its success rate is `successes` ÷ `executions`. */
 export const Procedure = Schema.Struct({
   name: Schema.NonEmptyString,
   steps: Schema.Array(Schema.Struct({
@@ -203,29 +215,32 @@ export const Procedure = Schema.Struct({
   successes: Count,
   executions: Count
 })
+/** A procedure, as its schema decodes it. */
 export interface Procedure extends Schema.Schema.Type<typeof Procedure> {}
 
-/** kind `resource` */
+/** Schema of the data of kind `resource`. */
 export const Resource = Schema.Struct({
   type: Schema.Literal("file", "url", "api", "database", "other"),
   location: Schema.NonEmptyString,
   mimeType: Schema.optional(Schema.String),
-  /** bytes */
+  /** Size in bytes. */
   size: Schema.optional(Count),
   hash: Schema.optional(Schema.String),
-  /** Epoch ms, of what is there. */
+  /** Time of the last change at the location, epoch ms. */
   lastModified: Schema.optional(Instant)
 })
+/** A resource, as its schema decodes it. */
 export interface Resource extends Schema.Schema.Type<typeof Resource> {}
 
-/** kind `vault` */
+/** Schema of the data of kind `vault`. */
 export const VaultEntry = Schema.Struct({
   category: Schema.Literal("insight", "decision", "pattern", "config", "archive"),
   title: Schema.NonEmptyString
 })
+/** An entry of the vault, as its schema decodes it. */
 export interface VaultEntry extends Schema.Schema.Type<typeof VaultEntry> {}
 
-/** kind `core` */
+/** Schema of the data of kind `core`: the identity of an agent. */
 export const Identity = Schema.Struct({
   role: Schema.String,
   name: Schema.String,
@@ -233,46 +248,51 @@ export const Identity = Schema.Struct({
   capabilities: Schema.Array(Schema.String),
   temperament: Schema.optional(Schema.Literal("cautious", "balanced", "exploratory"))
 })
+/** An identity, as its schema decodes it. */
 export interface Identity extends Schema.Schema.Type<typeof Identity> {}
 
-/** kind `entity`; its relations are the record's links. */
+/** Schema of the data of kind `entity`. The record's links are its relations. */
 export const Entity = Schema.Struct({
   name: Schema.NonEmptyString,
   type: Schema.String,
   properties: Schema.optional(JsonObject)
 })
+/** An entity, as its schema decodes it. */
 export interface Entity extends Schema.Schema.Type<typeof Entity> {}
 
-/** kind `learning`: of a session; `confidence` is the record's. */
+/** Schema of the data of kind `learning`: a learning of a session. The record holds its confidence. */
 export const Learning = Schema.Struct({
   type: Schema.Literal("learning", "task", "error", "summary"),
   context: Schema.optional(Schema.String),
-  /** Number or name that others know a task by. */
+  /** Number or name of the issue that a task is about. */
   issue: Schema.optional(Schema.String),
   /** Difficulties of a task. */
   challenges: Schema.optional(Schema.Array(Schema.String)),
-  /** Milliseconds that a task took, or the session that a summary ends. */
+  /** Duration of the task, or of the session that a summary ends, in milliseconds. */
   durationMs: Schema.optional(Millis),
   solution: Schema.optional(Schema.String),
-  /** Files that an error is about, such as `src/*.ts`. */
+  /** Pattern of the files that an error is about, such as `src/*.ts`. */
   filePattern: Schema.optional(Schema.String)
 })
+/** A learning, as its schema decodes it. */
 export interface Learning extends Schema.Schema.Type<typeof Learning> {}
 
-/** kind `entry`: key and value. Without a value it is the body. */
+/** Schema of the data of kind `entry`: a key and its value. If absent, the value is the record's body. */
 export const Entry = Schema.Struct({ namespace: Schema.String, key: Schema.String, value: Schema.optional(Json) })
+/** A key and its value, as its schema decodes it. */
 export interface Entry extends Schema.Schema.Type<typeof Entry> {}
 
-/** kind `note`: the attributes of A-MEM. A note may be without them: a plain text, to which `AgenticMemory` adds them. */
+/** Schema of the data of kind `note`: the attributes of A-MEM. `AgenticMemory` adds them to a note without them. */
 export const Note = Schema.Struct({
   keywords: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
   entities: Schema.Array(Schema.String).pipe(Schema.maxItems(10)),
   context: Schema.String.pipe(Schema.maxLength(200))
 })
+/** The attributes of a note, as its schema decodes it. */
 export interface Note extends Schema.Schema.Type<typeof Note> {}
 
 /**
- * Returns the object without its fields that are `undefined`.
+ * Returns the object without its `undefined` fields.
  *
  * @internal
  */

@@ -19,11 +19,12 @@
  * ```
  */
 
-/** What our blocks stand between, so that extraction never reads them back. Within, `<` is escaped. */
+/** The opening tag of a memory block. Extraction skips such blocks; text within them has `<` escaped. */
 export const open = "<memory>"
+/** The closing tag of a memory block. */
 export const close = "</memory>"
 
-/** Without the blocks of memory that we put there. One that has no end is somebody else's, and stays. */
+/** Returns the text without memory blocks. A block without a closing tag is not one of this library, and stays. */
 export const withoutMemory = (text: string): string => {
   let kept = ""
   let from = 0
@@ -41,7 +42,7 @@ export const visible = (text: string): string => disarm(reveal(text))
 
 /**
  * Applies `visible` to every string of a JSON value: object keys and values, at every depth. Two keys that become equal
- * are told apart by a number: `key`, `key (2)`. Values that are not JSON are returned as they are.
+ * get a number: `key`, `key (2)`. Values that are not JSON are returned as they are.
  */
 export const visibleJson = (value: unknown): unknown => {
   if (typeof value === "string") return visible(value)
@@ -65,7 +66,7 @@ export const visibleJson = (value: unknown): unknown => {
   return Object.fromEntries(entries)
 }
 
-/** In a fence longer than any run within. Make it `visible` first: what is left out may have kept two runs apart. */
+/** Fences a text with more backticks than any run in it. Apply `visible` first: removing a character may join two runs. */
 export const fence = (text: string): string => {
   let longest = 2
   for (const [run] of text.matchAll(/`+/g)) longest = Math.max(longest, run.length)
@@ -73,14 +74,14 @@ export const fence = (text: string): string => {
   return `${mark}\n${text}\n${mark}`
 }
 
-/** Returns visible text in which every `&`, `<` and `>` is an entity: for text between tags. */
+/** Returns visible text with `&`, `<` and `>` as entities, for use between tags. */
 export const escape = (text: string): string =>
   disarm(reveal(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"))
 
 /** Returns visible text on one line, each run of white space as one space. */
 export const oneLine = (text: string): string => visible(reveal(text).replace(/\s+/gu, " ").trim())
 
-/** One line, escaped: for labels and summaries. */
+/** Returns escaped, visible text on one line, for labels and summaries. */
 export const line = (text: string): string => escape(reveal(text).replace(/\s+/gu, " ").trim())
 
 /**
@@ -148,12 +149,12 @@ const scripts = [
 const joining = new RegExp(`(?=[\\p{L}\\p{M}\\p{Nd}])[${scripts.map((name) => `\\p{scx=${name}}`).join("")}]`, "u")
 
 const codePointBefore = (text: string, at: number): string => {
-  const pair = at > 1 ? text.codePointAt(at - 2)! : 0 // within the text
+  const pair = at > 1 ? text.codePointAt(at - 2)! : 0 // an index inside the text
   return pair > 0xffff ? String.fromCodePoint(pair) : text.charAt(at - 1)
 }
 
 const codePointAt = (text: string, at: number): string =>
-  at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // within the text
+  at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : "" // an index inside the text
 
 /** Replaces the first character of anything that a model or a parser of our blocks may take for markup by an entity. */
 const disarm = (text: string): string =>

@@ -1,5 +1,6 @@
 /**
- * A viewer says for whom a call is made. Every operation of a store takes one, and checks it before it applies any limit.
+ * Viewers: the user, agent, run, session or actor for whom a call is made. Every operation of a store takes one and checks it
+ * before it applies any limit.
  *
  * ```text
  * exact     sees a record iff every id set on the record equals the viewer's   (Global, the user's, the run's)
@@ -10,8 +11,8 @@
  * A missing id never widens what a viewer sees: `make` and `decode` refuse a key that is present but undefined, null or
  * empty, an unknown key, and `within` without an id. Only `everyone` sees a whole tenant.
  *
- * What a viewer sees is `Visibility` to an engine. What a model may write on behalf of a viewer is said by `mayWrite`, and how
- * far others trust it by `trustIn`.
+ * `Visibility` is the same rule as data, for an engine. `mayWrite` decides what a model may write on behalf of a viewer,
+ * `trustIn` how far others trust it.
  */
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -32,7 +33,9 @@ import {
   ScopeId
 } from "./MemoryScope.ts"
 
+/** Schema of the name of a tenant; the rules of `ScopeId` apply. */
 export const Tenant = ScopeId
+/** Schema of the reach of a viewer: `exact`, `within` or `everyone`. */
 export const Reach = Schema.Literal("exact", "within", "everyone").annotations({
   // replaces every inner message, which would quote the value
   message: () => ({
@@ -40,11 +43,12 @@ export const Reach = Schema.Literal("exact", "within", "everyone").annotations({
     override: true
   })
 })
+/** The reach of a viewer: how its ids are compared with those of a record. */
 export type Reach = typeof Reach.Type
 
 const Id = Schema.optionalWith(ScopeId, { exact: true })
 const Fields = Schema.Struct({
-  /** Default `"default"`. Nothing is ever visible across tenants. */
+  /** Tenant. Default `"default"`. No record is ever visible across tenants. */
   tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" }),
   userId: Id,
   agentId: Id,
@@ -55,6 +59,7 @@ const Fields = Schema.Struct({
   reach: Schema.optionalWith(Reach, { exact: true, default: () => "exact" })
 }).annotations({ parseOptions: { onExcessProperty: "error" } })
 
+/** A viewer of one tenant. Make one with `make`, or with `decode` from outside the process. */
 export class Viewer extends Schema.Class<Viewer>("@memory/Viewer")(
   Fields.pipe(Schema.filter((viewer) => {
     const hasId = fields.some((field) => viewer[field] !== undefined)
@@ -84,12 +89,13 @@ export const Stored: Schema.Schema<Viewer, typeof Viewer.Encoded> = Schema.trans
   }
 )
 
-/** The library itself, in one tenant: sees everything, tombstones and expired records included. Never given to an agent. */
+/** The viewer of the library itself: sees every row of one tenant, forgotten and expired ones included. Not for agents. */
 export class System extends Schema.TaggedClass<System>("@memory/System")("System", {
   /** Default `"default"`. */
   tenant: Schema.optionalWith(Tenant, { exact: true, default: () => "default" })
 }) {}
 
+/** A viewer, or the library itself. */
 export type Any = Viewer | System
 
 /** The ids and the reach of a viewer. Every key that is present must hold an id: leave out unknown ids. */
@@ -120,11 +126,12 @@ export const everyone = (...tenant: [tenant?: string]): Viewer =>
 /** Makes the viewer of the library itself, which sees every row of the tenant. Default tenant `"default"`. */
 export const system = (tenant = "default"): System => new System({ tenant: tenantFrom("Viewer.system", tenant) })
 
+/** Whether the viewer is the library itself. */
 export const isSystem = (viewer: Any): viewer is System => viewer instanceof System
 
 /**
- * Whether the value is a viewer, and not merely shaped like one. A copy made around the constructor, and a viewer that was
- * changed since, is held to the same rules as a new one.
+ * Whether the value is a valid viewer, and not only shaped like one. A copy that bypassed the constructor, or a viewer that
+ * was changed since, is checked as a new one.
  */
 export const isAny = (value: unknown): value is Any =>
   value instanceof System ? isTenant(value.tenant) : value instanceof Viewer && isWhole(value)
@@ -140,18 +147,18 @@ const isWhole = (viewer: Viewer): boolean => {
   return isTenant(tenant) && (reach === "exact" || (reach === "within" && hasId) || (reach === "everyone" && !hasId))
 }
 
-/** `invalid_scope`, for a call that was made for no viewer. */
+/** Makes the `invalid_scope` of a call without a viewer. */
 export const notViewer = (op: string): MemoryError.MemoryError =>
   MemoryError.make("invalid_scope", { op, message: "expected a Viewer: make one with Viewer.make or Viewer.decode" })
 
-/** Runs `call` for the viewer; fails with `invalid_scope` where the value is none. */
+/** Runs `call` for the viewer; fails with `invalid_scope` if the value is not a viewer. */
 export const required = <V extends Any, A, E>(
   op: string,
   viewer: V,
   call: (viewer: V) => Effect.Effect<A, E>
 ): Effect.Effect<A, E | MemoryError.MemoryError> => isAny(viewer) ? call(viewer) : notViewer(op)
 
-/** The tenant as a key: after NFC. */
+/** Returns the tenant in NFC, as a key. */
 export const tenantOf = (viewer: Any): string => viewer.tenant.normalize("NFC")
 
 /** Whether two viewers are equal in tenant, ids and reach. Compares ids after NFC normalisation. */
@@ -219,7 +226,7 @@ const decodeOutside = Schema.decodeUnknownEither(FromOutside, { errors: "all" })
 const isId = Schema.is(ScopeId)
 const isTenant = Schema.is(Tenant)
 
-/** Keys of a viewer that the input inherits: a class with a getter has them, and none of its own. */
+/** Returns the keys of a viewer that the input only inherits, such as the getters of a class. */
 const inherited = (input: unknown): ReadonlyArray<string> =>
   typeof input === "object" && input !== null
     ? [...fields, "tenant", "reach"].filter((key) => key in input && !Object.hasOwn(input, key))
@@ -256,10 +263,10 @@ export type Visibility =
 
 /**
  * The rows that a call may see: those of one tenant, in some of its scopes, that have not expired at a time. Each call makes its
- * own: an engine may answer all that is asked for the same object as of one moment.
+ * own object; an engine may answer all requests with the same object as of one moment.
  */
 export interface Sight {
-  /** After NFC. */
+  /** The tenant, after NFC. */
   readonly tenant: string
   readonly visibility: Visibility
   /** Epoch milliseconds. Rows with `expiresAt` at or before it are absent; −Infinity shows expired rows too. */
@@ -280,14 +287,14 @@ export const visibilityOf = (viewer: Any): Visibility => {
   return { _tag: "Scopes", keys: [Global, ...scopes.slice(1).map(key)] }
 }
 
-/** Returns what a viewer sees at a time. The library itself sees expired rows too. */
+/** Returns the rows that a viewer sees at a time. The library itself sees expired rows too. */
 export const sightOf = (viewer: Any, now: number): Sight => ({
   tenant: tenantOf(viewer),
   visibility: visibilityOf(viewer),
   now: isSystem(viewer) ? -Infinity : now
 })
 
-/** Makes the predicate of the scopes that are seen; made once, it serves many rows. */
+/** Makes the predicate of the visible scopes. Make it once for many rows. */
 export const includes = (visibility: Visibility): (scope: MemoryScope) => boolean => {
   switch (visibility._tag) {
     case "All":
@@ -306,15 +313,17 @@ export const includes = (visibility: Visibility): (scope: MemoryScope) => boolea
 }
 
 /**
- * Shared scopes that a model may write: `agent` opens those that hold the viewer's agent and no user, `global` opens Global.
- * Every conversation reads what another one wrote there.
+ * Schema of the shared scopes that a model may write: `agent` opens those that hold the viewer's agent and no user, `global`
+ * opens Global. Records there are read by other conversations.
  */
 export const SharedWrites = Schema.Array(Schema.Literal("agent", "global")).annotations({ identifier: "SharedWrites" })
+/** The shared scopes that a model may write. */
 export type SharedWrites = typeof SharedWrites.Type
 
 /**
- * Whether a model may write records of the scope on behalf of the viewer. `shared` defaults to none. Writes by tools, extraction and the pipeline count as a model's. Harness code that calls the service directly may
- * write any scope that the viewer sees; the trust of its writes is limited in the same way.
+ * Whether a model may write records of the scope on behalf of the viewer. `shared` defaults to none. Writes by tools,
+ * extraction and the pipeline count as a model's. Harness code that calls the service directly may write any scope that the
+ * viewer sees; the trust of its writes is limited in the same way.
  *
  * ```text
  * the viewer names            a model may write
@@ -339,7 +348,7 @@ export const mayWrite = (viewer: Any, scope: MemoryScope, shared: SharedWrites =
 
 /**
  * Returns the trust of a record that the viewer writes into the scope: `trust`, raised to 2 (less trusted) where the viewer
- * names a user and the scope names none, since other users read there what this user caused.
+ * names a user and the scope names none, since other users read such records.
  */
 export const trustIn = (viewer: Any, scope: MemoryScope, trust: Trust): Trust =>
   trust < 2 && !isSystem(viewer) && viewer.userId !== undefined &&

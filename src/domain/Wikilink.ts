@@ -1,5 +1,5 @@
 /**
- * `[[Name]]` and `[text](Name.md)` in markdown: which records a text speaks of, by id or by name.
+ * Parses `[[Name]]` and `[text](Name.md)` in markdown: the records that a text names, by id or by name.
  *
  * ```text
  * [[target]]   [[target|alias]]   [[target#heading]]   [[target^block]]   ![[target]]
@@ -7,22 +7,23 @@
  * ```
  */
 
+/** A link in markdown. */
 export interface Wikilink {
   /** An id, a name, or a path that ends in one; trimmed, not empty. */
   readonly target: string
   /** A place in the target: a heading, or `^block`. */
   readonly heading?: string | undefined
   readonly alias?: string | undefined
-  /** `![[…]]` */
+  /** Whether it is written as `![[…]]`. */
   readonly embed: boolean
-  /** Written as `[text](target.md)`: its target is looked for below the text's own folder first. */
+  /** Whether it is written as `[text](target.md)`. Its target is looked up below the text's own folder first. */
   readonly markdown?: true
 }
 
-/** How many different targets of one text count. */
+/** Most different targets of one text; further ones are ignored. */
 export const maxTargets = 1_000
 
-/** In order, the first of each target. Cost: one pass. */
+/** Returns the links of a text in order, the first one of each target. Cost: one pass. */
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
   const found = new Map<string, Wikilink>()
@@ -36,21 +37,21 @@ export const parse = (text: string): ReadonlyArray<Wikilink> => {
   return Array.from(found.values())
 }
 
-/** Whether the text has a mark without which it has no link. Cost: a fraction of a nanosecond a character. */
+/** Whether the text may have a link: it has `[[` or `](`. Cost: a fraction of a nanosecond per character. */
 export const mayHaveLink = (text: string): boolean => text.includes("[[") || text.includes("](")
 
-/** Equal for names that differ in case, white space or Unicode form only. */
+/** Returns the key of a name, equal for names that differ in case, white space or Unicode form only. */
 export const nameOf = (text: string): string =>
   text.normalize("NFC").replace(/\s+/g, " ").trim().toUpperCase().toLowerCase().normalize("NFC") // ß is ss
 
-/** A hash of a text, 32 bits: the same for equal texts. */
+/** Returns a hash of a text: FNV-1a over UTF-16 units, 32 bits. */
 export const hash = (text: string): number => {
   let sum = offset
   for (let at = 0; at < text.length; at++) sum = Math.imul(sum ^ text.charCodeAt(at), prime)
   return sum
 }
 
-/** Returns `hash(nameOf(text))`. Cost: about a nanosecond a character of ASCII, where the name itself is not made. */
+/** Returns `hash(nameOf(text))`. Does not build the name of an ASCII text, which costs about a nanosecond per character. */
 export const hashOfName = (text: string): number => {
   let sum = offset
   let isBegun = false
@@ -69,11 +70,11 @@ export const hashOfName = (text: string): number => {
   return sum
 }
 
-/** FNV-1a's, over UTF-16 units. */
+/** Offset basis of FNV-1a. */
 const offset = 0x811c9dc5 | 0
 const prime = 0x01000193
 
-/** What may be meant by a target, the likelier first: all of it, then what comes after its folders. */
+/** Returns the names that a target may mean, the likelier first: the whole target, then its last segment. */
 export const namesOf = (target: string): ReadonlyArray<string> => {
   const name = nameOf(target.replace(/\.md$/i, ""))
   const last = nameOf(name.slice(name.lastIndexOf("/") + 1))
@@ -81,7 +82,7 @@ export const namesOf = (target: string): ReadonlyArray<string> => {
 }
 
 /**
- * `#tag` in markdown, without the `#`: in order, each once whatever the case. A tag follows white space, `(`, `,`, `;` or the
+ * Returns the `#tag`s of markdown without the `#`, in order, each once whatever the case. A tag follows white space, `(`, `,`, `;` or the
  * start of a line; it has letters, digits, `_`, `-`, `/` and emoji, and is no number. Not in code, not in a link. Cost: one
  * pass.
  */
@@ -134,7 +135,7 @@ const withoutCode = (text: string): string => {
   return rest + text.slice(from)
 }
 
-/** Paragraphs, for no code span goes beyond one; fences are left out (CommonMark 0.31.2, §4.5). */
+/** Returns the paragraphs without fences (CommonMark 0.31.2, §4.5); no code span extends beyond a paragraph. */
 const prose = (text: string): ReadonlyArray<string> => {
   const paragraphs: Array<string> = []
   let lines: Array<string> = []
@@ -145,7 +146,7 @@ const prose = (text: string): ReadonlyArray<string> => {
   }
   for (const line of text.split(/\r\n|\r|\n/)) {
     const mark = line.includes("```") || line.includes("~~~")
-      ? /^(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}|~{3,})([^]*)$/.exec(line) // in a quotation or a list, too
+      ? /^(?:[ \t>]|[-*+][ \t]|\d{1,9}[.)][ \t])*(`{3,}|~{3,})([^]*)$/.exec(line) // a fence may stand in a quotation or a list
       : null
     if (fence !== undefined) {
       if (mark && mark[1]!.startsWith(fence) && mark[2]!.trim() === "") fence = undefined
@@ -187,7 +188,7 @@ const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   return links
 }
 
-/** The end of the run of backticks at `at`, and the end of the code span that it begins; the same where there is none. */
+/** Returns the end of the run of backticks at `at` and of the code span that it begins; both are equal if there is none. */
 const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): readonly [run: number, span: number] => {
   let end = at
   while (text[end] === "`") end++
@@ -200,7 +201,7 @@ const spanAt = (text: string, at: number, runs: Map<number, Array<number>>): rea
 /** Longest destination of a markdown link, in UTF-16 units. */
 const maxDestination = 2_048
 
-/** The link whose destination begins at `at`, if it leads to a markdown file without a scheme, and where it ends. */
+/** Returns the link whose destination begins at `at` and its end, if it leads to a markdown file without a scheme. */
 const destinationAt = (
   text: string,
   at: number,
@@ -217,7 +218,7 @@ const destinationAt = (
   return [{ target, heading, alias: alias.trim() || undefined, embed, markdown: true }, at + found[0].length - 1]
 }
 
-/** Resolves percent signs; a text in which they mean nothing stays as it is. */
+/** Decodes percent escapes; a text with an invalid one is returned unchanged. */
 const decoded = (text: string): string => {
   try {
     return decodeURIComponent(text).trim()
@@ -226,7 +227,7 @@ const decoded = (text: string): string => {
   }
 }
 
-/** Where runs of so many backticks begin, the last first. */
+/** Returns the starts of runs of backticks by their length, the last first. */
 const runsOf = (text: string): Map<number, Array<number>> => {
   const runs = new Map<number, Array<number>>()
   for (const { 0: { length }, index } of Array.from(text.matchAll(/`+/g)).reverse()) {
@@ -239,7 +240,7 @@ const runsOf = (text: string): Map<number, Array<number>> => {
 
 const linkOf = (inner: string, embed: boolean): Wikilink | undefined => {
   const [before, alias] = halves(inner, "|")
-  const path = alias === undefined ? before : before.replace(/\\$/, "") // in a table: \|
+  const path = alias === undefined ? before : before.replace(/\\$/, "") // a table escapes it: \|
   const [whole, heading] = halves(path, "#")
   const [target, block] = halves(whole, "^")
   return target === "" ? undefined : {

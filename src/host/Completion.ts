@@ -1,6 +1,6 @@
 /**
- * The harness's language model, as little of it as this library needs. A cassette is a file of its answers, which replays a run
- * without the model.
+ * The harness's language model, reduced to what this library needs. A cassette is a file of recorded answers, which replays a
+ * run without the model.
  */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
@@ -22,6 +22,7 @@ export interface Prompt {
   readonly user: string
 }
 
+/** A language model that answers prompts. */
 export interface Service {
   /** Name of the model; recorded in cassettes. */
   readonly model: string
@@ -29,15 +30,16 @@ export interface Service {
   readonly complete: (prompt: Prompt) => Effect.Effect<string, MemoryError.MemoryError>
   /**
    * Asks the model and decodes the first JSON object or array in the answer that fits; prose, fences and truncation are
-   * survived. Fails with `model` if none fits, or if the answer is longer than `maxAnswerLength`: the same call may succeed
+   * tolerated. Fails with `model` if none fits, or if the answer is longer than `maxAnswerLength`: the same call may succeed
    * later. The failure says what was expected, and never quotes the answer.
    */
   readonly object: <A, I>(schema: Schema.Schema<A, I>, prompt: Prompt) => Effect.Effect<A, MemoryError.MemoryError>
 }
 
+/** The tag of the language model. */
 export class Completion extends Context.Tag("@memory/Completion")<Completion, Service>() {}
 
-/** Makes the service of a function that asks a model. */
+/** Makes the service from a function that asks a model. */
 export const make = ({ complete, model }: Pick<Service, "model" | "complete">): Service => {
   const asked = (prompt: Prompt) =>
     Effect.withSpan(Effect.suspend(() => complete(prompt)), "Completion.complete", { attributes: { model } })
@@ -54,12 +56,12 @@ export const make = ({ complete, model }: Pick<Service, "model" | "complete">): 
 /** Name of the model of `layerNone`. */
 const none = "none"
 
-/** Whether there is no model behind the service: it is that of `layerNone`. */
+/** Whether the service is that of `layerNone`, without a model. */
 export const isNone = ({ model }: Pick<Service, "model">): boolean => model === none
 
 /**
- * Answers from a script, in order: with a string as it is, a `MemoryError` as the failure of that call, anything else as its
- * JSON. Calls beyond the script fail with `model`. The script begins anew each time the layer is built, unless it is an
+ * Answers from a script, in order: a string is the answer, a `MemoryError` the failure of that call, any other value is answered
+ * as JSON. Calls beyond the script fail with `model`. The script begins anew each time the layer is built, unless it is an
  * iterator.
  */
 export const layerScripted = (

@@ -1,4 +1,4 @@
-/** Text to vectors: the harness's embedding model, or vectors of words without one. */
+/** Embeddings: converts texts into vectors with the harness's model, or with word vectors if there is none. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Arr from "effect/Array"
 import * as Context from "effect/Context"
@@ -15,43 +15,45 @@ import { cosineSimilarity } from "../ranking/VectorIndex.ts"
 /** The purpose of an embedding. Some models embed a question in another way than its answers. */
 export type Purpose = "add" | "search" | "update"
 
+/** An embedding model. */
 export interface Service {
-  /** Name of the model, a part of every vector's key: another name for other vectors. */
+  /** Name of the model, a part of every vector's key. A model with other vectors needs another name. */
   readonly model: string
   /** Dimensions of a vector; 0 = there are no vectors. */
   readonly dimensions: number
-  /** What the cosines of the model are worth beside words. `calibrate` measures the floor. */
+  /** Calibration of the model's cosines. `calibrate` measures the floor. */
   readonly calibration?: Calibration | undefined
-  /** Returns one vector per text, in order. They must not be written to: callers may share them. Fails with `model`. */
+  /** Returns one vector per text, in order. The vectors must not be changed: callers may share them. Fails with `model`. */
   readonly embed: (
     texts: ReadonlyArray<string>,
     purpose: Purpose
   ) => Effect.Effect<ReadonlyArray<Float32Array>, MemoryError.MemoryError>
 }
 
-/** What the cosines of a model are worth in a search by words and vectors. */
+/** Calibration of a model: how its cosines count in a search by words and vectors. */
 export interface Calibration {
-  /** Cosine of two texts that have nothing to do with one another, 0 to below 1. Default 0. */
+  /** Cosine of two unrelated texts, 0 to below 1. Default 0. */
   readonly floor?: number | undefined
-  /** Weight of the vectors, where the words have 1. Default .4; of a model that is better than words, 1 or more. */
+  /** Weight of the vectors relative to the words, which have 1. Default .4; for a model that is better than words, 1 or more. */
   readonly weight?: number | undefined
 }
 
+/** The tag of the embedding model. */
 export class Embedder extends Context.Tag("@memory/Embedder")<Embedder, Service>() {}
 
 /** Options of `make`. */
 export interface Options {
   /** Texts per call, default 32. */
   readonly batch?: number | undefined
-  /** Calls of all callers together that are under way at a time; default 4. */
+  /** Most concurrent calls, over all callers; default 4. */
   readonly concurrency?: number | undefined
-  /** Number of vectors to keep, those that were used last; default 1,000, 1.5 MB at 384 dimensions; 0 = none. */
+  /** Number of most recently used vectors to keep; default 1,000, 1.5 MB at 384 dimensions; 0 = none. */
   readonly cache?: number | undefined
 }
 
 /**
  * Adds batches, bounded concurrency and a cache to a backend. Callers share a text that is being embedded. Fails with `model`
- * for an answer of another count or other dimensions, or with a number that is not finite. An option that is no such count is a defect.
+ * for an answer of another count or other dimensions, or with a number that is not finite. An option that is not such a count is a defect.
  */
 export const make = (primitives: Service, options: Options = {}): Effect.Effect<Service> =>
   Effect.map(Effect.zipRight(checked(options), Effect.makeSemaphore(options.concurrency ?? 4)), (permits) => {
@@ -69,7 +71,7 @@ export const make = (primitives: Service, options: Options = {}): Effect.Effect<
     return traced({ model, dimensions, calibration, embed: cached(cache, batch, ask) })
   })
 
-/** Dies of a count that would wait, or loop, for ever. */
+/** Dies if a count would make `make` wait or loop for ever. */
 const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
   Effect.orDie(Check.refuseOptions("Embedder.make", [
     ...batch === Infinity ? [] : Check.countIssues("batch", batch, 1),
@@ -78,8 +80,8 @@ const checked = ({ batch, cache, concurrency }: Options): Effect.Effect<void> =>
   ]))
 
 /**
- * Measures the floor of a model by its own cosines: the median over the pairs of sixteen sentences, each about something else.
- * A weight that it declares stays. One call of the model; fails as this call does.
+ * Measures the floor of a model: the median cosine over the pairs of sixteen unrelated sentences. Keeps a declared weight. Costs
+ * one call of the model, and fails as that call does.
  */
 export const calibrate = (embedder: Service): Effect.Effect<Service, MemoryError.MemoryError> =>
   embedder.dimensions === 0
@@ -110,7 +112,7 @@ const unrelated = [
 ]
 
 /**
- * Works offline: the weighted mean (smooth inverse frequency) of GloVe vectors of 20,000 English words, 100 dimensions. It
+ * Embeds offline: the weighted mean (smooth inverse frequency) of GloVe vectors of 20,000 English words, 100 dimensions. It
  * knows words, not sentences. Vectors have length 1; a text without a known word has the zero vector. The layer reads the
  * table, 2 MB, and fails with `io` if it does not lie beside the code, as in a bundle.
  */
@@ -126,7 +128,7 @@ export const layerWordVectors: Layer.Layer<Embedder, MemoryError.MemoryError, Fi
   })
 )
 
-/** Says what to provide where there is nothing to embed with, and to which layer. @internal */
+/** Message of an error for a missing `Embedder`: names the layer to provide. @internal */
 export const missing = "there is nothing to embed with: provide an Embedder to the layer that asks it, " +
   "MemoryService.layer().pipe(Layer.provide(Embedder.layerWordVectors))"
 
@@ -138,8 +140,8 @@ export const layerNone: Layer.Layer<Embedder> = Layer.succeed(Embedder, {
 })
 
 /**
- * For tests: equal texts have equal vectors, and shared words bring texts closer, but it knows nothing of meaning. Each stem
- * adds or takes 1 where its hash says (feature hashing, Weinberger et al. 2009). Vectors have length 1; a text without words
+ * Embeds by hashing, for tests: equal texts have equal vectors, and shared words bring texts closer, but meaning does not count.
+ * Each stem adds or subtracts 1 at the index of its hash (feature hashing, Weinberger et al. 2009). Vectors have length 1; a text without words
  * has the zero vector. Dimensions: default 256.
  */
 export const layerHash = (
@@ -195,8 +197,8 @@ type Embed = Service["embed"]
  * Keeps the vectors that were used last, by purpose and text, and lets callers share the calls that are under way. `ask` gets
  * at most `batch` texts at a time, each once; its vectors are shared, not copied.
  *
- * Law: one caller at a time asks for a text. A failure reaches everyone who waits for the text, and is not kept. A caller that
- * is interrupted stops nobody else: those who wait ask themselves.
+ * Law: one caller at a time asks for a text. A failure reaches every caller that waits for the text, and is not kept. If the
+ * asking caller is interrupted, the waiting ones ask themselves.
  */
 const cached = (limit: number, batch: number, ask: Embed): Embed => {
   const kept = recentlyUsed(limit)
@@ -259,7 +261,7 @@ const cached = (limit: number, batch: number, ask: Embed): Embed => {
   return embed
 }
 
-/** A vector that somebody asked for; `undefined` if that caller was interrupted. */
+/** A vector that a caller asked for; `undefined` if that caller was interrupted. */
 type Pending = Deferred.Deferred<Float32Array | undefined, MemoryError.MemoryError>
 
 /** A text that a call asks for, or waits for. */
@@ -269,7 +271,7 @@ interface Claim {
   readonly pending: Pending
 }
 
-/** A map of at most `limit` vectors. The one whose use is longest ago goes first. */
+/** A map of at most `limit` vectors. The least recently used one is dropped first. */
 const recentlyUsed = (limit: number) => {
   const entries = new Map<string, Float32Array>()
   return {

@@ -11,7 +11,7 @@ import * as Effect from "effect/Effect"
 /** Waits for the next turn of the event loop, about a millisecond. */
 export const turn: Effect.Effect<void> = Effect.sleep(0)
 
-/** Sleeps by the machine's clock, whatever clock is in force: for a server or another process, which a `TestClock` does not move. */
+/** Sleeps by the machine's clock, even under a `TestClock`, to wait for a server or another process. */
 export const sleepOutside = (time: Duration.DurationInput): Effect.Effect<void> =>
   Effect.withClock(Effect.sleep(time), machineClock)
 
@@ -38,8 +38,8 @@ export const pacer = (budget = 16_384): Pacer => {
 }
 
 /**
- * Makes a function that runs steps of fibers which run side by side one after the other, and pauses between them as `pacer`
- * does. `work` tells the size of a step that is done.
+ * Makes a function that runs the steps of concurrent fibers one after the other, and pauses between them as `pacer` does.
+ * `work` returns the size of a finished step.
  */
 export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number) => Effect.Effect<A>> = Effect.map(
   Effect.makeSemaphore(1),
@@ -49,13 +49,13 @@ export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number)
   }
 )
 
-/** Takes step after step, with a turn of the event loop between two, until one says that it was the last. */
+/** Runs steps, with a turn of the event loop between two, until `isLast` returns true. */
 export const steps = (isLast: () => boolean): Effect.Effect<void> =>
   Effect.suspend(() => isLast() ? Effect.void : Effect.zipRight(turn, steps(isLast)))
 
 /**
- * Calls a function with each of many values, and waits for a turn of the event loop after every `stretch` of them; with `work`,
- * the size of the step for a value, after every `stretch` of that.
+ * Calls a function with each value, and waits for a turn of the event loop after every `stretch` units of work. `work` returns
+ * the units of one value; default 1.
  */
 export const forEach = <A>(
   values: ReadonlyArray<A>,
@@ -76,14 +76,15 @@ export const forEach = <A>(
   return from(0)
 }
 
+/** Options of a `LazyIndex`. */
 export interface LazyOptions<Row, A> {
   /** Makes an index without rows. */
   readonly make: () => A
-  /** Adds a row, and returns the work that took, in units of a `Pacer`. */
+  /** Adds a row. Returns its work, in units of a `Pacer`. */
   readonly add: (index: A, row: Row) => number
-  /** Takes away a row that was added. */
+  /** Removes a row that was added. */
   readonly remove: (index: A, row: Row) => void
-  /** The rows that there are, no tombstones. */
+  /** Returns the current rows, without tombstones. */
   readonly rows: () => ReadonlyArray<Row>
 }
 
@@ -93,14 +94,14 @@ interface Making<Row, A> {
   /** Number of the rows that were added. */
   added: number
   readonly changes: Array<readonly [before: Row | undefined, after: Row | undefined]>
-  /** Number of the changes that were made. */
+  /** Number of the changes that were applied. */
   changed: number
 }
 
 /**
- * What is looked up in the rows of a table: made when it is first asked for, with pauses, and kept current from then on. A row that
- * changes while it is made is changed in it once all others are in it. Several may wait for it at once; each of them goes on with
- * it, so that none depends on another that is interrupted.
+ * An index over the rows of a table, built with pauses on first use and kept current from then on. Changes that arrive while it
+ * is built are applied after the rows. Several fibers may wait for it at once; each of them continues the build, so none depends
+ * on another that is interrupted.
  */
 export class LazyIndex<in out Row, in out A> {
   readonly #options: LazyOptions<Row, A>
@@ -111,31 +112,31 @@ export class LazyIndex<in out Row, in out A> {
     this.#options = options
   }
 
-  /** The row `after` has taken the place of the row `before`. Cost: nothing before the index was asked for. */
+  /** Replaces the row `before` by the row `after`. Costs nothing before first use. */
   set(before: Row | undefined, after: Row | undefined): void {
     if (this.#index !== undefined) this.#change(this.#index, before, after)
     else this.#making?.changes.push([before, after])
   }
 
-  /** The index, if it was made already. */
+  /** The index, if it is built. */
   get known(): A | undefined {
     return this.#index
   }
 
-  /** Returns the index; makes it at once where there is none. Cost, where it does: the rows. */
+  /** Returns the index; builds it without pauses if there is none, at the cost of all rows. */
   build(): A {
     while (this.#index === undefined) this.#step()
     return this.#index
   }
 
-  /** The index, made with pauses where there is none. */
+  /** Returns the index; builds it with pauses if there is none. */
   readonly prepared: Effect.Effect<A> = Effect.suspend(() =>
     this.#index !== undefined
       ? Effect.succeed(this.#index)
       : Effect.map(steps(() => this.#index !== undefined || this.#step()), () => this.build())
   )
 
-  /** Adds some rows; returns whether none is left. */
+  /** Adds some rows; returns whether the index is complete. */
   #step(): boolean {
     const { add, make, rows } = this.#options
     const making = this.#making ??= { index: make(), rows: rows(), added: 0, changes: [], changed: 0 }
@@ -162,5 +163,5 @@ export class LazyIndex<in out Row, in out A> {
 /** Work between two pauses, in units of a `Pacer`: about 15 ms. */
 const atATime = 131_072
 
-/** Work of a row beside that of reading its text, in units of a `Pacer`. */
+/** Work of a row besides reading its text, in units of a `Pacer`. */
 const perRow = 8

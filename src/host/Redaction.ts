@@ -60,14 +60,15 @@ import { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts
 
 export { byPatterns, type Options, type Redacted } from "./Redaction/Patterns.ts"
 
-/** Says that secrets were found: how many, and for whom; on the way to a model, which knows no viewer, for the library. */
+/** A report that secrets were found: their number and the viewer; for a text to a model, the viewer of the library. */
 export interface Report {
   readonly viewer: Viewer.Any
   readonly count: number
 }
 
+/** A redaction: finds and replaces secrets, and reports them. */
 export interface Service {
-  /** Redacts a text. What it returns is redacted again on its way, so it must find nothing in its own result. */
+  /** Redacts a text. Must find nothing in its own result, since that is redacted again on its way. */
   readonly redact: (text: string) => Redacted
   /**
    * Calls the listener for every text in which something was found, until the scope closes. Of listeners with the same `key` only one
@@ -85,10 +86,10 @@ export class Redaction extends Context.Reference<Redaction>()("@memory/Redaction
   defaultValue: (): Service | undefined => undefined
 }) {}
 
-/** Redacts by patterns. */
+/** Provides a redaction by patterns; see `Options`. */
 export const layer = (options: Options = {}): Layer.Layer<never> => layerWith(byPatterns(options))
 
-/** Redacts by a function of your own. Where it throws, nothing is stored and nothing sent: the call fails with `unavailable`. */
+/** Provides a redaction by a function. If it throws, nothing is stored or sent: the call fails with `unavailable`. */
 export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
   Layer.sync(Redaction, () => {
     const listeners = new Set<readonly [key: unknown, listener: (report: Report) => Effect.Effect<void>]>()
@@ -110,7 +111,7 @@ export const layerWith = (redact: Service["redact"]): Layer.Layer<never> =>
     }
   })
 
-/** Counts each secret once, whoever hears of it. */
+/** Counter of secrets; each counts once, however many listeners there are. */
 const redactions = Metric.counter("memory_redactions", {
   description: "Secrets that were taken out of texts",
   incremental: true
@@ -128,7 +129,7 @@ interface Carrier {
 export const isSame = (one: Service | undefined, other: Service | undefined): boolean => one?.redact === other?.redact
 
 /**
- * Returns the redaction for what stands on a store: the store's, else the one that is provided. Warns where that is not the store's.
+ * Returns the redaction of a service on a store: the store's, else the provided one. Warns if the provided one is another.
  * @internal
  */
 export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
@@ -142,7 +143,7 @@ export const over = (store: Carrier): Effect.Effect<Service | undefined> =>
     )
   })
 
-/** Returns `over`, or fails with `unsupported` where a redaction is provided that is not the store's. @internal */
+/** Returns the store's redaction. Fails with `unsupported` if another one is provided. @internal */
 export const required = (op: string, store: Carrier): Effect.Effect<Service | undefined, MemoryError.MemoryError> =>
   Effect.flatMap(Redaction, (provided) => {
     const carried = Option.getOrUndefined(store.redaction)
@@ -175,9 +176,9 @@ export const together = (carriers: ReadonlyArray<Pick<Carrier, "redaction">>): O
   return Option.some({ ...first, listen, redact: all.every((one) => isSame(one, first)) ? first.redact : redact })
 }
 
-/* What the library's writers and askers use: each does nothing without a redaction. */
+/* Functions for the library's writers and readers; each does nothing without a redaction. */
 
-/** Redacts what a batch says. Leaves the rows of the library alone: what they hold was redacted before they were made. @internal */
+/** Redacts the texts of a batch. Skips the rows of the library, whose texts were redacted before. @internal */
 export const mutations = (
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -197,7 +198,7 @@ export const mutations = (
       )
   )
 
-/** Whether a draft is a row of the library; one without a scope is the store's to refuse. */
+/** Whether a draft is a row of the library. One without a scope is not; the store refuses it. */
 const isOurs = ({ scope }: Draft): boolean => Predicate.isRecord(scope) && isInternal(scope)
 
 /** Redacts messages, and the JSON that a thread keeps beside them. @internal */
@@ -223,8 +224,8 @@ export const messages = <A extends Message & { readonly data?: JsonObject | unde
     }))
 
 /**
- * Removes what is removed before a message is stored, blocks of memory and lone surrogates, so that no secret is put together
- * afterwards. Blocks that others left form anew are removed, too, up to eight deep; of deeper ones the ends are disarmed.
+ * Removes memory blocks and lone surrogates, as is done before a message is stored, so that their removal cannot join the parts
+ * of a secret later. Removes blocks that form by the removal of others, too, up to eight deep; disarms the tags of deeper ones.
  */
 const plain = (text: string): string => {
   let kept = text.replace(/\p{Surrogate}/gu, "")
@@ -236,7 +237,7 @@ const plain = (text: string): string => {
   return kept.replaceAll(PromptText.close, "</memory >")
 }
 
-/** Redacts the texts of facts, and what is kept beside them. @internal */
+/** Redacts the texts of facts, and their tags, metadata and links. @internal */
 export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { readonly text: string }>(
   redaction: Service | undefined,
   viewer: Viewer.Any,
@@ -250,8 +251,8 @@ export const facts = <A extends Pick<Patch, "tags" | "metadata" | "links"> & { r
   ) // the fields of the fact
 
 /**
- * Makes a function that redacts texts which are read again and again, such as files, and reports what a text had when it is first
- * read at its place. @internal
+ * Makes a function that redacts texts which are read repeatedly, such as files, and reports the secrets of a text at its first
+ * reading only. @internal
  */
 export const rereading = (redaction: Service | undefined) => {
   const known = new Map<string, string>()
@@ -264,11 +265,11 @@ export const rereading = (redaction: Service | undefined) => {
     })
 }
 
-/** Redacts a text that something is found by, and reports nothing. @internal */
+/** Redacts a text that is searched for; reports nothing. @internal */
 export const quiet = (redaction: Service | undefined, text: string): Effect.Effect<string, MemoryError.MemoryError> =>
   within(redaction && { ...redaction, report: () => Effect.void }, Viewer.system(), text, (redact) => redact(text))
 
-/** Redacts what the model is asked. @internal */
+/** Makes a model whose prompts are redacted. @internal */
 export const completion = (redaction: Service | undefined, model: Completion.Service): Completion.Service => {
   const asked = (prompt: Completion.Prompt) =>
     within(
@@ -284,7 +285,7 @@ export const completion = (redaction: Service | undefined, model: Completion.Ser
   }
 }
 
-/** Redacts what is embedded. @internal */
+/** Makes an embedder whose texts are redacted. @internal */
 export const embedder = (redaction: Service | undefined, model: Embedder.Service): Embedder.Service =>
   redaction === undefined ? model : {
     ...model,
@@ -307,7 +308,7 @@ const within = <A>(
     return Effect.try({
       try: () =>
         use((text) => {
-          if (typeof text !== "string") return text // the store refuses what is no text
+          if (typeof text !== "string") return text // the store refuses any other value
           const redacted = redaction.redact(text)
           if (typeof redacted.text !== "string") throw new TypeError("it returned no text")
           count += redacted.count > 0 ? redacted.count : redacted.text === text ? 0 : 1
@@ -318,7 +319,7 @@ const within = <A>(
     }).pipe(Effect.tap(() => count > 0 ? redaction.report({ viewer, count }) : Effect.void))
   })
 
-/** Redacts what drafts and patches have in common; a field that is not there is not there afterwards. */
+/** Redacts the fields that drafts and patches share. Adds no field. */
 const said = <A extends Pick<Patch, "summary" | "body" | "tags" | "data" | "metadata" | "links">>(
   redact: (text: string) => string,
   { body, data, links, metadata, summary, tags, ...rest }: A
@@ -349,7 +350,7 @@ const draftOf = (redact: (text: string) => string, draft: Draft): Draft => {
   } as Draft // the fields of the draft, each of its own type
 }
 
-/** Redacts the texts of JSON, its keys apart. What has nothing to redact is returned as it is, and so is what is no JSON. */
+/** Redacts the texts of JSON, but not its keys. Returns a value without secrets, or that is not JSON, as it is. */
 const json = <A extends Json>(redact: (text: string) => string, value: A): A => {
   const walk = (value: Json, depth: number): Json => {
     if (typeof value === "string") return redact(value)
@@ -365,13 +366,13 @@ const json = <A extends Json>(redact: (text: string) => string, value: A): A => 
     })
     return all.every(([, field], n) => Object.is(field, entries[n]![1])) ? value : Object.fromEntries(all)
   }
-  return walk(value, 0) as A // of the same shape
+  return walk(value, 0) as A // the walk keeps the shape
 }
 
-/** Redacts a text that its key says to be a secret: `{ password: "…" }` as `password=…`. */
+/** Redacts a text that its key calls a secret: `{ password: "…" }` as `password=…`. */
 const named = (redact: (text: string) => string, key: string, value: string): string => {
   if (!/pass|pwd|secret|token|key/i.test(key)) return value
-  // in quotes a value may have spaces
+  // a value in quotes may have spaces
   for (const quote of ["\"", ""]) {
     const before = `${key}=${quote}`
     const redacted = redact(before + value + quote)

@@ -27,7 +27,7 @@ export const secret: Effect.Effect<string> = Effect.gen(function*() {
   return Array.from(yield* bytes(32), (byte) => byte.toString(16).padStart(2, "0")).join("")
 })
 
-/** Provides bytes that follow from the seed alone. For tests only: the seed determines every secret. */
+/** Provides bytes that are derived from the seed alone. For tests only: the seed determines every secret. */
 export const layerSeeded = (seed: string | number): Layer.Layer<never> =>
   Layer.effect(SecureRandom, Effect.sync(() => seeded(sha256(`${typeof seed}:${seed}`))))
 

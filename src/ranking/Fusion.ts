@@ -1,32 +1,34 @@
 /**
- * Several rankings into one. By score, where a leg's score says how good a hit is beside its best:
+ * Combines several rankings (legs) into one: by score, if a leg's score tells how good a hit is relative to its best one,
  *
  * ```text
  * score = Σ legs  weight · score / best  ÷  Σ legs weight        legs that found nothing left out
  * ```
  *
- * or, where scores say nothing of the kind, by reciprocal rank (Cormack, Clarke & Büttcher, 2009):
+ * or, if scores do not tell that, by reciprocal rank (Cormack, Clarke & Büttcher, 2009):
  *
  * ```text
  * score(id) = Σ legs  weight / (k + rank)  ÷  Σ legs  weight / (k + 1)        rank from 1, k = 60
  * ```
  *
  * Scores of different legs are never compared, only ranks. Hits of equal score share the rank of the first of them
- * (1 2 2 4): a leg has no opinion about what it cannot tell apart.
+ * (1 2 2 4), since the leg does not tell them apart.
  */
 import type { Scored } from "./Bm25.ts"
 
+/** A ranking to combine. */
 export interface Leg<out Id> {
   readonly name: string
-  /** Best first, each id once. */
+  /** Hits, best first, each id once. */
   readonly hits: ReadonlyArray<Scored<Id>>
-  /** Default 1. 0 or less: as if the leg were not there. */
+  /** Weight of the leg. Default 1; 0 or less leaves the leg out. */
   readonly weight?: number | undefined
 }
 
 /**
- * 0..1: 1 is first in every leg. What a leg has not found gets nothing from it, nor does anything where it found nothing:
- * leave out a leg that could not answer. Equal scores keep the order of first arrival, leg by leg.
+ * Fuses legs by reciprocal rank. Scores are 0..1; 1 is first in every leg. A hit gets nothing from a leg that has not found it,
+ * and an empty leg lowers every score: leave out a leg that could not answer. Equal scores keep the order of first arrival, leg
+ * by leg.
  */
 export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): ReadonlyArray<Scored<Id>> => {
   const sums = new Map<Id, number>()
@@ -43,17 +45,17 @@ export const reciprocalRank = <Id>(legs: ReadonlyArray<Leg<Id>>, k = 60): Readon
   return Array.from(sums, ([id, sum]) => ({ id, score: Math.min(1, sum / most) })).sort((a, b) => b.score - a.score)
 }
 
-/** What one hit has of each leg. */
+/** The part of one leg in the score of a hit. */
 export interface Share {
-  /** 0.. */
+  /** Weight of the leg, 0 or more. */
   readonly weight: number
-  /** Its own; 0 where the leg has not found it. */
+  /** Score of the hit in the leg; 0 if the leg has not found it. */
   readonly score: number
-  /** Of the leg's best hit; 0 or less: the leg found nothing. */
+  /** Score of the leg's best hit; 0 or less: the leg found nothing. */
   readonly best: number
 }
 
-/** 0..1: 1 is the best of every leg. */
+/** Fuses the scores of one hit, 0..1; 1 is the best of every leg. */
 export const byScore = (shares: ReadonlyArray<Share>): number => {
   let sum = 0
   let most = 0
@@ -64,5 +66,5 @@ export const byScore = (shares: ReadonlyArray<Share>): number => {
   return most === 0 ? 0 : Math.min(1, sum / most)
 }
 
-/** 0..weight. */
+/** Returns the part of a leg in the sum, 0..weight. */
 export const partOf = ({ best, score, weight }: Share): number => best > 0 ? weight * Math.max(0, score) / best : 0

@@ -1,27 +1,27 @@
 /**
- * Texts that say the same but for how they are written: case, punctuation, accents, white space; in long ones, a few words.
+ * Finds near-duplicates: texts that differ in case, punctuation, accents or white space only, and long ones also in a few words.
  *
  * ```text
- * words       runs of letters and digits, none dropped; what an analyzer drops ("to", "not", "b") is what matters here
+ * words       runs of letters and digits, none dropped, since words that an analyzer drops ("to", "not", "b") matter
  * fewer than 64 words    64 bits that hash the words in order: near is equal
  * 64 words or more       SimHash of their bigrams (Charikar, 2002): near is ≤ 3 bits apart (Manku, Jain & Das Sarma, 2007)
- * strict                 32 bits that hash what may differ in none: numbers, signs, negations, single letters, in order
+ * strict                 32 bits that hash, in order, the parts that must be equal: numbers, signs, negations, single letters
  * ```
  *
- * So "room 12" and "room 13", "likes" and "does not like", "Paris to Rome" and "Rome to Paris" stay apart. In a long text a
- * word more or less is no difference, whatever it means, unless it is strict. Pure and deterministic.
+ * Therefore "room 12" and "room 13", "likes" and "does not like", "Paris to Rome" and "Rome to Paris" stay apart. In a long text
+ * a word more or less makes no difference, unless it is strict. Pure and deterministic.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
 
-/** Three whole numbers of 32 bits, fit for columns. */
+/** The signature of a text: three whole numbers of 32 bits, which fit into columns of a database. */
 export interface Signature {
   readonly high: number
   readonly low: number
   readonly strict: number
 }
 
-/** Cost: 1.2 µs for 20 words, 8 µs for 100, about 100 ns for each more. */
+/** Returns the signature of a text. Cost: 1.2 µs for 20 words, 8 µs for 100, about 100 ns for each further word. */
 export const signature = (text: string): Signature => {
   const lower = text.toLowerCase()
   const { count, strict } = scan(beyondAscii.test(lower) ? plain(lower) : lower)
@@ -29,10 +29,11 @@ export const signature = (text: string): Signature => {
   return { high, low, strict: mix(strict ^ (count < few ? 1 : 0)) }
 }
 
+/** Whether two signatures are those of near-duplicates: `strict` is equal, and at most 3 of the other 64 bits differ. */
 export const isNear = (a: Signature, b: Signature): boolean =>
   a.strict === b.strict && bits(a.high ^ b.high) + bits(a.low ^ b.low) <= 3
 
-/** The first of each group stays; whatever is near one that stays is folded into it. Cost: each with all that stay. */
+/** Keeps the first item of each group of near-duplicates, and counts the others. Cost: each item is compared with all kept ones. */
 export const foldBy = <A>(
   items: ReadonlyArray<A>,
   signatureOf: (item: A) => Signature
@@ -48,7 +49,7 @@ export const foldBy = <A>(
   return { kept, folded: items.length - kept.length }
 }
 
-/** `foldBy` the signature of a text. */
+/** Folds items by the signatures of their texts, as `foldBy` does. */
 export const fold = <A>(items: ReadonlyArray<A>, text: (item: A) => string): ReturnType<typeof foldBy<A>> =>
   foldBy(items, (item) => signature(text(item)))
 
@@ -61,14 +62,14 @@ const signatureOf = (record: MemoryRecord): Signature => {
   return made
 }
 
-/** Of one kind, with equal data, and near-duplicates in text. */
+/** Whether two records are of one kind, have equal data, and are near-duplicates in text. */
 export const saysTheSame = (a: MemoryRecord, b: MemoryRecord): boolean =>
   a.kind === b.kind && isNear(signatureOf(a), signatureOf(b)) &&
   (a.data === b.data || canonicalJson(a.data) === canonicalJson(b.data))
 
 /**
- * Makes a function that is given one record after the other, and returns whether the record repeats an earlier one that was
- * not itself a repetition. Cost per record: ~10 ns for each of those.
+ * Makes a function that takes one record after the other, and returns whether it repeats an earlier one that was not itself a
+ * repetition. Cost per record: ~10 ns for each of those.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []
@@ -84,27 +85,27 @@ export const repeats = (): (record: MemoryRecord) => boolean => {
 
 const few = 64
 
-/** What `scan` found, one hash a word. Only good until it is asked again. */
+/** Hashes of the words of the last `scan`, one per word. The next scan overwrites them. */
 let words = new Int32Array(1_024)
 
 const beyondAscii = /\P{ASCII}/u
 
-/** Letters without accents; other punctuation and white space as ASCII has them. */
+/** Removes accents, and maps punctuation and white space to ASCII. */
 const plain = (lower: string): string =>
   lower.normalize("NFKD").replace(accents, "").normalize("NFC").toLowerCase()
     .replace(/[\u2018\u2019\u02bc]/g, "'")
     .replace(/[\p{Pd}\u2212]/gu, "-")
-    .replace(/(?!\p{ASCII})\p{N}/gu, "0$&") // so that it is seen to be a number
+    .replace(/(?!\p{ASCII})\p{N}/gu, "0$&") // `scan` takes it for a number by this digit
     .replace(/[^\p{L}\p{N}\p{M}\p{S}\p{ASCII}]/gu, " ")
 
-/** Not the voicing of kana, which makes another letter. */
+/** Matches accents, but not the voicing marks of kana, which make another letter. */
 const accents = /(?=\p{Mn})(?![\u3099\u309a])[\p{sc=Inherited}\p{sc=Hebrew}\p{sc=Arabic}\p{sc=Cyrillic}]/gu
 
 const letter = 1
 const digit = 2
-/** Belongs to a word that it follows: `c++`, `c#`, `50%`. */
+/** A character that belongs to the word before it: `c++`, `c#`, `50%`. */
 const suffix = 3
-/** A word by itself. */
+/** A character that is a word by itself. */
 const sign = 4
 const sorts = Uint8Array.from({ length: 128 }, (_, code) => {
   const character = String.fromCharCode(code)
@@ -180,7 +181,7 @@ const isWordEnd = (text: string, at: number): boolean => {
   return code > 127 || sorts[code]! > 0
 }
 
-/** Of the characters, where there are no words. */
+/** Hashes the characters of a text without words; returns their number. */
 const wholly = (text: string): number => {
   for (let at = 0; at < text.length; at++) words[at] = mix(text.charCodeAt(at))
   return text.length
@@ -196,7 +197,7 @@ const inOrder = (count: number): readonly [high: number, low: number] => {
   return [mix(high), mix(low)]
 }
 
-/** For each of the 64 bits, whether more bigrams have it than have not. Counted four to a number, up to 255. */
+/** Returns the SimHash of the bigrams: a bit is set if more than half of them have it. Counts four bits in one number, up to 255. */
 const simHash = (count: number): readonly [high: number, low: number] => {
   const totals = new Int32Array(64)
   const lanes = new Int32Array(16)
@@ -230,14 +231,14 @@ const mix = (number: number): number => {
   return hash ^ hash >>> 16
 }
 
-/** How many are set. */
+/** Returns the number of bits that are set. */
 const bits = (number: number): number => {
   let count = number - (number >>> 1 & 0x55555555)
   count = (count & 0x33333333) + (count >>> 2 & 0x33333333)
   return Math.imul((count + (count >>> 4)) & 0x0f0f0f0f, 0x01010101) >>> 24
 }
 
-/** Of some languages, without accents; `n't` is seen by its apostrophe. */
+/** Hashes of negations in some languages, without accents; `scan` finds `n't` by its apostrophe. */
 const negations = new Set(
   ("no not none never nobody nothing nowhere neither nor without cannot cant dont doesnt didnt isnt arent wasnt werent " +
     "wont wouldnt couldnt shouldnt hasnt havent hadnt mustnt neednt aint " +

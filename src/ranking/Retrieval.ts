@@ -1,8 +1,8 @@
 /**
- * The questions that ranking puts to a holder of records: matches by word and by vector, as facts that say all that a score needs.
- * Bodies are read last, and only of what is shown. `MemoryIndex` answers in memory, a database by a query.
+ * The methods that ranking needs of a holder of records: matches by word and by vector, as facts that hold all that a score
+ * needs. Bodies are read last, and only of hits that are shown. `MemoryIndex` answers in memory, a database by a query.
  *
- * Statistics are those of what is in sight, whatever the filter, and what a filter keeps out takes nobody's place.
+ * Statistics count all records in sight, whatever the filter. Records that a filter excludes do not count for a limit.
  */
 import type * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
@@ -15,28 +15,28 @@ import { fields, type MemoryScope } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { Asking, Clues } from "./internal/Ranker.ts"
 
-/** A filter over what is in sight. The holder of the records applies all of it, by `passes` where it has no better way. */
+/** A filter over the records in sight. The holder of the records applies all of it, with `passes` if it has no better way. */
 export interface Asked {
   readonly filter: Omit<MemoryFilter, "after" | "limit">
-  /** Valid time for a filter without `asOf`, epoch milliseconds. Absent: any time. */
+  /** Valid time for a filter without `asOf`, epoch milliseconds. Default: any time. */
   readonly at?: number | undefined
-  /** The whole filter, validity included. */
+  /** Whether a record passes the whole filter, validity included. */
   readonly passes: (record: Filtered) => boolean
 }
 
 /** The columns of a record that ranking needs before the body is read. `RecordFact` has them of a record in memory. */
 export interface Fact {
   readonly id: MemoryId
-  /** `MemoryRecord.textHash`: the key of the record's vectors. */
+  /** Key of the record's vectors: `MemoryRecord.textHash`. */
   readonly hash: string
-  /** `updatedAt ?? createdAt`, epoch milliseconds. */
+  /** Time of the last change, `updatedAt ?? createdAt`, epoch milliseconds. */
   readonly recency: number
   readonly validAt: number
   readonly kind: string
   readonly importance: number
   readonly confidence: number | undefined
   readonly trust: number
-  /** The speaker, folded: who said a turn, else the actor of the scope. */
+  /** Folded name of the speaker of a turn, else of the actor of the scope. */
   readonly actor: string | undefined
   readonly scope: MemoryScope
   readonly session: string | undefined
@@ -47,35 +47,35 @@ export interface Fact {
   readonly isQuestion?: boolean | undefined
   readonly isFirstPerson?: boolean | undefined
   readonly namesTime?: boolean | undefined
-  /** `data.emotion`, undecoded. */
+  /** Emotion, `data.emotion`, undecoded. */
   readonly emotion: unknown
-  /** The record itself, where it is held in memory anyway. */
+  /** The record itself, if it is in memory anyway. */
   readonly record?: MemoryRecord | undefined
 }
 
+/** A query as a holder of records gets it. */
 export interface Question {
-  /** Terms in the order of the question, each once. Absent: everything in sight matches with relevance 1. */
+  /** Terms in the order of the question, each once. If absent, every record in sight matches with relevance 1. */
   readonly terms: ReadonlyArray<string> | undefined
   /**
-   * How contenders are ranked. Contenders are the best matches, as many at any `depth`; the turns around the first of them; turns
-   * of the speakers that are named; and long records. Other matches follow, by BM25. Absent: every match, by BM25.
+   * Ranker of contenders. Contenders are the best matches, the same number at any `depth`; the turns around the first of them;
+   * turns of named speakers; and long records. Other matches follow, by BM25. If absent, every match is ranked by BM25.
    */
   readonly ranked?: Asking | undefined
   /**
    * Final score of a match by its relevance, 0..1. `frequencies` counts the terms of the question in the record, in their
-   * order; counting costs a look-up per term. Absent: the relevance, and no fact but recency and id is needed for most
-   * matches.
+   * order; counting costs a look-up per term. Default: the relevance, which for most matches needs no fact but recency and id.
    */
   readonly score?: ((fact: Fact, relevance: number, frequencies: () => ReadonlyArray<number>) => number) | undefined
-  /** The shares of `score`, where it is a weighted mean. With them, few facts are read of many matches. */
+  /** Shares of `score`, if it is a weighted mean. They save reading the facts of most matches. */
   readonly shares?: Shares | undefined
-  /** Matches that score below it are dropped. */
+  /** Lowest score of a match; others are dropped. */
   readonly minScore: number
   /** Number of candidates to return. */
   readonly depth: number
   /**
-   * Ids to score as well, wherever they stand and whatever they score, if they are in sight and pass: hits of the vector leg,
-   * the subject of `whyNot`.
+   * Further ids to score, whatever their rank and score, if they are in sight and pass: hits of the vector leg, the subject of
+   * `whyNot`.
    */
   readonly also: ReadonlyArray<MemoryId>
 }
@@ -83,57 +83,60 @@ export interface Question {
 /** The shares of a score that is the weighted mean of factors of 0..1 (`Scorer`): they add up to 1. */
 export interface Shares {
   readonly relevance: number
-  /** Weight of what is left of a record by its age at `now`, with the half-life of its kind in milliseconds. */
+  /** Weight of the recency at `now`, which fades by the half-life of the kind, in milliseconds. */
   readonly recency: number
   readonly now: number
   readonly halfLifeOf: (kind: string) => number
   readonly importance: number
-  /** Weight of the confidence; a record that says none counts as one half. */
+  /** Weight of the confidence; a record without one counts as one half. */
   readonly confidence: number
-  /** Weight of what a feeling gives; a record that tells none counts as one half. */
+  /** Weight of the emotion; a record without one counts as one half. */
   readonly emotion: number
 }
 
+/** A match with its scores. */
 export interface Candidate {
   readonly fact: Fact
-  /** Its rank, without one its BM25; 0 for an id of `also` that neither matches nor has anything to do with what matches. */
+  /** Score of the ranker, else BM25; 0 for an id of `also` that neither matches nor is related to a match. */
   readonly lexical: number
-  /** What the rank is made of, where that is asked for. */
+  /** Parts of the ranker's score, if they are asked for. */
   readonly clues?: Readonly<Clues> | undefined
   readonly score: number
 }
 
+/** The answer to a question by words, with the statistics of the records in sight. */
 export interface Matches {
-  /** Counted over all that is in sight, whatever the filter: records, their total length, document frequency per term. */
+  /** Number of records in sight, whatever the filter; so are their total length and the document frequency per term. */
   readonly documents: number
   readonly totalLength: number
   readonly documentFrequencies: ReadonlyArray<number>
-  /** The best lexical score among those that pass, whatever they score in the end: relevance 1. 0: nothing matches. */
+  /** Best lexical score of the records that pass, which counts as relevance 1; 0 if there is no match. */
   readonly best: number
-  /** The best BM25 among those that pass, where there are `clues`. */
+  /** Best BM25 of the records that pass, if there are `clues`. */
   readonly bestWords?: number | undefined
-  /** Whether the question names somebody in sight as a speaker. Absent: no. */
+  /** Whether the question names the speaker of a record in sight. Default false. */
   readonly isNamed?: boolean | undefined
   /**
-   * The best `depth` by final score; ties newest first, then by id. Without `score` the order is that of the lexical scores,
-   * which tells apart what is one number after the division. Then the rest of `also`, in its order.
+   * Best `depth` matches by final score; ties newest first, then by id. Without `score` the order is that of the lexical scores,
+   * since the division by the best may round different ones to the same number. The rest of `also` follows, in its order.
    */
   readonly candidates: ReadonlyArray<Candidate>
   /**
-   * Number of matches and further contenders that pass and score at least `minScore`; with `ranked` and a `minScore` contenders
-   * alone are counted. Where not `exact`, at least so many.
+   * Number of matches and further contenders that pass and score at least `minScore`; with `ranked` and a `minScore`, of
+   * contenders only. A lower bound unless `exact`.
    */
   readonly count: number
   readonly exact: boolean
 }
 
+/** The answer to a question by vector. */
 export interface Near {
-  /** Cosine above 0, best first. */
+  /** Records with a cosine above 0, best first. */
   readonly hits: ReadonlyArray<{ readonly fact: Fact; readonly cosine: number }>
-  /** Records that pass and have no vector of the model. */
+  /** Number of records that pass and have no vector of the model. */
   readonly awaiting: number
   readonly exact: boolean
-  /** Returns the vector of a text, by hash, where it is at hand: `vectors.read` is asked for the others. Default: none is. */
+  /** Returns the vector of a text by its hash, if it is in memory; `vectors.read` returns the others. Default: none is. */
   readonly known?: ((hash: string) => Float32Array | undefined) | undefined
 }
 
@@ -145,7 +148,7 @@ export interface Position {
 
 /** The methods of a holder of records that ranking needs. Every `Engine` has them; `MemoryIndex` answers them at once. */
 export interface Retrieval {
-  /** Up to `limit` records that pass, after a position. Bound: the rows between them that pushdown could not exclude. */
+  /** Returns up to `limit` records that pass, after a position. Cost: also the rows between them that the query could not exclude. */
   readonly page: (
     sight: Viewer.Sight,
     asked: Asked,
@@ -153,7 +156,7 @@ export interface Retrieval {
     limit: number
   ) => Effect.Effect<ReadonlyArray<MemoryRecord>, MemoryError>
   readonly match: (sight: Viewer.Sight, asked: Asked, question: Question) => Effect.Effect<Matches, MemoryError>
-  /** Rows by id, tombstones included. */
+  /** Reads rows by id, tombstones included. */
   readonly read: (
     tenant: string,
     ids: ReadonlyArray<MemoryId>
@@ -186,9 +189,9 @@ export const positionOf = (record: Pick<MemoryRecord, "id" | "createdAt" | "upda
 })
 
 /**
- * Makes a cursor: where a page ended. It holds the recency and id of the last record it showed, sealed with the viewer and the
- * filter. It tells nothing but what was shown, holds while records come and go, and is no secret: a seal that is forged reaches
- * only what the viewer sees anyway.
+ * Makes a cursor, the position at which a page ended. It holds the recency and id of the last record, with a hash over viewer and
+ * filter. It reveals nothing that was not shown, and stays valid while records change. It is not a secret: a forged cursor
+ * reaches only records that the viewer sees anyway.
  */
 export const makeCursor = (
   viewer: Viewer.Any,
@@ -199,7 +202,7 @@ export const makeCursor = (
   return FilterCursor.make(`${place}-${seal(viewer, filter, place)}`)
 }
 
-/** `undefined`: not made for this viewer and filter, or not at all. The page's size may differ. */
+/** Reads a cursor; `undefined` if it was not made for this viewer and filter. The size of the page may differ. */
 export const readCursor = (
   viewer: Viewer.Any,
   filter: MemoryFilter,

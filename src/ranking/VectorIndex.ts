@@ -1,54 +1,56 @@
 /**
- * Exact cosine over typed arrays. One model per index; mutable, incremental. A search gives every id by `cosineSimilarity`, best
- * first, ties in order of arrival, cut to `limit`: the same to the last bit, whatever the machine.
+ * Exact vector search by cosine, over typed arrays. A mutable index of one model. A search returns ids by `cosineSimilarity`, best
+ * first, ties in order of arrival, cut to `limit`; results are equal to the last bit on every machine.
  *
- * Where the rows come to 256 KiB in 8 bits (682 of 384 dimensions) and the machine has SIMD in WebAssembly, a `QuantizedVectors`
- * tells which cosines have to be computed: by bounds, so nothing is approximate.
+ * From 256 KiB of rows in 8 bits on (682 of 384 dimensions), if the machine has SIMD in WebAssembly, a `QuantizedVectors` (the
+ * sieve) excludes vectors by bounds of their cosines, so nothing is approximate.
  */
 import type { Scored } from "./Bm25.ts"
 import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"
 import { float64, int32, TopKBounds } from "./internal/Slots.ts"
 
+/** An index of the vectors of one model. */
 export interface VectorIndex<in out Id> {
   readonly size: number
   /**
-   * Replaces the vector of the same id, which keeps its place in the order of arrival. Not copied: it must stay as it is.
-   * A vector that is not finite, or has not as many numbers as the index has dimensions, is a RangeError, here and below.
+   * Adds a vector, or replaces that of the same id, which keeps its place in the order of arrival. Does not copy it: it must not
+   * be changed. Throws a RangeError, as the searches do, if a vector is not finite or has other dimensions than the index.
    */
   readonly add: (id: Id, vector: Float32Array) => void
-  /** Whether it was there. */
+  /** Removes a vector; returns whether the index had it. */
   readonly remove: (id: Id) => boolean
   /**
-   * Best first, −1..1; `only` is asked before the cut to `limit`, and of few: not of those that cannot be among the best
-   * anyway. Cost at 384 dimensions: ~20 ns a vector with a sieve, ~300 ns without.
+   * Returns ids with their cosines, −1..1, best first. `only` is applied before the cut to `limit`, and only to ids that may be
+   * among the best. Cost at 384 dimensions: ~20 ns per vector with a sieve, ~300 ns without.
    */
   readonly search: (vector: Float32Array, limit: number, only?: (id: Id) => boolean) => ReadonlyArray<Scored<Id>>
-  /** As `search` with only these; ids that are not there are passed over. Cost: theirs, not that of the whole index. */
+  /** Searches among some ids as `search` does; ignores unknown ones. Cost: that of these ids, not of the whole index. */
   readonly searchAmong: (vector: Float32Array, ids: Iterable<Id>, limit: number) => ReadonlyArray<Scored<Id>>
 }
 
+/** Makes an empty index. */
 export const make = <Id>(dimensions: number, options: {
-  /** Bytes from which on a sieve pays. Default 256 KiB; `Infinity`: never. */
+  /** Bytes of rows from which on a sieve is used. Default 256 KiB; `Infinity`: never. */
   readonly sieveFrom?: number | undefined
-  /** Order of ids whose cosines are equal. Default: that of arrival. */
+  /** Order of ids with equal cosines. Default: that of arrival. */
   readonly order?: ((a: Id, b: Id) => number) | undefined
 } = {}): VectorIndex<Id> => {
   const { order, sieveFrom = 262_144 } = options
   const stride = strideOf(dimensions)
   const slots = new Map<Id, number>()
-  // by slot; the last one fills the place of the one that goes
+  // all by slot; the last row fills the slot of a removed one
   const ids: Array<Id> = []
   const vectors: Array<Float32Array> = []
   const squares = float64()
   const arrivals = float64()
-  /** In which `searchAmong` it was last asked for. */
+  /** Number of the last `searchAmong` that named the slot. */
   const askedIn = int32()
   let arrived = 0
   let asking = 0
   let sieve: QuantizedVectors | undefined
   let mayHaveSieve = true
 
-  /** Of what fits: the square of its length. */
+  /** Returns the square of a vector's length; throws if the vector does not fit. */
   const squareOf = (vector: Float32Array): number => {
     if (vector.length !== dimensions) throw new RangeError(`a vector of ${vector.length} among those of ${dimensions}`)
     const square = dot(vector, vector)
@@ -62,7 +64,7 @@ export const make = <Id>(dimensions: number, options: {
     mayHaveSieve = false
   }
 
-  /** Anew where there is none yet, or one far too large. */
+  /** Makes a new sieve if there is none yet, or one far too large. */
   const fitSieve = () => {
     const size = ids.length * stride
     if (sieve === undefined ? !mayHaveSieve || size < sieveFrom : sieve.capacity < 4 * size + sieveFrom) return
@@ -152,32 +154,32 @@ export const make = <Id>(dimensions: number, options: {
   }
 }
 
-/** −1..1, and 1 of equals; 0 where either is all zeros or not finite, or lengths differ; never NaN. */
+/** Returns the cosine of two vectors, −1..1; 0 if either is all zeros or not finite, or lengths differ; never NaN. */
 export const cosineSimilarity = (a: ArrayLike<number>, b: ArrayLike<number>): number => cosineTo(a)(b)
 
-/** Returns `cosineSimilarity` to a vector whose squares are added up once. `bb`: those of the other one, where they are known. */
+/** Makes `cosineSimilarity` to one vector, whose square is computed once. `bb` is the square of the other one; default: computed. */
 export const cosineTo = (a: ArrayLike<number>): (b: ArrayLike<number>, bb?: number) => number => {
   const aa = dot(a, a)
   return (b, bb = dot(b, b)) => {
     if (a.length !== b.length) return 0
     if (aa * bb > 1e-290 && aa * bb < 1e290) return cosineOf(dot(a, b), aa, bb)
-    const [x, y] = [toUnit(a), toUnit(b)] // squares that a number cannot hold
+    const [x, y] = [toUnit(a), toUnit(b)] // squares may over- or underflow
     return x === undefined || y === undefined ? 0 : cosineOf(dot(x, y), dot(x, x), dot(y, y))
   }
 }
 
-/** Of finite squares: those of 32-bit numbers always are. */
+/** Returns a cosine from finite squares, as those of 32-bit numbers are. */
 const cosineOf = (product: number, aa: number, bb: number): number =>
   aa === 0 || bb === 0 ? 0 : Math.max(-1, Math.min(1, product / Math.sqrt(aa * bb)))
 
-/** The largest component 1. */
+/** Scales a vector so that its largest component is 1; `undefined` if it is all zeros or not finite. */
 const toUnit = (vector: ArrayLike<number>): ReadonlyArray<number> | undefined => {
   const numbers = Array.from(vector)
   const most = numbers.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
   return most > 0 && most < Infinity ? numbers.map((number) => number / most) : undefined
 }
 
-/** Returns the sum of products: four sums side by side, which the processor adds at a time. */
+/** Returns the dot product. Adds four sums side by side, which the processor computes in parallel. */
 export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   const end = a.length - a.length % 4
   let [s0, s1, s2, s3] = [0, 0, 0, 0]
@@ -191,16 +193,16 @@ export const dot = (a: ArrayLike<number>, b: ArrayLike<number>): number => {
   return s0 + s1 + (s2 + s3)
 }
 
-/** A vector in 32 bits. A cosine asks for no length: what is too long or too short for them is made 1. */
+/** Converts a vector to 32 bits. Scales one whose numbers are too large or too small for them, which leaves cosines unchanged. */
 export const toFloat32 = (vector: ReadonlyArray<number>): Float32Array => {
   const most = vector.reduce((most, number) => Math.max(most, Math.abs(number)), 0)
   return Float32Array.from(most === 0 || (most > 1e-30 && most < 1e30) ? vector : vector.map((number) => number / most))
 }
 
-/* Vectors by model and by the hash of the text they are of: an edit invalidates itself, and models are never mixed. */
+/* Vectors by model and by the hash of their text, so that an edited text has none, and models are never mixed. */
 
 interface Table {
-  /** Of every vector of the model; the first one says. */
+  /** Dimensions of all vectors of the model, those of the first one. */
   readonly dimensions: number
   readonly vectors: Map<string, Float32Array>
   version: number
@@ -210,7 +212,7 @@ interface Table {
 export class TenantEmbeddings {
   readonly #all: All = { tenants: new Map(), arrived: 0, removals: 0 }
 
-  /** The tenants that have a vector. */
+  /** Tenants that have a vector. */
   get tenants(): ReadonlyArray<string> {
     return Array.from(this.#all.tenants.keys())
   }
@@ -225,10 +227,11 @@ interface All {
   readonly tenants: Map<string, Map<string, Table>>
   /** Number of vectors ever added, removed ones included. */
   arrived: number
-  /** Number of times that `retain` has removed any. */
+  /** Number of times that `retain` has removed vectors. */
   removals: number
 }
 
+/** The vectors of one tenant, by model and by the hash of their text. */
 export class Embeddings {
   readonly #all: All
   readonly #tenant: string
@@ -243,48 +246,50 @@ export class Embeddings {
     return this.#all.tenants.get(this.#tenant) ?? none
   }
 
-  /** The models that have a vector. */
+  /** Models that have a vector. */
   get models(): ReadonlyArray<string> {
     return Array.from(this.#tables.keys())
   }
 
-  /** `undefined`: there is no vector of this model. */
+  /** Returns the dimensions of a model; `undefined` if it has no vector. */
   dimensions(model: string): number | undefined {
     return this.#tables.get(model)?.dimensions
   }
 
-  /** Another with each vector that comes, never the same again: what was not there may be there now. */
+  /** Returns the version of a model's vectors, a number that grows with each added one. */
   version(model: string): number {
     return this.#tables.get(model)?.version ?? 0
   }
 
-  /** How many vectors of the model that has the most. */
+  /** Number of vectors of the model that has the most. */
   get size(): number {
     return Math.max(0, ...Array.from(this.#tables.values(), ({ vectors }) => vectors.size))
   }
 
-  /** Another after each `retain` that removed something: what was there may be gone. */
+  /** Number of calls of `retain` that removed vectors, over all tenants. */
   get removals(): number {
     return this.#all.removals
   }
 
-  /** Whether there is a vector of any model. Cost: the models. */
+  /** Whether a text has a vector of any model. Cost: one look-up per model. */
   has(hash: string): boolean {
     for (const { vectors } of this.#tables.values()) if (vectors.has(hash)) return true
     return false
   }
 
+  /** Returns the vector of a text. */
   get(model: string, hash: string): Float32Array | undefined {
     return this.#tables.get(model)?.vectors.get(hash)
   }
 
+  /** Returns the vectors of a model, by hash. */
   all(model: string): Iterable<readonly [hash: string, vector: Float32Array]> {
     return this.#tables.get(model)?.vectors ?? []
   }
 
   /**
-   * Not copied. A hash that has one keeps it: of one text a model makes one vector. `false`, and nothing changed: it is
-   * empty, not finite, or has not the dimensions of the others.
+   * Adds a vector without copying it. A hash that has one keeps it, since a model makes one vector of a text. Returns `false` and
+   * changes nothing if the vector is empty, not finite, or has other dimensions than the model's others.
    */
   set(model: string, hash: string, vector: Float32Array): boolean {
     const known = this.#tables.get(model)
@@ -300,7 +305,7 @@ export class Embeddings {
     return true
   }
 
-  /** Drops vectors of every model, or of one. Returns how many went. Cost: all vectors. */
+  /** Removes the vectors whose hash `keep` rejects, of every model or of one. Returns their number. Cost: all vectors. */
   retain(keep: (hash: string) => boolean, only?: string): number {
     let count = 0
     for (const [model, { vectors }] of this.#tables) {
@@ -312,14 +317,14 @@ export class Embeddings {
     return count
   }
 
-  /** Removes vectors of texts that no record has, in every model. Cost: those, for each model. */
+  /** Removes the vectors of some hashes, in every model. Cost: the hashes, for each model. */
   drop(hashes: Iterable<string>): void {
     const tables = Array.from(this.#tables.values())
     for (const hash of hashes) for (const { vectors } of tables) vectors.delete(hash)
     this.#tidy()
   }
 
-  /** Gives up the tables without vectors. */
+  /** Drops the tables without vectors. */
   #tidy(): void {
     const tables = this.#all.tenants.get(this.#tenant)
     if (tables === undefined) return

@@ -1,4 +1,4 @@
-/** Any legal draft, over all of Unicode. */
+/** Random legal drafts, over all of Unicode. */
 import * as Arbitrary from "effect/Arbitrary"
 import * as FastCheck from "effect/FastCheck"
 import { Draft } from "../domain/MemoryRecord.ts"
@@ -6,7 +6,7 @@ import { id } from "./Sample.ts"
 
 const { constantFrom, integer, nat, oneof, option, record } = FastCheck
 
-/** With an id of its own, of a kind that takes any data, and not expired within ten minutes of the epoch. */
+/** Generates legal drafts with an id, of kinds that take any data, which do not expire within ten minutes of the epoch. */
 export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   draft: Arbitrary.make(Draft),
   name: nat(),
@@ -24,5 +24,5 @@ export const anyDraft: FastCheck.Arbitrary<Draft> = record({
   links: draft.links?.map((link) => ({ ...link, weight: positive(link.weight) }))
 }))
 
-/** −0 is no number of JSON. */
+/** Replaces −0, which JSON cannot hold, by 0. */
 const positive = (n: number): number => n === 0 ? 0 : n

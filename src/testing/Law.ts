@@ -1,4 +1,4 @@
-/** A law of stores: a title that says it, and the check that holds a store to it. Knows nothing of any one store. */
+/** Laws of stores: each has a title that states it, and a check of any store. */
 import { assert } from "@effect/vitest"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -8,32 +8,35 @@ import type * as MemoryError from "../domain/MemoryError.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import { ada, draft, get, put } from "./Sample.ts"
 
-/** One more store of the sort, empty, and apart from every other. */
+/** Makes one more store of the same layer, empty and independent of every other. */
 export type Another = Effect.Effect<Service, unknown, Scope.Scope>
 
+/** A check of a store; `another` makes further stores of the same layer. */
 export type Check = (store: Service, another: Another) => Effect.Effect<unknown, unknown, Scope.Scope>
 
+/** A law of stores. */
 export interface Law {
   readonly title: string
-  /** Of an empty store, under a `TestClock`; fails or dies where the law is broken. */
+  /** Checks an empty store, under a `TestClock`. Fails or dies if the law is broken. */
   readonly check: Check
 }
 
 /**
- * The number of random courses of events that a property tries. Default: 40, and 6 on a durable store, which is slower.
+ * Number of random courses of events that a property tries. Default: 40, and 6 on a durable store, which is slower.
  */
 export class Courses extends Context.Reference<Courses>()("@memory/testing/Courses", {
   defaultValue: (): number | undefined => undefined
 }) {}
 
-/** How long the store keeps what was forgotten. Default 30 days, as for every store that is not told otherwise. */
+/** Time for which the store keeps forgotten records. Default 30 days, the default of stores. */
 export class Trash extends Context.Reference<Trash>()("@memory/testing/Trash", {
   defaultValue: (): Duration.DurationInput => "30 days"
 }) {}
 
+/** Makes a law. */
 export const law = (title: string, check: Check): Law => ({ title, check })
 
-/** Of stores that keep earlier revisions; one that says it does not is held to that. */
+/** Makes a law of stores that keep earlier revisions. A store without `history` must keep the current one only. */
 export const ofHistory = (title: string, check: Check): Law =>
   law(title, (store, another) => store.capabilities.history ? check(store, another) : currentOnly(store))
 
@@ -46,7 +49,7 @@ const currentOnly = (store: Service) =>
     assert.deepStrictEqual(yield* get(store, ada, id), record)
   })
 
-/** It fails, and for this reason. */
+/** Asserts that an effect fails for the reason; returns the error. */
 export const refuses = <R extends MemoryError.Reason, A>(
   reason: R,
   self: Effect.Effect<A, MemoryError.MemoryError>

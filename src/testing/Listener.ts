@@ -1,4 +1,4 @@
-/** Hears what a store tells, without a clock: nothing says when a stream is listened to, or has no more to say for now. */
+/** Collects the changes that a store publishes. Needs no clock: marks show that the stream is open, and has caught up. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
@@ -11,13 +11,13 @@ import * as Viewer from "../domain/Viewer.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import { draft, id } from "./Sample.ts"
 
-/** What was heard since it was last run, or since `listen`. */
+/** Returns the changes that were heard since its last run, or since `listen`. */
 export type Heard = Effect.Effect<ReadonlyArray<StoreChange>, MemoryError>
 
 /**
- * Listens from now on. The library writes a mark, again and again until it is heard, and one more when the listener is
- * asked; then takes it away. `scope` is one that the viewer sees; `through`
- * is the store that marks are written to, where it is another that tells of them. Bodies that are all digits are the mark's.
+ * Listens from now on. Writes a mark until it is heard, and one more whenever the changes are asked for; then removes it.
+ * `scope` is one that the viewer sees. `through` is the store to write marks to, if it is another than the one that publishes
+ * them. Bodies of digits only are reserved for marks.
  */
 export const listen = (
   store: Service,
@@ -53,7 +53,7 @@ export const listen = (
     return Effect.zipRight(write, until).pipe(Effect.zipLeft(erase))
   })
 
-/** Of every listener: the marks of one are heard by others. */
+/** Marks of all listeners, since each hears the marks of the others. */
 const marked = new Set<string>()
 
 const isMark = (change: StoreChange): change is StoreChange & { readonly _tag: "Written" } =>

@@ -1,8 +1,7 @@
 /**
- * A store as plainly as it can be said: one Map, no index, no speed, no Effect. What a real one is compared with.
+ * A model of a store, which real stores are compared with: one Map, no index, no Effect.
  *
- * It decides for itself who sees what, what is written and what is answered; only the words of the domain are shared. Longer
- * than other files, since a model in pieces is none that is read at a glance.
+ * It has its own rules of visibility, writes and answers, and shares only the types and some helpers of `domain`.
  */
 import { canonicalJson } from "../domain/Digest.ts"
 import type { Reason } from "../domain/MemoryError.ts"
@@ -19,27 +18,29 @@ import type { Neighbours, Provenance } from "../storage/MemoryStore.ts"
 interface Row {
   readonly record: MemoryRecord
   readonly forgotten: boolean
-  /** Of kinds that deduplicate: a minted one of this text is the double of the first live record to say so. */
+  /** Key for kinds that deduplicate: a draft without id is a duplicate of the first live record with the same key. */
   readonly says: string | undefined
 }
-/** Newest revision first. */
+/** Revisions of each record, newest first. */
 type Rows = Map<MemoryId, ReadonlyArray<Row>>
 
+/** Options of `make`. */
 export interface Options {
   readonly kinds: ReadonlyMap<string, MemoryKind>
   /** Whether earlier revisions are kept. */
   readonly history: boolean
-  /** How long a tombstone stays, in milliseconds. */
+  /** Time for which a tombstone is kept, in milliseconds. */
   readonly trash: number
 }
 
-/** Why a batch was refused; it changed nothing. */
+/** The reason for which a batch was refused; it changed nothing. */
 export interface Refused {
   readonly refused: Reason
 }
 
+/** The operations of a store, on the model. */
 export interface Model {
-  /** `minted` are the ids the real store gave, in order: a model has no dice. */
+  /** Applies a batch. `minted` are the ids that the real store minted, in order, since the model has no randomness. */
   readonly apply: (
     viewer: Viewer.Any,
     mutations: ReadonlyArray<MemoryMutation>,
@@ -48,10 +49,10 @@ export interface Model {
     minted: ReadonlyArray<MemoryId>
   ) => ReadonlyArray<Applied> | Refused
   readonly get: (viewer: Viewer.Any, id: MemoryId, now: number) => MemoryRecord | undefined
-  /** All of it; neither limit nor cursor. */
+  /** Returns all records of the filter, without limit and cursor. */
   readonly list: (viewer: Viewer.Any, filter: MemoryFilter, now: number) => ReadonlyArray<MemoryRecord>
   readonly history: (viewer: Viewer.Any, id: MemoryId, now: number) => ReadonlyArray<MemoryRecord>
-  /** Of a query without text. */
+  /** Explains a query without text. */
   readonly whyNot: (viewer: Viewer.Any, id: MemoryId, filter: MemoryFilter, now: number) => Absence | "hit" | "filtered"
   readonly links: (viewer: Viewer.Any, id: MemoryId, now: number) => Neighbours
   readonly touch: (viewer: Viewer.Any, id: MemoryId, now: number) => void
@@ -60,6 +61,7 @@ export interface Model {
   readonly tenants: () => ReadonlyArray<string>
 }
 
+/** Makes an empty model. */
 export const make = ({ history, kinds, trash }: Options): Model => {
   let world = new Map<string, Rows>()
   const used = new Map<string, number>()
@@ -137,7 +139,7 @@ export const make = ({ history, kinds, trash }: Options): Model => {
       let erased = 0
       for (const rows of world.values()) {
         for (const [id, [row]] of rows) {
-          const isOver = row!.forgotten && row!.record.updatedAt! + trash <= now // when it was forgotten
+          const isOver = row!.forgotten && row!.record.updatedAt! + trash <= now // a tombstone's `updatedAt` is the time of forgetting
           if (isOver || isExpired(row!.record, now)) erased += Number(rows.delete(id))
         }
       }
@@ -155,7 +157,7 @@ export const make = ({ history, kinds, trash }: Options): Model => {
     minted: Array<MemoryId>
   ): Applied | Refused {
     const named = mutation._tag === "Put" ? mutation.draft.id : mutation.id
-    const id = named ?? minted.shift()! // as many as there are drafts without
+    const id = named ?? minted.shift()! // one per draft without an id
     const row = named === undefined ? undefined : rows.get(id)?.[0]
     const visible = row !== undefined && sees(viewer, row.record.scope)
     const there = visible && isThere(viewer, row, now)
@@ -264,7 +266,7 @@ const patched = (old: MemoryRecord, patch: Patch, trust: 0 | 1 | 2 | 3, now: num
     clean({
       ...old,
       ...cleared,
-      ...Object.fromEntries(Object.keys(named).map((key) => [key, cleared[key]])), // a null is gone
+      ...Object.fromEntries(Object.keys(named).map((key) => [key, cleared[key]])), // null clears a field
       summary: derived ? deriveSummary(named.body ?? old.body) : named.summary ?? old.summary,
       summaryDerived: derived ? true : undefined,
       source: { ...old.source, trust: Math.max(old.source.trust, trust) as typeof trust }, // the worse of two
@@ -295,22 +297,22 @@ const trusted = (viewer: Viewer.Any, scope: MemoryScope, origin: string, trust: 
 
 const isExpired = (record: MemoryRecord, now: number): boolean => (record.expiresAt ?? Infinity) <= now
 
-/** For list, search and writes: System sees what has expired, but no tombstone. */
+/** Whether list, search and writes see a row. System sees expired ones, but no tombstone. */
 const isThere = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   !forgotten && sees(viewer, record.scope) && (isSystem(viewer) || !isExpired(record, now))
 
-/** What was forgotten and can be restored. System sees what it alone can restore as well. */
+/** Whether a row is forgotten and can be restored. System sees rows that it alone can restore, too. */
 const isInTrash = (viewer: Viewer.Any, { forgotten, record }: Row, now: number): boolean =>
   forgotten && sees(viewer, record.scope) &&
   (isSystem(viewer) || (!isExpired(record, now) && record.source.origin !== "instructions"))
 
-/** Whether a record began with this revision: it is no edit, and repeats no earlier one. */
+/** Whether the revision began a record: it is not an edit, and repeats no earlier one. */
 const isNew = (record: MemoryRecord, earlier: ReadonlyArray<Row>): boolean => {
   const content = (record: MemoryRecord) => canonicalJson({ ...record, revision: undefined })
   return record.updatedAt === undefined && earlier.every((row) => content(row.record) !== content(record))
 }
 
-/** System is shown what is not true now as well, unless it asks for a time. */
+/** Whether a row passes the filter. System sees records that are not valid now, too, unless it asks for a time. */
 const passes = (viewer: Viewer.Any, record: MemoryRecord, filter: MemoryFilter, now: number): boolean =>
   matches(filter, isSystem(viewer) ? undefined : now)(record)
 
@@ -335,7 +337,7 @@ const speaker = (rows: Rows, text: string, now: number): MemoryRecord | undefine
     .map(({ record }) => record)
     .sort((a, b) => a.createdAt - b.createdAt || (a.id < b.id ? -1 : 1))[0]
 
-/** Of each end and type the first; names as plain as the questions have them. */
+/** Keeps the first link of each end and type. Names are compared in lower case, which is enough here. */
 const linksOf = (record: MemoryRecord, seen: ReadonlyArray<MemoryRecord>): MemoryRecord["links"] => {
   const others = seen.filter(({ id }) => id !== record.id)
   const isNear = ({ scope }: MemoryRecord) => canonicalJson(scope) === canonicalJson(record.scope)

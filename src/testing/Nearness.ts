@@ -1,4 +1,4 @@
-/** Questions by vector, with a scripted embedder: a store that is asked first attaches what awaits a vector. */
+/** Questions by vector, with a scripted embedder. Before a question, the vectors that the store waits for are attached. */
 import * as Effect from "effect/Effect"
 import * as FastCheck from "effect/FastCheck"
 import * as Option from "effect/Option"
@@ -13,7 +13,7 @@ import { importance, kind, often, rarely, text } from "./World.ts"
 
 const { array, constantFrom, record, tuple } = FastCheck
 
-/** How much of tea, of drinks and of water; some texts never get one. */
+/** Returns the vector of a text: its counts of tea, of drinks and of water. Some texts have none. */
 const vectorOf = (text: string): ReadonlyArray<number> | undefined => {
   const of = (word: string) => text.toLowerCase().split(word).length - 1
   return of("black") + of("sea") > 0 ? undefined : [of("tea"), of("drinks"), of("water") - of("green")]
@@ -50,12 +50,12 @@ const query: FastCheck.Arbitrary<MemoryQuery & { readonly embedding: { readonly 
     minImportance: rarely(importance)
   })
 
-/** The one that stores have where none is provided. */
+/** The default analyzer of stores. */
 const analyzer = Analyzer.make()
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
-/** The library itself is not asked: it sees what has expired, and whether that ever got a vector depends on when. */
+/** Generates questions by vector. Excludes the library's viewer, which sees expired records that may or may not have a vector. */
 export const make = (viewer: FastCheck.Arbitrary<Viewer.Any>): FastCheck.Arbitrary<Question> =>
   tuple(viewer.filter((viewer) => !Viewer.isSystem(viewer)), query).map(([viewer, query]): Question => ({
     viewer,
@@ -76,7 +76,7 @@ export const make = (viewer: FastCheck.Arbitrary<Viewer.Any>): FastCheck.Arbitra
       ),
     expect: (model, _, now, gist) => {
       const { embedding, mode, text, ...filter } = query
-      if (gist === "by words" || (mode === "vector" && isRefused(gist))) return gist // of a store without vectors
+      if (gist === "by words" || (mode === "vector" && isRefused(gist))) return gist // a store without vectors searches by words
       const wanted = new Set(text === undefined || mode === "vector" ? [] : analyzer.query(text))
       const all = model.list(viewer, filter, now)
       const found = all.filter((record) => {

@@ -1,6 +1,5 @@
 /**
- * An operation as a question that can be put to a real store, and to the model: the answers must be equal. A long list,
- * since each operation has its own.
+ * Operations as questions that are put to a real store and to the model: the answers must be equal. Each operation has its own.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -19,22 +18,25 @@ import type { Model } from "./Model.ts"
 import { id } from "./Sample.ts"
 import { draft, importance, kind, often, patch, rarely, revision, scope, text, time, viewer } from "./World.ts"
 
-/** One of a few ids of the author's own, or the n-th that the store minted. */
+/** Name of an id: text for one of the author's own, n for the n-th that the store minted. */
 export type Name = string | number
+/** Returns the id of a name. */
 export type Resolve = (name: Name) => MemoryId
 
+/** The answer of a store to a question. */
 export interface Answer<out Whole = unknown> {
   readonly whole: Whole
-  /** The part that a model can foretell. Default all of it. */
+  /** Part of the answer that a model can predict. Default: all of it. */
   readonly gist?: unknown
 }
 
+/** A question to a store and to the model, whose gists must agree. */
 export interface Question {
   readonly viewer: Viewer.Any
-  /** For the message of a failure. */
+  /** Text of the question, for the message of a failure. */
   readonly text: string
   readonly ask: (store: Service, resolve: Resolve) => Effect.Effect<Answer, MemoryError>
-  /** The gist as the model has it; it is told what the store said, for the ids that were minted. */
+  /** Returns the gist that the model expects. Receives the store's gist, since it holds the minted ids. */
   readonly expect: (model: Model, resolve: Resolve, now: number, gist: unknown) => unknown
 }
 
@@ -42,11 +44,11 @@ const { array, boolean, constant, constantFrom, integer, oneof, record, tuple } 
 
 export { viewer }
 
-/** Only a put may have no id. */
+/** A mutation whose id is replaced by a name; only a put may have none. */
 type Named<M> = M extends { readonly id: MemoryId } ? Omit<M, "id"> & { readonly name: Name }
   : M & { readonly name?: Name | undefined }
 
-/** `putNames`: the ids a put may claim. */
+/** Generates mutations. `putNames` are the ids that a put may claim; default `name`. */
 export const mutation = (
   name: FastCheck.Arbitrary<Name>,
   putNames: FastCheck.Arbitrary<Name> = name
@@ -59,6 +61,7 @@ export const mutation = (
     record({ _tag: constant("Restore" as const), name, revision: integer({ min: 0, max: 4 }), ifRevision: revision })
   )
 
+/** Puts the ids of names into a mutation. */
 export const resolved = (resolve: Resolve) => (mutation: Named<MemoryMutation>): MemoryMutation =>
   mutation._tag === "Put"
     ? {
@@ -84,26 +87,29 @@ const filter: FastCheck.Arbitrary<MemoryFilter> = record({
   limit: often(integer({ min: 1, max: 4 }))
 })
 
-/** The one that stores have where none is provided. */
+/** The default analyzer of stores. */
 const analyzer = Analyzer.make()
 
-/** Equal of short texts that fold into one another. */
+/** Returns a key that is equal for records with short texts that fold into one another. */
 const sayingOf = (record: MemoryRecord): string =>
   JSON.stringify([record.kind, record.data, signature(embeddingText(record))])
 
+/** Options of `make`. */
 export interface Options {
   readonly viewer: FastCheck.Arbitrary<Viewer.Any>
-  /** Whom reads and changes are about. */
+  /** Ids that reads and changes are about. */
   readonly names: FastCheck.Arbitrary<Name>
-  /** The ids a put may claim. Default `names`. */
+  /** Ids that a put may claim. Default `names`. */
   readonly putNames?: FastCheck.Arbitrary<Name> | undefined
 }
 
+/** Generates names of either sort. */
 export const names: FastCheck.Arbitrary<Name> = oneof<Array<FastCheck.Arbitrary<Name>>>(
   constantFrom("a", "b", "c"),
   integer({ min: 0, max: 9 })
 )
 
+/** Generates questions: half of them batches, half reads and touches. */
 export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Arbitrary<Question> => {
   const provenance: FastCheck.Arbitrary<Provenance> = record({
     origin: rarely(constantFrom("agent" as const, "instructions" as const)),
@@ -195,7 +201,7 @@ export const make = ({ names, putNames = names, viewer }: Options): FastCheck.Ar
   return oneof({ weight: reads.length, arbitrary: apply }, ...reads.map((arbitrary) => ({ weight: 1, arbitrary })))
 }
 
-/** What only the library itself asks. */
+/** Generates the questions that only the library itself asks. */
 export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Question>>(
   {
     viewer: Viewer.system(),
@@ -211,7 +217,7 @@ export const maintenance: FastCheck.Arbitrary<Question> = constantFrom<Array<Que
   }
 )
 
-/** Put to a store; an answer in plain JSON. A refusal is one too, and its gist is the reason. */
+/** Puts a question to a store; returns the answer in plain JSON. A refusal is an answer, too, with its reason as gist. */
 export const put = (question: Question, store: Service, resolve: Resolve): Effect.Effect<Required<Answer>> =>
   Effect.match(question.ask(store, resolve), {
     onSuccess: ({ gist, whole }) => ({ whole: plain(whole), gist: plain(gist === undefined ? whole : gist) }),
@@ -221,26 +227,28 @@ export const put = (question: Question, store: Service, resolve: Resolve): Effec
     })
   })
 
-/** The gist that a model expects. */
+/** Returns the gist that a model expects, in plain JSON. */
 export const expected = (question: Question, model: Model, resolve: Resolve, gist: unknown): Effect.Effect<unknown> =>
   Effect.map(Clock.currentTimeMillis, (now) => plain(question.expect(model, resolve, now, gist)))
 
+/** The ids that a store has minted so far. */
 export interface Minting {
-  /** A number is one of those minted, if there are any. */
+  /** Returns the id of a name. A number is taken modulo the number of minted ids. */
   readonly resolve: Resolve
-  /** Remembers what was minted, by an answer. */
+  /** Remembers the ids that an answer shows to be minted. */
   readonly learn: (answer: Answer) => void
-  /** An answer, or anything, in which minted ids are called by their number. */
+  /** Returns the JSON of a value, with minted ids replaced by their numbers. */
   readonly anonymous: (answer: unknown) => string
 }
 
+/** Makes a `Minting` without ids. */
 export const minting = (): Minting => {
   const minted: Array<MemoryId> = []
   return {
     resolve: (name) => typeof name === "string" ? id(name) : minted[name % minted.length] ?? id("nobody"),
     learn({ whole }) {
       if (!Array.isArray(whole)) return
-      for (const { id, outcome } of whole as ReadonlyArray<Partial<Applied>>) { // if not of apply, without an outcome
+      for (const { id, outcome } of whole as ReadonlyArray<Partial<Applied>>) { // only items of `apply` have an outcome
         if (outcome === "created" && id !== undefined && !minted.includes(id) && !own.includes(id)) minted.push(id)
       }
     },

@@ -1,4 +1,4 @@
-/** Who and what the laws speak of. */
+/** Sample viewers and drafts, and shorthands for the operations of a store, as the laws use them. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -9,13 +9,17 @@ import type { Draft, MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import type { Provenance, Service } from "../storage/MemoryStore.ts"
 
+/** The viewer of the user ada. */
 export const ada = Viewer.make({ userId: "ada" })
+/** The viewer of the user bob. */
 export const bob = Viewer.make({ userId: "bob" })
+/** The viewer of the library itself. */
 export const system = Viewer.system()
 
+/** Makes an id from a name. */
 export const id = MemoryId.stableId
 
-/** Ada's, of a kind that is never deduplicated. */
+/** Makes a draft in Ada's scope, of a kind that is never deduplicated. */
 export const draft = (body: string, fields: Partial<Draft> = {}): Draft => ({
   scope: { userId: "ada" },
   kind: "reference",
@@ -23,10 +27,10 @@ export const draft = (body: string, fields: Partial<Draft> = {}): Draft => ({
   ...fields
 })
 
-/** Ada's, of a kind that is. */
+/** Makes a draft in Ada's scope, of a kind that is deduplicated. */
 export const fact = (body: string, fields: Partial<Draft> = {}): Draft => draft(body, { kind: "user", ...fields })
 
-/** One record, as the viewer that may write it, Ada unless said. */
+/** Puts one draft and returns its record. Default viewer: Ada. */
 export const put = (
   store: Service,
   draft: Draft,
@@ -35,7 +39,7 @@ export const put = (
 ): Effect.Effect<MemoryRecord, MemoryError> =>
   Effect.map(store.put(viewer, [draft], provenance), ([put]) => put!.record)
 
-/** `undefined` where there is none: an assertion of chai takes one `Option` for another. */
+/** Gets one record; `undefined` if there is none, since chai takes any two `Option`s for equal. */
 export const get = (
   store: Service,
   viewer: Viewer.Any,
@@ -43,7 +47,7 @@ export const get = (
 ): Effect.Effect<MemoryRecord | undefined, MemoryError> =>
   Effect.map(store.get(viewer, [id]), ([found]) => Option.getOrUndefined(found!))
 
-/** One that is there, or the law is broken. */
+/** Gets one record; fails the law if there is none. */
 export const the = (
   store: Service,
   viewer: Viewer.Any,
@@ -51,13 +55,14 @@ export const the = (
 ): Effect.Effect<MemoryRecord, MemoryError> =>
   Effect.map(get(store, viewer, id), (record) => record ?? assert.fail("the record is gone"))
 
+/** Returns the reason for which a record is absent from a query, or `hit`. */
 export const whyNot = (store: Service, viewer: Viewer.Any, id: MemoryId.MemoryId, query: MemoryQuery) =>
   Effect.map(store.whyNot(viewer, id, query), Option.getOrElse(() => "hit" as const))
 
-/** The bodies of what a list holds, in its order. */
+/** Returns the bodies of a list, in its order. */
 export const listed = (store: Service, viewer: Viewer.Any, filter: MemoryFilter = {}) =>
   Effect.map(store.list(viewer, filter), ({ items }) => items.map(({ body }) => body))
 
-/** The same of a search. */
+/** Returns the bodies of the hits of a search, best first. */
 export const found = (store: Service, viewer: Viewer.Any, query: MemoryQuery = {}) =>
   Effect.map(store.search(viewer, query), ({ hits }) => hits.map(({ record }) => record.body))

@@ -1,4 +1,4 @@
-/** The small world that questions are about: few words, few ids, few places, so that everything meets. */
+/** Generators of a small world for questions: few words, ids and scopes, so that random values often collide. */
 import * as FastCheck from "effect/FastCheck"
 import type { Draft, Patch } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
@@ -7,11 +7,14 @@ import { id } from "./Sample.ts"
 
 const { array, constant, constantFrom, integer, oneof, record } = FastCheck
 
+/** Generates a value one time in six, else `undefined`. */
 export const rarely = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
   oneof({ weight: 5, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
+/** Generates a value every second time, else `undefined`. */
 export const often = <A>(arbitrary: FastCheck.Arbitrary<A>) =>
   oneof({ weight: 1, arbitrary: constant(undefined) }, { weight: 1, arbitrary })
 
+/** Generates scopes. */
 export const scope: FastCheck.Arbitrary<MemoryScope> = constantFrom<Array<MemoryScope>>(
   "global",
   { userId: "ada" },
@@ -39,13 +42,20 @@ const links = array(
   }),
   { maxLength: 2 }
 )
+/** Generates up to two tags. */
 export const tags = array(constantFrom("hot", "Cold", "drinks"), { maxLength: 2 })
+/** Generates names of kinds, most often `user`. */
 export const kind = constantFrom("user", "user", "reference", "working")
+/** Generates importances. */
 export const importance = constantFrom(0, 0.2, 0.5, 1)
+/** Generates texts to search for. */
 export const text = constantFrom("tea", "green", "coffee drinks", "the", "sea", "nothing of it")
+/** Generates times, epoch milliseconds. */
 export const time = constantFrom(0, 100, 10_000, 100_000, 10_000_000)
+/** Generates expected revisions, rarely one. */
 export const revision = rarely(integer({ min: 0, max: 5 }))
 
+/** Generates viewers, of two tenants and of every reach. */
 export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer.Any>>(
   Viewer.make({ userId: "ada" }),
   Viewer.make({ userId: "bob" }),
@@ -58,6 +68,7 @@ export const viewer: FastCheck.Arbitrary<Viewer.Any> = constantFrom<Array<Viewer
   Viewer.system("elsewhere")
 )
 
+/** Generates drafts without an id. */
 export const draft: FastCheck.Arbitrary<Draft> = record({
   scope,
   kind,
@@ -73,6 +84,7 @@ export const draft: FastCheck.Arbitrary<Draft> = record({
   source: rarely(record({ session: constantFrom("one", "two"), sequence: often(integer({ min: 0, max: 3 })) }))
 })
 
+/** Generates patches. */
 export const patch: FastCheck.Arbitrary<Patch> = record({
   body: often(body),
   summary: rarely(constantFrom("Drinks", "Tea")),

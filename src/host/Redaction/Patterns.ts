@@ -1,11 +1,12 @@
-/** The patterns by which `Redaction.layer` finds secrets, and what is no secret though it looks like one. */
+/** The patterns by which `Redaction.layer` finds secrets, and exceptions that only look like secrets. */
 
-/** A text without its secrets, and how many it had. */
+/** A text without its secrets, and their number. */
 export interface Redacted {
   readonly text: string
   readonly count: number
 }
 
+/** Options of `layer`: the sorts of secrets to find. */
 export interface Options {
   /** Private keys, and keys of providers that begin as theirs do: `sk-`, `AKIA`, `ghp_` and others. Default true. */
   readonly keys?: boolean | undefined
@@ -13,9 +14,9 @@ export interface Options {
   readonly tokens?: boolean | undefined
   /** Numbers of 13 to 19 digits that begin as a card's does and have its length and check digit. Default true. */
   readonly cards?: boolean | undefined
-  /** Default false. */
+  /** Addresses of e-mail. Default false. */
   readonly emails?: boolean | undefined
-  /** Patterns of your own, by the name that takes the place of what they match: `(redacted customer)`. Default none. */
+  /** Patterns of your own, by the name that replaces their matches: `(redacted customer)`. Default none. */
   readonly patterns?: Readonly<Record<string, RegExp>> | undefined
 }
 
@@ -29,7 +30,7 @@ interface Rule {
 /** Matches the mark that a redaction left, or its first word. */
 const isMark = /^\(redacted(?:$| [^)]{0,100}\))/
 
-/** Makes the function that redacts by patterns; `layer` uses it. Cost: proportional to the text, whatever it says. */
+/** Makes the function that redacts by patterns; `layer` uses it. Cost: linear in the length of any text. */
 export const byPatterns = (options: Options = {}): (text: string) => Redacted => {
   const { cards = true, emails = false, keys = true, patterns = {}, tokens = true } = options
   const rules: ReadonlyArray<Rule> = [
@@ -85,7 +86,7 @@ const urlPassword = new RegExp(
   `(?<=${begins}[a-z][a-z0-9+.-]{1,20}://[^\\s/:@]{0,100}:)[^\\s/@]{1,200}(?=@)`,
   "gi"
 )
-/** Pattern of the place where a name may begin: as `begins`, and after an underscore, too: DB_PASSWORD. */
+/** Pattern of the place where a name may begin: as `begins`, or after an underscore (DB_PASSWORD). */
 const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
 const passwords = "pass(?:word|wd|phrase|code)"
 /** Pattern of whose password it is: the password for the guests is. */

@@ -1,4 +1,4 @@
-/** `apply`: all or nothing, in the order given. */
+/** Laws of `apply`: a batch is applied as a whole or not at all, in the order given. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -9,6 +9,7 @@ import { ada, bob, draft, fact, get, id, listed, put, system, the } from "../Sam
 
 const Put = (draft: (MemoryMutation & { readonly _tag: "Put" })["draft"]): MemoryMutation => ({ _tag: "Put", draft })
 
+/** The laws of batches. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "a Restore finds the revisions that those before it in the batch left, and none that they purged",

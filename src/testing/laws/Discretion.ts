@@ -61,13 +61,14 @@ const discreet = <A>(call: () => Effect.Effect<A, MemoryError>) =>
     }
   })
 
+/** The laws of errors that never quote the input. */
 export const laws: ReadonlyArray<Law> = [
   law("an error of a write names the field and never quotes the input", (store) =>
     Effect.gen(function*() {
       const tea = yield* put(store, draft("tea", { id: id("tea") }))
       const foreign = yield* put(store, draft("coffee", { id: id("coffee"), scope: { userId: "bob" } }), bob)
       for (const bad of poisoned(fields.draft, draft(canary))) {
-        yield* discreet(() => store.put(ada, [bad as never, draft(canary, { importance: 2 })])) // so nothing is written
+        yield* discreet(() => store.put(ada, [bad as never, draft(canary, { importance: 2 })])) // the bad draft keeps the batch from being written
         yield* discreet(() => store.apply(ada, [{ _tag: "Put", draft: bad as never, ifRevision: 9 }]))
       }
       for (const patch of poisoned(fields.draft)) {

@@ -1,4 +1,4 @@
-/** What is forgotten, purged, restored, and what history tells. */
+/** Laws of forgetting, purging, restoring and history. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -9,6 +9,7 @@ import type { Service } from "../../storage/MemoryStore.ts"
 import { type Law, law, ofHistory, refuses } from "../Law.ts"
 import { ada, bob, draft, found, get, id, listed, put, system, whyNot } from "../Sample.ts"
 
+/** The laws of forgetting, purging, restoring and history. */
 export const laws: ReadonlyArray<Law> = [
   ofHistory(
     "what has expired since cannot be restored: nothing is written that nobody would see",
@@ -224,7 +225,7 @@ export const laws: ReadonlyArray<Law> = [
     }))
 ]
 
-/** Answered, to the one who forgot it, like what never was. */
+/** Checks that a forgotten record looks, to the viewer that forgot it, like one that never existed. */
 const absent = (store: Service, id: MemoryId) =>
   Effect.gen(function*() {
     assert.isUndefined(yield* get(store, ada, id))

@@ -1,4 +1,4 @@
-/** Who a record is: minted ids, and when two drafts are one. */
+/** Laws of identity: minted ids, and drafts that are duplicates. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
@@ -10,6 +10,7 @@ import type { Service } from "../../storage/MemoryStore.ts"
 import { type Law, law } from "../Law.ts"
 import { ada, draft, fact, id, listed, put, system, the } from "../Sample.ts"
 
+/** The laws of ids and deduplication. */
 export const laws: ReadonlyArray<Law> = [
   law("minted ids are ULIDs and only go up, within a millisecond and beyond", (store) =>
     Effect.gen(function*() {

@@ -1,4 +1,4 @@
-/** Who speaks of whom: links that a record has, and names in its text. */
+/** Laws of links between records: those that a record has, and those that names in its text make. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
@@ -11,7 +11,7 @@ import { ada, bob, draft, id, put, system } from "../Sample.ts"
 
 const [tea, cup, pot, far] = [id("tea"), id("cup"), id("pot"), id("far")]
 
-/** The ids at the other ends. */
+/** Returns the ids at the other ends of links. */
 const ends = (
   store: Service,
   id: MemoryId,
@@ -25,6 +25,7 @@ const ends = (
 const write = (store: Service, id: MemoryId, summary: string, body = "", viewer: Viewer.Any = ada) =>
   put(store, draft(body, { id, summary }), viewer)
 
+/** The laws of links and names in texts. */
 export const laws: ReadonlyArray<Law> = [
   law("a link and a name in a text lead from one record to the other, and back", (store) =>
     Effect.gen(function*() {

@@ -1,4 +1,4 @@
-/** `ifRevision`, and writers that meet: nothing is lost, nothing is half there. */
+/** Laws of concurrent writers and `ifRevision`: no write is lost, and none is half visible. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -6,6 +6,7 @@ import * as MemoryError from "../../domain/MemoryError.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, draft, listed, put, the } from "../Sample.ts"
 
+/** The laws of concurrent writers. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "ifRevision: a put, an update and a forget that come too late change nothing and say by how much",

@@ -1,4 +1,4 @@
-/** `list` and `stream`. */
+/** Laws of `list` and `stream`. */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -11,6 +11,7 @@ import type { Service } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, bob, draft, id, listed, put, system } from "../Sample.ts"
 
+/** The laws of `list` and `stream`. */
 export const laws: ReadonlyArray<Law> = [
   law("a list is newest first: by the last change, else by arrival, then by id", (store) =>
     Effect.gen(function*() {
@@ -59,7 +60,7 @@ export const laws: ReadonlyArray<Law> = [
         yield* put(store, draft(`new ${seen.length}`))
         yield* store.update(ada, id("moved"), { importance: seen.length / 1_000 })
         yield* put(store, draft("foreign", { scope: { userId: "bob" } }), bob)
-        yield* store.forget(ada, page.items.slice(-1).flatMap(({ body, id }) => body === "moved" ? [] : [id])) // where the cursor stands
+        yield* store.forget(ada, page.items.slice(-1).flatMap(({ body, id }) => body === "moved" ? [] : [id])) // the record that the cursor names is gone
         if (page.next === undefined) break
       }
       assert.lengthOf(new Set(seen), seen.length)
@@ -116,7 +117,7 @@ export const laws: ReadonlyArray<Law> = [
     }))
 ]
 
-/** Page by page, to the end. */
+/** Lists page by page, to the end. */
 const pages = (store: Service, viewer: Viewer.Any, filter: MemoryFilter) =>
   Effect.gen(function*() {
     const bodies: Array<string> = []

@@ -1,4 +1,4 @@
-/** What holds of every draft, and of every course of events; seeded, so that twice is the same. */
+/** Laws of random drafts and random courses of events; seeded, so that runs are alike. */
 import { assert } from "@effect/vitest"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -20,6 +20,7 @@ import * as Nearness from "../Nearness.ts"
 import * as Question from "../Question.ts"
 import { get, id, put, system } from "../Sample.ts"
 
+/** The laws of random drafts and courses of events. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "any legal draft comes back as it was written",
@@ -30,7 +31,7 @@ export const laws: ReadonlyArray<Law> = [
           assert.deepStrictEqual(yield* get(store, system, record.id), record)
           const { source, ...fields } = { ...record }
           const { source: citation, ...written } = draft
-          assert.deepEqual({ ...plain(fields), ...plain(written) }, plain(fields)) // what was written is in it
+          assert.deepEqual({ ...plain(fields), ...plain(written) }, plain(fields)) // every written field is in the record
           assert.deepEqual(plain(source), plain({ ...citation, origin: "user", trust: 1 }))
         }), { discard: true })
   ),
@@ -95,8 +96,8 @@ export const laws: ReadonlyArray<Law> = [
 ]
 
 /**
- * Tries sampled courses of events, each with its own clock, randomness and scope. Several run beside each other, since a
- * test clock waits for a real timer whenever it is moved.
+ * Tries sampled courses of events, each with its own clock, randomness and scope. Several run at once, since a test
+ * clock waits for a real timer whenever it is moved.
  */
 const each = <A>(
   { capabilities }: Service,
@@ -121,7 +122,7 @@ const tick = FastCheck.oneof(
   { weight: 1, arbitrary: FastCheck.constantFrom(1, 50, 5_000, 60_000) }
 )
 
-/** Ticks come between; all of them together are less than the hour after which a store compacts by itself. */
+/** Lets time pass between events. All ticks together stay below the hour after which a store compacts by itself. */
 const course = <A>(question: FastCheck.Arbitrary<A>) =>
   FastCheck.array(FastCheck.tuple(tick, question), {
     minLength: 25,
@@ -139,7 +140,7 @@ interface Stranger {
   readonly mutation: MemoryMutation
 }
 
-/** A viewer asks and writes, but only under minted ids; strangers write where it does not look, under ids that it guesses. */
+/** Generates a viewer that writes under minted ids only, and strangers that write out of its sight, under ids that it guesses. */
 const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Viewer.isSystem(viewer)).chain((viewer) =>
   FastCheck.record({
     viewer: FastCheck.constant(viewer),
@@ -166,7 +167,7 @@ const isolated = Question.viewer.filter((viewer): viewer is Viewer.Viewer => !Vi
   })
 )
 
-/** What a stranger's id stands for was put by a stranger, out of sight. */
+/** Whether a stranger's mutation stays out of the viewer's sight. */
 const isForeign = (viewer: Viewer.Viewer, { mutation, writer }: Stranger): boolean =>
   mutation._tag !== "Put" || writer.tenant !== viewer.tenant || !Viewer.sees(viewer, mutation.draft.scope)
 

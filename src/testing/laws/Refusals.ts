@@ -1,4 +1,4 @@
-/** Bad input: a `MemoryError` with the right reason, and nothing written. A long list, since a law is read by itself. */
+/** Laws of bad input: it is refused with a `MemoryError` of the right reason, and nothing is written. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type { Reason } from "../../domain/MemoryError.ts"
@@ -92,7 +92,7 @@ const badDrafts: Readonly<Record<string, ReadonlyArray<object>>> = {
   ]
 }
 
-/** No viewer may see more for having said one of these. */
+/** Values that must not widen what a viewer sees. */
 const badFilters: ReadonlyArray<readonly [Reason, object]> = [
   ...[0, -1, NaN, 1.5, 1e9, Infinity, 1_001, "10", null].map((limit) => ["invalid_draft", { limit }] as const),
   ["invalid_id", { ids: ["x"] }],
@@ -126,6 +126,7 @@ const badQueries: ReadonlyArray<readonly [Reason, object]> = [
   )
 ]
 
+/** The laws of bad input. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "a draft that is not legal is refused, for the right reason, and nothing of its batch is written",
@@ -209,7 +210,7 @@ export const laws: ReadonlyArray<Law> = [
   law("an id that is none is invalid_id, wherever it is given", (store) =>
     Effect.gen(function*() {
       for (const text of ["", "x", "..", `${id("x")} `, "\u0000".repeat(26), "\u{1f600}"]) {
-        const bad = text as MemoryId // what a tool or a caller without types would send
+        const bad = text as MemoryId // a tool or an untyped caller could send it
         for (
           const call of [
             store.get(ada, [id("x"), bad]),
@@ -230,7 +231,7 @@ export const laws: ReadonlyArray<Law> = [
   law("a filter or a query that is not legal is refused", (store) =>
     Effect.gen(function*() {
       yield* put(store, draft("Tea"))
-      for (const [reason, filter] of badFilters) yield* refuses(reason, store.list(ada, filter as MemoryFilter)) // as above
+      for (const [reason, filter] of badFilters) yield* refuses(reason, store.list(ada, filter as MemoryFilter)) // an untyped caller could send it, too
       for (const [reason, query] of badQueries) {
         yield* refuses(reason, store.search(ada, query))
         yield* refuses(reason, store.whyNot(ada, id("x"), query))
@@ -257,7 +258,7 @@ export const laws: ReadonlyArray<Law> = [
         revision: -1
       }]
       for (const mutation of mutations) {
-        yield* refuses("invalid_draft", store.apply(ada, [mutation as never])) // what a caller without types would send
+        yield* refuses("invalid_draft", store.apply(ada, [mutation as never])) // an untyped caller could send it
       }
       const provenances: ReadonlyArray<object> = [{ trust: 4 }, { trust: NaN }, { origin: "god" }]
       for (const provenance of provenances) yield* refuses("invalid_draft", store.put(ada, [draft("x")], provenance))

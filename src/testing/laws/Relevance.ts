@@ -1,4 +1,4 @@
-/** What is found by meaning as well as by word, in what order, and what is said of the rest. */
+/** Laws of search by meaning and by word: the hits, their order, and the counts of records left out. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -24,6 +24,7 @@ const by = (vector: ReadonlyArray<number>, query: MemoryQuery = {}): MemoryQuery
   ...query
 })
 
+/** The laws of search by meaning and its result. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "a turn beside one with the words comes before one that stands alone; what is beside none of them is not found",

@@ -1,4 +1,4 @@
-/** Filters, search, and why something was not found. A long list, since a law is read by itself. */
+/** Laws of filters, search and `whyNot`. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
@@ -6,6 +6,7 @@ import type { Absence, MemoryFilter, MemoryQuery } from "../../domain/MemoryFilt
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, draft, found, id, listed, put, system, whyNot } from "../Sample.ts"
 
+/** The laws of filters, search and `whyNot`. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "every clause of a filter keeps out what it says, in list, search and stream alike; clauses add up",

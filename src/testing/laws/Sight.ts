@@ -1,4 +1,4 @@
-/** Who sees what, and that the rest is absent. */
+/** Laws of visibility: a record that a viewer does not see behaves as if it were absent. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -33,6 +33,7 @@ const sights: ReadonlyArray<readonly [viewer: Viewer.Any, sees: ReadonlyArray<st
   [system, Object.keys(scopes)]
 ]
 
+/** The laws of visibility. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "exact sees what asks for no more than it has, within what has all that it asks for; no tenant another's",
@@ -281,7 +282,7 @@ const strangers = [
   Viewer.system("elsewhere")
 ]
 
-/** An error without the id that the caller itself gave. */
+/** Removes the id that the caller itself gave from an error. */
 const anonymous = (
   { detail, id: _, message, op, reason }: {
     op: string

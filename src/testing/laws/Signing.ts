@@ -3,6 +3,7 @@ import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { type Law, law } from "../Law.ts"
 
+/** The laws of `sign`. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "sign returns the same signature for the same text and purpose, and another for any other text or purpose",

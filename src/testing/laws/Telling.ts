@@ -1,4 +1,4 @@
-/** `changes`: who hears what. */
+/** Laws of `changes`: the changes that each viewer hears. */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Deferred from "effect/Deferred"
@@ -15,6 +15,7 @@ import { type Law, law, refuses } from "../Law.ts"
 import { listen } from "../Listener.ts"
 import { ada, bob, draft, fact, id, put, system } from "../Sample.ts"
 
+/** The laws of `changes`. */
 export const laws: ReadonlyArray<Law> = [
   law("own writes are told in order, as done here, each record as it then was", (store) =>
     Effect.gen(function*() {

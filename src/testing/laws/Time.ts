@@ -1,10 +1,11 @@
-/** Expiry and valid time. */
+/** Laws of expiry and valid time. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, draft, fact, found, get, listed, put, system, whyNot } from "../Sample.ts"
 
+/** The laws of expiry and valid time. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "what has expired is absent everywhere, from that very millisecond, whatever is asked",

@@ -1,4 +1,4 @@
-/** What was forgotten and can be restored: who is shown it, in what order, and how long it stays. */
+/** Laws of the trash: the viewers that see a forgotten record, the order of the list, and how long it is kept. */
 import { assert } from "@effect/vitest"
 import * as Chunk from "effect/Chunk"
 import * as Duration from "effect/Duration"
@@ -13,10 +13,11 @@ import type { Service } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses, Trash } from "../Law.ts"
 import { ada, bob, draft, fact, found, get, id, listed, put, system, the } from "../Sample.ts"
 
-/** The bodies of what the viewer may restore, in the order of the list. */
+/** Returns the bodies of the records that the viewer may restore, in the order of the list. */
 const trashed = (store: Service, viewer: Viewer.Any = ada, filter: MemoryFilter = {}) =>
   listed(store, viewer, { ...filter, forgotten: true })
 
+/** The laws of the trash. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "what is forgotten is listed as forgotten, newest forgotten first, and nowhere else; `false` is as if not said",

@@ -1,4 +1,4 @@
-/** Vectors: which texts want one, and what is found by them. Stores without vectors say so. */
+/** Laws of vectors: the texts that await one, and search by them. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -10,7 +10,7 @@ import type { Service, Vectors } from "../../storage/MemoryStore.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, bob, draft, found, put, system, whyNot } from "../Sample.ts"
 
-/** Of stores that hold vectors; one that says it does not is held to that. */
+/** Makes a law of stores that hold vectors. A store without `vectors` must hold none. */
 export const ofVectors = (
   title: string,
   check: (store: Service, vectors: Vectors) => Effect.Effect<unknown, unknown>
@@ -24,7 +24,7 @@ export const ofVectors = (
       }
     }))
 
-/** Directions of a plane: how much of tea, and how much of trains. */
+/** Vectors of two dimensions: one for tea, one for trains. */
 const plane: Readonly<Record<string, readonly [tea: number, train: number]>> = {
   "green tea": [1, 0],
   "black tea": [0.9, 0.1],
@@ -44,6 +44,7 @@ const embed = (vectors: Vectors, model = "m") =>
 const elsewhere = Viewer.make({ tenant: "elsewhere", userId: "ada" })
 const by = (...vector: ReadonlyArray<number>): MemoryQuery => ({ mode: "vector", embedding: { model: "m", vector } })
 
+/** The laws of vectors. */
 export const laws: ReadonlyArray<Law> = [
   ofVectors(
     "the models of a tenant are those that have a vector of it, and no other tenant's",

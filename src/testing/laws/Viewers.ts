@@ -20,6 +20,7 @@ const impostors: ReadonlyArray<unknown> = [
   { _tag: "System", tenant: "default" }
 ]
 
+/** The laws of viewers. */
 export const laws: ReadonlyArray<Law> = [
   law(
     "every call whose viewer is not a Viewer fails with invalid_scope and changes nothing",

@@ -1,4 +1,4 @@
-/** What a record is after it was put or updated. A long list, since a law is read by itself. */
+/** Laws of put and update: the record that they make. */
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
@@ -7,7 +7,7 @@ import * as Viewer from "../../domain/Viewer.ts"
 import { type Law, law, refuses } from "../Law.ts"
 import { ada, draft, fact, get, id, listed, put, system, the } from "../Sample.ts"
 
-/** Says all that a draft can say. */
+/** A draft with its optional fields set. */
 const whole: Draft = {
   id: id("whole"),
   scope: { userId: "ada", agentId: "pilot" },
@@ -27,6 +27,7 @@ const whole: Draft = {
 }
 const pilot = Viewer.make({ userId: "ada", agentId: "pilot" })
 
+/** The laws of put and update. */
 export const laws: ReadonlyArray<Law> = [
   law("what is put is what is got, in every field", (store) =>
     Effect.gen(function*() {
@@ -229,7 +230,7 @@ export const laws: ReadonlyArray<Law> = [
               record.metadata,
               record.source
             ]
-          ) { // as put
+          ) { // every nested object of the record
             for (const key of Object.keys(object)) Reflect.set(object, key, 0)
           }
           for (const list of [record.tags, record.links]) Reflect.set(list, 0, "b")
@@ -300,7 +301,7 @@ export const laws: ReadonlyArray<Law> = [
     }))
 ]
 
-/** Of one draft, the one answer. */
+/** Asserts that a put gave one result. */
 const one = <A, E>(puts: Effect.Effect<ReadonlyArray<A>, E>): Effect.Effect<readonly [A], E> =>
   Effect.map(puts, (all) => {
     assert.lengthOf(all, 1)
