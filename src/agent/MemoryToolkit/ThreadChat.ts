@@ -23,6 +23,7 @@ export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/C
   defaultValue: (): string | undefined => undefined
 }) {}
 
+/** Options of `chat`. */
 export interface ChatOptions {
   /** The system message before all others; it is not kept in the thread. Default: none. */
   readonly system?: string | undefined
@@ -147,7 +148,7 @@ const withOpen = (
 ): ReadonlyArray<Prompt.Message> => {
   const whole = said.flatMap((message) =>
     message.role === "assistant" ? message.content.flatMap((part) => part.type === "text" ? [part.text] : []) : []
-  ) // of a chunk of parts the chat has seen what its consumer has not
+  ) // the chat may have seen parts of a chunk that its consumer has not
   const parts = Array.from(open.values()).filter((text) => text !== "" && !whole.some((all) => all.startsWith(text)))
     .map((text) => Prompt.makePart("text", { text }))
   if (parts.length === 0) return said
