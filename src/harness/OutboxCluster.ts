@@ -45,7 +45,7 @@ import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 import * as LineEntity from "./OutboxCluster/LineEntity.ts"
 
-/** `concurrency` and `turn` are of one process; `capacityPerLine` and `capacityPerTenant` are what one process lets wait. */
+/** Options of an outbox in a cluster. `concurrency`, `turn` and the capacities apply to each process. */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
   /** Tells apart the outboxes of one cluster, at most 100 characters. Default `"default"`. */
   readonly name?: string | undefined
@@ -53,11 +53,12 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
   readonly compaction?: Cron.Cron | false | undefined
 }
 
+/** Operations of `OutboxCluster`. */
 export interface Service extends Outbox.Service {
   /**
-   * Erases what waits of the viewer and of narrower viewers, with `scope` of those whose ids match it, and what the cluster
-   * keeps at the addresses of these conversations; returns the number of conversations. Where `WritePolicy.forgetAll` erased the
-   * rows, the owners clear the addresses when nothing of the conversations is open any more.
+   * Erases the waiting messages of the viewer and of narrower viewers (with `scope`, of those whose ids match it), and what the
+   * cluster keeps at the addresses of these conversations; returns the number of conversations. If `WritePolicy.forgetAll` erased
+   * the rows, the owners clear the addresses once nothing of the conversations is open.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
@@ -68,6 +69,7 @@ export interface Service extends Outbox.Service {
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
 
+/** Tag of the outbox of a cluster. */
 export class OutboxCluster extends Context.Tag("@memory/OutboxCluster")<OutboxCluster, Service>() {}
 
 type Cluster = Sharding.Sharding | MessageStorage.MessageStorage
@@ -122,7 +124,7 @@ export const make = (
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isReading, references }) => references === 0 && !isReading // what waits is another worker's to read
+      isIdle: ({ isReading, references }) => references === 0 && !isReading // waiting messages are for the worker of the owner to read
     })
     const outbox: OpenCluster = {
       options,
@@ -144,7 +146,7 @@ export const make = (
       flush: Effect.withSpan(flush(outbox), "OutboxCluster.flush"),
       status: countsOf(store).pipe(
         Effect.tap((counts) => Effect.sync(() => seen = counts)),
-        Effect.catchAll(() => Effect.sync(() => seen)), // as it was last seen
+        Effect.catchAll(() => Effect.sync(() => seen)), // the counts that were last seen
         Effect.map((counts) => ({
           ...counts,
           failuresInARow: runner.failuresInARow,
@@ -338,7 +340,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // since the last compaction
+    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // it became quiet after the last compaction
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {
       const busy = new Set<string>()

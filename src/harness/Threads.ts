@@ -47,9 +47,11 @@ import * as ThreadRows from "./Threads/ThreadRows.ts"
 import * as ThreadWrites from "./Threads/ThreadWrites.ts"
 
 export { type Found, type Page, Range, type Window } from "./Threads/ThreadReads.ts"
+/** Threads and their messages. */
 export type { NewMessage, Thread, ThreadMessage } from "./Threads/ThreadRows.ts"
 export { purge } from "./Threads/ThreadWrites.ts"
 
+/** Operations of `Threads`. */
 export interface Service {
   /**
    * Appends messages to a thread, which is made where it is missing. Strips injected memory. Returns the place of the first one. Fails with
@@ -89,6 +91,7 @@ export interface Service {
     query: { readonly text: string; readonly limit?: number | undefined }
   ) => Effect.Effect<ReadonlyArray<ThreadReads.Found>, MemoryError.MemoryError>
 
+  /** Returns the description of a thread, if there is such a thread. */
   readonly get: (
     viewer: Viewer.Viewer,
     thread: string
@@ -128,6 +131,7 @@ export interface Service {
   readonly delete: (viewer: Viewer.Viewer, thread: string) => Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
+/** Tag of the service for threads. */
 export class Threads extends Context.Tag("@memory/Threads")<Threads, Service>() {}
 
 const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {

@@ -1,9 +1,8 @@
 /**
  * Writes the rows of conversations: appends messages, keeps plans, and ends batches together with what came of them.
  *
- * Law: every write of a conversation moves its session row on from where it was last seen. So of two processes with one
- * picture one is first, and the other looks again before it decides anew: no place is given twice, and no batch is ended
- * twice.
+ * Law: every write of a conversation replaces the revision of its session row that was last seen. If two processes write at
+ * once, one succeeds, and the other reads again and decides anew: no place is given twice, and no batch is ended twice.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -36,6 +35,7 @@ export interface OutboxLog {
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
+/** Makes a log; no batch is known to be parked. */
 export const make = (options: Omit<OutboxLog, "parked">): OutboxLog => ({ ...options, parked: new Map() })
 
 /** Returns the conversation as it is known; reads it where it is not, or where the last write left it unknown. */
@@ -250,7 +250,7 @@ const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
   (matchesScope(Viewer.scopeOf(whose), Viewer.scopeOf(viewer)) && Viewer.sees(viewer, Viewer.subjectOf(whose)))
 
-/** How often a write is decided anew where another process was first. */
+/** Most times that a write is decided anew because another process was first. */
 const attempts = 50
 /** Number of parked batches that are released in one write. */
 const releasedAtOnce = 20

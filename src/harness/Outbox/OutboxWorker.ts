@@ -55,7 +55,7 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   requests: number
   /** True where `readNow` waits for the next attempt. */
   isUrgent: boolean
-  /** When the worker tries again, in epoch milliseconds; `undefined` where it waits for a request only. */
+  /** Time at which the worker tries again, epoch milliseconds; `undefined` if it waits for a request only. */
   retryAt: number | undefined
   /** True where the last reading outlasted its turn. */
   isSlow: boolean
@@ -69,6 +69,7 @@ export const isEmpty = ({ state, waiting }: OutboxWorker): boolean => waiting ==
 /** Whether the worker can be closed: no callers, no reading, and nothing waits. */
 export const isIdle = (worker: OutboxWorker): boolean => worker.references === 0 && !worker.isReading && isEmpty(worker)
 
+/** Options of a worker. */
 export interface Options {
   readonly trigger: ExtractionTrigger
   readonly retry: Schedule.Schedule<unknown, MemoryError.MemoryError>
@@ -128,7 +129,7 @@ export const make = (
       attempt: disconnected,
       delays: yield* Schedule.driver(Schedule.modifyDelayEffect(retry, (_, delay) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
-          failed(loop, now + Duration.toMillis(delay)) // before it is waited for
+          failed(loop, now + Duration.toMillis(delay)) // counted before the wait begins
           return delay
         }))),
       fork,
@@ -251,7 +252,7 @@ const ended = (loop: Loop, result: Effect.Effect<void, MemoryError.MemoryError>)
 }
 
 /**
- * How many batches may wait, per conversation and per tenant. Each tenant has a count of its own, so no tenant waits for
+ * Limits of the batches that may wait, per conversation and per tenant. Each tenant has a count of its own, so no tenant waits for
  * another.
  */
 export interface Capacity {
@@ -272,7 +273,7 @@ export type Place = () => void
 
 /** One tenant's conversations in which batches wait, and its taken capacity. */
 interface Tenant {
-  /** In the order in which they are examined for room. */
+  /** Workers, in the order in which they are examined for room. */
   readonly workers: Set<OutboxWorker>
   /** Batches that wait, and places reserved for more. */
   taken: number

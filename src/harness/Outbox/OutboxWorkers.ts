@@ -22,6 +22,7 @@ import * as OutboxLog from "./OutboxLog.ts"
 import * as OutboxState from "./OutboxState.ts"
 import * as OutboxWorker from "./OutboxWorker.ts"
 
+/** Options of the workers of one outbox. */
 export interface Options extends Pick<OutboxOptions, "openLines" | "retry" | "trigger"> {
   readonly log: OutboxLog.OutboxLog
   /** Serves one request of a worker: tries once to read what waits, and fails if something still does. */

@@ -43,7 +43,7 @@ const Row = Schema.Struct({ id: MemoryId, revision: Schema.Int })
 
 const appended = {
   ...tenant,
-  /** When it was appended, epoch milliseconds; of a reminder, the revision of the session row. */
+  /** Time of the append, epoch milliseconds; in a reminder, the revision of the session row. */
   at: Schema.Number,
   from: Schema.NonNegativeInt,
   to: Schema.NonNegativeInt,
@@ -67,6 +67,7 @@ const protocol = [
 
 /** The conversations of one outbox; `name` tells apart the outboxes of one cluster. An entity's id is that of its session row. */
 export type LineEntity = Entity.Entity<`Memory/Line/${string}`, typeof protocol[number]>
+/** Makes the entity of the conversations of the outbox of this name. */
 export const make = (name: string): LineEntity => Entity.make(`Memory/Line/${name}`, protocol)
 
 /** Sends messages to the owners of conversations, which are named by the ids of their session rows. */
@@ -102,7 +103,7 @@ export const client = (
           Effect.catchAllDefect(() => Effect.fail(lost)),
           Effect.retry({ while: (failure) => failure === lost, times: 10, schedule: Schedule.spaced("1 second") }),
           Effect.mapError((failure): MemoryError.Reason => failure === lost ? "unavailable" : failure),
-          Effect.timeoutOption("30 seconds"), // then again: an owner that cleared the address may have erased the request
+          Effect.timeoutOption("30 seconds"), // sent again then: an owner that cleared the address may have erased the request
           Effect.repeat({ until: Option.isSome }),
           Effect.asVoid
         ),
@@ -159,6 +160,7 @@ export interface Waits {
   readonly onSeen: (worker: OutboxWorker) => void
 }
 
+/** Makes an empty set of waits. */
 export const makeWaits = (): Waits => {
   const all: Waits["all"] = new Map()
   return {
@@ -272,7 +274,7 @@ const handlers = (entity: LineEntity, reader: LineReader) =>
 const written = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepOutside("10 seconds")))
 
-/** What waits for the batches that the trigger was told of, by place. */
+/** Waits for the batches that the trigger was told of, by place. */
 type Told = Map<number, Deferred.Deferred<void>>
 
 /** Takes over a batch and tells the trigger of it, once; returns what has to be waited for. */
@@ -291,7 +293,7 @@ const heard = (
       (state) => OutboxState.waiting(state).find((batch) => batch.from === from)
     )
     const known = yield* look
-    if (known === undefined) worker.isStale = true // that it was read is certain only by the store
+    if (known === undefined) worker.isStale = true // only the store can confirm that it was read
     const batch = known ?? (yield* look)
     if (batch === undefined) return []
     const entries = yield* Effect.catchIf(
@@ -347,7 +349,7 @@ const clearIfIdle = (
     const revisionOf = Option.match({ onNone: () => 0, onSome: ({ revision }: { revision: number }) => revision })
     if (revisionOf(after) !== revisionOf(before)) yield* lines.signal(id, tenant, "takeUp")
   }).pipe(
-    Effect.disconnect, // from a store that never answers
+    Effect.disconnect, // a store that never answers is left behind
     Effect.interruptible,
     Effect.timeout("5 seconds"),
     Effect.catchAll((error) => Effect.logWarning(`what the cluster keeps of ${id} could not be cleared`, error))
