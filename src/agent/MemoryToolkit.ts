@@ -83,7 +83,7 @@ const { forget, recall, remember } = MemoryTools.declarations
  */
 export const toolkit = Toolkit.make(declared(remember), declared(recall))
 
-/** `toolkit` with `forget`, which fails with `unsupported` unless the spec says `allowForget`. */
+/** The tools of `toolkit` and `forget`, which fails with `unsupported` unless the spec says `allowForget`. */
 export const toolkitWithForget = Toolkit.make(declared(remember), declared(recall), declared(forget))
 
 /**

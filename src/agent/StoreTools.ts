@@ -30,7 +30,7 @@ export interface StoreToolsOptions {
   readonly add?: true | {
     readonly name?: string | undefined
     readonly description?: string | undefined
-    /** `false` accepts entries, and writes them in the background. Default true. */
+    /** Whether a call waits for its writes; `false` writes in the background. Default true. */
     readonly waitForWrites?: boolean | undefined
   } | undefined
 }

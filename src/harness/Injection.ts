@@ -213,7 +213,7 @@ const seedOnce = (
       }).pipe(seeding.withPermits(1))
   })
 
-/** @internal */
+/** Options of an index. @internal */
 export interface IndexOptions {
   readonly maxEntries: number
   /** Whether there are more records than these. Default false. */

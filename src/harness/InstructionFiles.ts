@@ -197,7 +197,7 @@ interface InstructionTree {
   readonly root: string
   /** Reads the files, root first, in each directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file by its path below the root; `None` where it is missing, blank, or neither one of `filenames` nor imported by one. */
+  /** Reads a file by its path below the root; `None` if it is missing or blank, or neither one of `filenames` nor imported by one. */
   readonly read: (
     relative: string,
     importedBy?: string
@@ -223,7 +223,7 @@ const importsOf = (text: string): ReadonlySet<string> => {
   return new Set(names.slice(0, 1_000))
 }
 
-/** Fails where the working directory is not there, or not below the root. */
+/** Opens the tree. Fails if the working directory does not exist, or is not below the root. */
 const openTree = (
   cwd: string,
   config: InstructionFilesConfig,
@@ -276,7 +276,7 @@ const openTree = (
         return Option.some({ at: at.value, file: { path: file, label, ...text, content } })
       })
 
-    /** Reads a file that is named from a folder; `None` where the name, or the name without a mark after it, is no file's. */
+    /** Reads a file that is named from a folder; `None` if no file has the name, with or without a punctuation mark at its end. */
     const importOf = (folder: string, name: string) =>
       Effect.gen(function*() {
         if (name.startsWith("~/")) return yield* escape(`${name} lies outside the root`)
@@ -305,7 +305,7 @@ const openTree = (
           escape(`${JSON.stringify(name)} is no file name`)
         )
         let imported = 0
-        /** Takes a file, and what it imports after it. `chain`: the places of the files that lead to it, its own the last. */
+        /** Adds a file, then the files that it imports. `chain`: the places of the files that lead to it, its own last. */
         const take = ({ at, file }: Found, chain: ReadonlyArray<string>): Effect.Effect<void> =>
           Effect.gen(function*() {
             seen.add(at)

@@ -185,7 +185,7 @@ const make = (
     } satisfies Service
   })
 
-/** Accepts nothing any more, and waits for what was accepted: as long as an outbox does for what is unread. */
+/** Stops accepting drafts, and waits for accepted ones as long as an outbox waits for unread messages. */
 const close = (managed: Managed): Effect.Effect<void> =>
   Effect.suspend(() => {
     const last = Array.from(managed.working)

@@ -58,7 +58,10 @@ export interface Embed {
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 /** The origin of a change. */
 interface Decided {
-  /** `agent` and `pipeline` stand for a model, which is held to the spec's `sharedWrites`. Default `user`: harness code. */
+  /**
+   * Origin: `agent` and `pipeline` stand for a model, which is held to the spec's `sharedWrites`. Default `user`: harness
+   * code.
+   */
   readonly origin?: Origin | undefined
 }
 interface Forgetting extends Decided {
@@ -288,8 +291,8 @@ const make = (
   })
 
 /**
- * Requires a store. Used where they are provided: `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`,
- * `MemoryEvents`, `Plugins`. Fails with `invalid_draft` where the spec is none, and with `unsupported` where a `Redaction` is
+ * Provides the service over a store. It uses `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`, `MemoryEvents` and
+ * `Plugins` if they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is
  * provided that the store was built without.
  */
 export const layer = (
@@ -311,7 +314,10 @@ export interface TestOptions {
   readonly spec?: MemorySpec.Input | undefined
 }
 
-/** All of it in memory, seeded and scripted, with hashed vectors: the same calls give the same ids and times. */
+/**
+ * Provides the service for tests: in memory, with seeded ids, scripted answers and hashed vectors. The same calls give the
+ * same ids and times.
+ */
 export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptions = {}): Layer.Layer<
   MemoryService | MemoryStore.MemoryStore | MemoryEvents.MemoryEvents
 > =>
@@ -321,7 +327,7 @@ export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptio
     Layer.provideMerge(Layer.unwrapEffect(Effect.sync(() => Layer.setRandom(Random.make(seed))))),
     Layer.provideMerge(SecureRandom.layerSeeded(seed)),
     Layer.provideMerge(now === undefined ? Layer.empty : offsetClock(now)),
-    Layer.orDie // a spec that is none is a mistake in the test
+    Layer.orDie // an invalid spec is a mistake in the test
   )
 
 /** Never fails: if memory is unavailable the block says so, and an event and a warning tell why. */

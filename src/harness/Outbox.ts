@@ -156,7 +156,10 @@ export interface Listener {
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
-/** Makes an outbox. Reads what another process left behind; the scope's end reads what waits, see `flushTimeout`. */
+/**
+ * Makes an outbox. It first reads the messages that another process left behind; the end of the scope reads waiting
+ * messages, see `flushTimeout`.
+ */
 export const make = (
   store: MemoryStore.Service,
   pipeline: MemoryPipeline.Service,

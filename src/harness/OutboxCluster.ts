@@ -1,6 +1,6 @@
 /**
- * An outbox whose conversations are shared among the machines of a cluster, by @effect/cluster: each is read by one of them
- * at a time, and by another one when that dies. Use it where several processes serve one store; in a single process, and
+ * An outbox whose conversations are shared among the machines of a cluster, by @effect/cluster: one machine reads a conversation
+ * at a time, and another one takes over if that machine dies. Use it where several processes serve one store; in a single process, and
  * over a vault or SQLite, `Outbox` does the same without a cluster.
  *
  * ```text
@@ -76,8 +76,8 @@ type Cluster = Sharding.Sharding | MessageStorage.MessageStorage
 
 /**
  * Makes an outbox. A process that is a runner of the cluster owns a share of the conversations from then on; a client of
- * the cluster appends only. Has what waits in the store read at once. The scope's end waits for no reading: what is unread
- * is read by another runner, or by the next.
+ * the cluster appends only. Waiting messages in the store are read at once. The end of the scope waits for no reading:
+ * another runner, or the next one, reads unread messages.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -124,7 +124,7 @@ export const make = (
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isReading, references }) => references === 0 && !isReading // waiting messages are for the worker of the owner to read
+      isIdle: ({ isReading, references }) => references === 0 && !isReading // only its owner reads
     })
     const outbox: OpenCluster = {
       options,
@@ -240,7 +240,7 @@ const sessionEnd = (
       )
   )
 
-/** Has the owner read what waits, and takes over how it is then. */
+/** Has the owner read the waiting messages, and takes over the state after that. */
 const drainAgain = (
   outbox: OpenCluster,
   worker: OutboxWorker.OutboxWorker
@@ -287,7 +287,7 @@ const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   )
 }
 
-/** Has every conversation read in which something was left unread. */
+/** Has every conversation with unread messages read. */
 const takeUpAll = ({ lines, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(
     unreadOf(store),
@@ -298,7 +298,7 @@ const takeUpAll = ({ lines, store }: OpenCluster): Effect.Effect<void, MemoryErr
       })
   )
 
-/** Reads the conversations in which something waits. Each has a session row, since every write moves it on. */
+/** Reads the conversations that have waiting messages. Each has a session row, since every write updates it. */
 const unreadOf = (store: MemoryStore.Service) =>
   Effect.map(
     OutboxWorkers.everywhere(store),
@@ -340,7 +340,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // it became quiet after the last compaction
+    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // quiet since the last one
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {
       const busy = new Set<string>()
@@ -358,7 +358,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
     return erased
   })
 
-/** Tells the owners of some conversations of the batches that wait. Their triggers hear of a batch once. */
+/** Tells the owners of some conversations of their waiting batches. A trigger is told of each batch once. */
 const tellAgain = ({ lines, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
   Effect.flatMap(OutboxState.all(store, tenant), (states) =>
     Effect.forEach(states, (state) => {

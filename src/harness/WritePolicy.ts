@@ -97,7 +97,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
     )
 })
 
-/** Wraps the store that is there. Publishes to `MemoryEvents` where there is one. */
+/** Provides the store of the context with write rules. Publishes to `MemoryEvents` if it is provided. */
 export const layer = (rules: WriteRules): Layer.Layer<MemoryStore.MemoryStore, never, MemoryStore.MemoryStore> =>
   Layer.effect(
     MemoryStore.MemoryStore,
@@ -118,8 +118,8 @@ export const mayWrite = (
 
 /**
  * Forgets all records that the filter means and the viewer may forget, in batches of 1,000, and returns how many were
- * there. `purge` first erases what the viewer's conversations wait to have extracted, so that none of it becomes a memory
- * meanwhile, and where the filter names no kind of record, its threads; and then tombstones too.
+ * there. `purge` first erases the viewer's messages that wait for extraction, so that none of them becomes a memory
+ * meanwhile, and its threads if the filter names no kind of record; then the records, those in the trash too.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -134,7 +134,7 @@ export const forgetAll = (
       yield* ThreadWrites.purge(store, viewer, filter.scope)
     }
     const governed = make(store, { rules, events, op: "forgetAll" })
-    // the library is shown what is closed, not yet true or expired as well: that is about somebody too
+    // the library also sees records that are closed, not yet true or expired: they count as data of the viewer too
     const system = Viewer.system(viewer.tenant)
     const isClosed = ({ scope, source }: MemoryRecord) =>
       source.origin === "instructions" || (rules.globalWrites === "deny" && scope === Global)
@@ -177,7 +177,7 @@ const touchedBy = (mutations: ReadonlyArray<MemoryMutation>): Touched => ({
 const isPurge = (mutation: MemoryMutation | undefined): mutation is Extract<MemoryMutation, { _tag: "Forget" }> =>
   mutation?._tag === "Forget" && mutation.purge === true
 
-/** Fails where the rules forbid the write. Reads the records that are touched, unless no rule can forbid it. */
+/** Fails if the rules forbid the write. Reads the touched records, unless no rule can forbid it. */
 const check = (
   store: MemoryStore.Service,
   { op: named, origin, rules }: Options,
@@ -392,6 +392,6 @@ export const plugins = (spec: MemorySpec) =>
       : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
   })
 
-/** Whether a refusal is about something that a model got wrong and can put right at once; not what it may not do, or what failed. */
+/** Whether a refusal is about a mistake that a model can correct at once, rather than a missing permission or a failure. */
 const isValidation = (reason: MemoryTool.Failure["reason"]): boolean =>
   reason === "invalid_draft" || reason === "invalid_scope" || reason === "invalid_id" || reason === "path_escape"

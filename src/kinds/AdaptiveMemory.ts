@@ -113,7 +113,7 @@ export interface PriorityQuery extends Omit<MemoryFilter, "after" | "forgotten">
 /** A record with its priority and the components of that priority. */
 export interface Prioritised {
   readonly record: MemoryRecord
-  /** 0..1 */
+  /** Priority, 0..1. */
   readonly score: number
   readonly components: Priority
 }

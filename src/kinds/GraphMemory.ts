@@ -32,7 +32,7 @@ const RelationshipSchema = Schema.Struct({
   from: MemoryId,
   to: MemoryId,
   type: Link.fields.type.pipe(Schema.pattern(/\S/)),
-  /** 0..1 */
+  /** Strength, 0..1. */
   weight: Unit
 })
 /** A typed, weighted connection from one entity to another. */
@@ -81,7 +81,7 @@ export interface Visited extends TypedMemory.Typed<Entity> {
 /** A record that a search found, by itself or along relationships. */
 export interface Reached {
   readonly record: MemoryRecord
-  /** 0..1 */
+  /** Score, 0..1. */
   readonly score: number
   /** The way from the hit that led to the record; empty if the record is a hit itself. */
   readonly path: Path
@@ -320,7 +320,7 @@ const stepsFrom = (
 interface Walked {
   readonly id: MemoryId
   readonly found: TypedMemory.Typed<Entity>
-  /** Absent where the walk came from its start. */
+  /** The entity before this one; `undefined` next to the start. */
   readonly before: Walked | undefined
   readonly by: Relationship
   /** Number of relationships from the start, 1.. */
@@ -371,7 +371,7 @@ const spread = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, wi
   readonly hits: ReadonlyArray<Hit>
   readonly along: Along
   readonly hops: number
-  /** 0..1 */
+  /** Share of a score that a link passes on, 0..1. */
   readonly share: number
   /** Number of records, the best ones, that each hop goes on from. */
   readonly width: number

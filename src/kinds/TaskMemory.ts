@@ -107,5 +107,5 @@ export const layer: Layer.Layer<TaskMemory, never, MemoryStore> = Layer.effect(T
 
 const isTask: Where = { "data.task": { exists: true } }
 
-/** Ties stay as they are: newest first. */
+/** Orders episodes, latest first; ties keep their order, newest first. */
 const latestFirst = (a: Typed<unknown>, b: Typed<unknown>): number => b.record.validAt - a.record.validAt

@@ -23,7 +23,7 @@ export interface Typed<out A> {
 }
 /** A record that a search found. */
 export interface Found<out A> extends Typed<A> {
-  /** 0..1 */
+  /** Score of the search, 0..1. */
   readonly score: number
 }
 

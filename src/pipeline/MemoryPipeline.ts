@@ -43,9 +43,9 @@ export interface Options extends MemoryStore.Provenance {
   readonly scope: MemoryScope
   /** Shared scopes that may be written for a viewer that names a user, session or actor: see `Viewer.mayWrite`. Default: none. */
   readonly sharedWrites?: Viewer.SharedWrites | undefined
-  /** `false` stores each turn word for word, without a model and, for now, without vectors. Default true. */
+  /** Whether a model extracts facts. `false` stores each turn word for word, at first without vectors. Default true. */
   readonly infer?: boolean | undefined
-  /** `soft` closes and keeps what is superseded, `hard` forgets it. Default `soft`. */
+  /** Treatment of superseded records: `soft` closes and keeps them, `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
   /** Time to live of what is written. Default, and 0: for ever. */
   readonly ttl?: Duration.DurationInput | undefined
@@ -103,7 +103,7 @@ export interface LeftOut extends Schema.Schema.Type<typeof LeftOut> {}
 const Sealed = Schema.Struct({
   viewer: Schema.Union(Viewer.System, Viewer.Stored),
   mutations: Schema.Array(MemoryMutation),
-  /** Empty for a plan. */
+  /** Outcomes of the mutations; empty for a plan. */
   applied: Schema.Array(Applied)
 })
 interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
@@ -116,9 +116,9 @@ export const Receipt = Schema.Struct({
    * Absent in receipts of versions without seals, which can no longer be undone.
    */
   seal: Schema.optional(Schema.String),
-  /** Absent if there were none. */
+  /** Legs that failed; absent if none did. */
   failures: Schema.optional(Schema.Array(Failure)),
-  /** Absent if nothing was left out. */
+  /** Counts of what was left out; absent if nothing was. */
   leftOut: Schema.optional(LeftOut)
 })
 /** A receipt, as `Receipt` decodes it. */

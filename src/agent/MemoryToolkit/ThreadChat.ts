@@ -32,10 +32,11 @@ export interface ChatOptions {
 }
 
 /**
- * Makes a chat for the current viewer on one of its threads, with the newest messages of the thread that fit into the budget. What is
- * said and answered is appended to the thread, once the answer is whole, in one batch: a process that dies meanwhile has kept neither. Of a
- * stream that its consumer ends early, the part that came is kept, without calls of tools that have no result yet. Each call begins with what the thread has by then, whoever appended
- * it; a call that fails leaves nothing behind. Cost: the messages within the budget are read for each call.
+ * Makes a chat for the current viewer on one of its threads, with the newest messages of the thread that fit into the budget.
+ * Prompt and answer are appended to the thread in one batch, once the answer is whole: a process that dies meanwhile has kept
+ * neither. If the consumer of a stream ends it early, the part that came is kept, without calls of tools that have no result yet.
+ * Each call begins with the messages that the thread has by then, whoever appended them; a call that fails leaves nothing behind.
+ * Cost: the messages within the budget are read for each call.
  *
  * A failure of the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
  */

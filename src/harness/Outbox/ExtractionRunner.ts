@@ -220,7 +220,10 @@ const failed = (
     if (!isFinal) return yield* error
   })
 
-/** Asks what the batches mean, and writes it together with their end. Fails with `taken` where another process was first. */
+/**
+ * Extracts memories from the batches, and writes them together with the end of the batches. Fails with `taken` if another
+ * process was first.
+ */
 const read = (
   runner: ExtractionRunner,
   worker: OutboxWorker,
@@ -270,7 +273,7 @@ const read = (
 const lineOf = ({ options: { line } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
   line === undefined ? OutboxState.keyOf(worker) : JSON.stringify([line, OutboxState.keyOf(worker)])
 
-/** Writes a plan that was kept earlier. Returns false, and drops the plan, where it does not fit any more. */
+/** Writes a plan that was kept earlier. Returns false, and drops the plan, if it does not fit any more. */
 const resume = (
   runner: ExtractionRunner,
   worker: OutboxWorker,

@@ -128,7 +128,10 @@ export const keepPlan = (
     return plan
   })
 
-/** Writes what came of the batches, and erases their rows, in one batch. Fails with `taken` if they are not there any more. */
+/**
+ * Writes the memories made of the batches, and erases the rows of the batches, in one write. Fails with `taken` if the rows
+ * are gone.
+ */
 export const finish = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -161,7 +164,7 @@ export const dropPlan = (
       after: () => ({ plan: undefined })
     })))
 
-/** Gives up on a batch, and on what was planned from it. */
+/** Parks a batch, and drops the plan that was made from it. */
 export const park = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -271,7 +274,7 @@ type Decide = (
   idOf: OutboxState.Ids
 ) => Effect.Effect<Move, MemoryError.MemoryError>
 
-/** Records what the store was seen to hold. */
+/** Records the state that was read from the store. */
 const see = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -299,7 +302,7 @@ const current = (
     return worker.state
   })
 
-/** Decides a write by the conversation as it is, and writes it; where another process was first, decides anew. */
+/** Decides a write from the current state of the conversation and performs it; decides anew if another process wrote first. */
 const attempt = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -358,7 +361,7 @@ const standing = (
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.taken
 
-/** Marks the batches as parked for a reason, or as waiting again where there is none. */
+/** Marks the batches as parked for a reason, or as waiting again if no reason is given. */
 const marked = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,

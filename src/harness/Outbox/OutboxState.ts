@@ -106,7 +106,7 @@ const Data = Schema.Union(
   }),
   Schema.Struct({ row: Schema.Literal("session"), ...conversation, next: Schema.NonNegativeInt })
 )
-/** `data` of a row. */
+/** The `data` of a row. */
 export type Data = typeof Data.Type
 
 /**
@@ -160,7 +160,7 @@ export const sessionPut = (key: ConversationKey, id: MemoryId, next: number, ifR
   ifRevision
 })
 
-/** Marks a row as parked for a reason, or as waiting again where there is none. */
+/** Marks a row as parked for a reason, or as waiting again if no reason is given. */
 export const parking = (record: MemoryRecord, parked: string | undefined): MemoryMutation => ({
   _tag: "Update",
   id: record.id,

@@ -27,7 +27,7 @@ import * as Scheduler from "effect/Scheduler"
 /** A conversation that takes turns, one at a time. */
 export interface Reader {
   readonly tenant: string
-  /** True where the last reading outlasted its turn. */
+  /** Whether the last reading outlasted its turn. */
   isSlow: boolean
 }
 

@@ -53,11 +53,11 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   failuresInARow: number
   /** Number of requests since the conversation failed too often; every third one is tried. */
   requests: number
-  /** True where `readNow` waits for the next attempt. */
+  /** Whether `readNow` waits for the next attempt. */
   isUrgent: boolean
   /** Time at which the worker tries again, epoch milliseconds; `undefined` if it waits for a request only. */
   retryAt: number | undefined
-  /** True where the last reading outlasted its turn. */
+  /** Whether the last reading outlasted its turn. */
   isSlow: boolean
   isReading: boolean
   /** Number of callers that hold the worker; it is not closed while there are any. */
@@ -231,7 +231,7 @@ const works = (loop: Loop): Effect.Effect<void> =>
     }
   }).pipe(Effect.ensuring(Effect.sync(() => loop.isWorking = false)))
 
-/** Waits for the schedule, or for another request; for a request alone where the schedule is exhausted. */
+/** Waits for the schedule or another request; only for a request if the schedule is exhausted. */
 const waitsToRetry = (loop: Loop, error: MemoryError.MemoryError) =>
   Effect.suspend(() => {
     loop.failure = error

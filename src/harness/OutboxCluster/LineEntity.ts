@@ -47,7 +47,7 @@ const appended = {
   at: Schema.Number,
   from: Schema.NonNegativeInt,
   to: Schema.NonNegativeInt,
-  /** The rows of the batch; none where none of the messages was kept. */
+  /** The rows of the batch; empty if none of the messages was kept. */
   rows: Schema.Array(Row),
   /** Revision of the session row after the append. */
   revision: Schema.Int
@@ -74,7 +74,7 @@ export const make = (name: string): LineEntity => Entity.make(`Memory/Line/${nam
 export interface LineClient {
   /** Says that a batch was appended. */
   readonly appended: (id: MemoryId, batch: Appended) => Effect.Effect<void>
-  /** Says that the session ended, or has what waits read at once. */
+  /** Says that the session ended, or has waiting messages read at once. */
   readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
   /**
    * Asks the owner to read all that waits, and waits until it has. Fails with the owner's reason, or with `unavailable` where the
@@ -85,7 +85,7 @@ export interface LineClient {
   readonly clear: (id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Makes a client. It sends again what could not be sent, until the scope closes. */
+/** Makes a client. It retries messages that could not be sent, until the scope closes. */
 export const client = (
   entity: LineEntity
 ): Effect.Effect<LineClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
@@ -156,7 +156,7 @@ interface LineReader {
 export interface Waits {
   /** The waits of each conversation, by `OutboxWorker.key`, then by the place of the batch. */
   readonly all: Map<string, Map<number, Deferred.Deferred<void>>>
-  /** Completes what waits for batches that do not wait any more. */
+  /** Completes the waits of batches that do not wait any more. */
   readonly onSeen: (worker: OutboxWorker) => void
 }
 
@@ -277,7 +277,7 @@ const written = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
 /** Waits for the batches that the trigger was told of, by place. */
 type Told = Map<number, Deferred.Deferred<void>>
 
-/** Takes over a batch and tells the trigger of it, once; returns what has to be waited for. */
+/** Takes over a batch and tells the trigger of it, once; returns the waits to await. */
 const heard = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
@@ -309,7 +309,7 @@ const heard = (
     return [wait]
   })
 
-/** Tells the trigger that the session ended, or requests a reading; returns what has to be waited for. */
+/** Tells the trigger that the session ended, or requests a reading; returns the waits to await. */
 const signalled = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
@@ -373,6 +373,6 @@ const sessionOf = (
 
 const decode = Schema.decodeUnknownOption(Schema.Struct({ viewer: Viewer.Stored, session: Schema.String }))
 
-/** Tries again for as long as it takes, at most a minute apart: what the cluster was promised is not given up. */
+/** Retries without end, at most a minute apart, since an acknowledged message must not be lost. */
 const patiently = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
   Effect.orDie(Effect.retry(self, Schedule.either(Schedule.exponential("200 millis"), Schedule.spaced("1 minute"))))

@@ -1,4 +1,4 @@
-/** Reads threads: pages of messages, the newest that fit into a budget, what was said about something, the list of threads. */
+/** Reads threads: pages of messages, the newest messages within a budget, messages found by words, and the list of threads. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -23,7 +23,7 @@ export interface Range extends Schema.Schema.Type<typeof Range> {}
 export interface Page {
   /** Messages, in the order of the conversation. */
   readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
-  /** Number of messages of the thread; 0 where there is no such thread. */
+  /** Number of messages of the thread; 0 if there is no such thread. */
   readonly length: number
 }
 

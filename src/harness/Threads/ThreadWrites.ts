@@ -19,7 +19,7 @@ import * as ThreadRows from "./ThreadRows.ts"
 
 /** Messages that are erased in one batch. */
 const erasedAtOnce = 500
-/** Number of times that a write is decided anew where another process was first. */
+/** Most times that a write is decided anew because another process was first. */
 const attempts = 100
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -32,7 +32,7 @@ interface Decision<A> {
 
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
-/** Decides and writes; again where another process was first. Writers of one owner in this process take turns. */
+/** Decides and performs a write; again if another process was first. Writers of one owner in this process take turns. */
 const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
   const once = Effect.flatMap(
     decide,

@@ -140,7 +140,7 @@ export const subjects: ReadonlyArray<string> = Object.keys(table)
 export interface LinkSuggestion {
   readonly to: MemoryId
   readonly type: string
-  /** 0..1: suggested from 0.5, applied from 0.7. */
+  /** Similarity, 0..1: suggested from 0.5, applied from 0.7. */
   readonly similarity: number
 }
 /** The change that a new note makes to an older one. */
@@ -161,10 +161,10 @@ export interface Noted {
 /** Relation of an older note, the candidate, to a new one. */
 export interface Relation {
   readonly candidate: Noted
-  /** 0..1 */
+  /** Similarity, 0..1. */
   readonly similarity: number
   readonly link: string
-  /** `undefined`: the new note changes nothing about the candidate. */
+  /** Change of the candidate; `undefined` for none. */
   readonly change: typeof Change.Type | undefined
 }
 
