@@ -1,6 +1,6 @@
 /**
- * `effect-memory/ai`: our tools as an @effect/ai Toolkit, its models as our host. A module by itself, for @effect/ai is an
- * optional peer.
+ * Adapters for @effect/ai, as `effect-memory/ai`: the memory tools as a Toolkit, and its models as `Completion` and `Embedder`. A
+ * module by itself, since @effect/ai is an optional peer dependency.
  */
 import * as EmbeddingModel from "@effect/ai/EmbeddingModel"
 import * as LanguageModel from "@effect/ai/LanguageModel"
@@ -27,7 +27,7 @@ import * as ThreadTools from "./ThreadTools.ts"
 
 export { chat, type ChatOptions, CurrentThread } from "./MemoryToolkit/ThreadChat.ts"
 
-/** One of our tools: it takes whatever the model sends, and gives the text that the model is to read. */
+/** A memory tool as a tool of @effect/ai: it takes any parameters and returns the text that the model reads. */
 export type AiTool = Tool.Tool<string, {
   readonly parameters: Schema.Struct<{}>
   readonly success: typeof Schema.String
@@ -36,8 +36,8 @@ export type AiTool = Tool.Tool<string, {
 }>
 
 /**
- * A model reads what the tool tells (`text`). Failures go back to it as results, arguments that do not decode included:
- * the turn goes on.
+ * Makes a toolkit of memory tools. The model reads each result as its `text`. Failures, wrong arguments included, go back to the
+ * model as results, so that the turn goes on.
  */
 export const make = (
   tools: ReadonlyArray<MemoryTool.MemoryTool>
@@ -83,7 +83,7 @@ const { forget, recall, remember } = MemoryTools.declarations
  */
 export const toolkit = Toolkit.make(declared(remember), declared(recall))
 
-/** `toolkit` with `forget`, which fails with `unsupported` unless the spec says `allowForget`. */
+/** The tools of `toolkit` and `forget`, which fails with `unsupported` unless the spec says `allowForget`. */
 export const toolkitWithForget = Toolkit.make(declared(remember), declared(recall), declared(forget))
 
 /**
@@ -177,8 +177,8 @@ function withoutCaller<A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, 
 }
 
 /**
- * The text of the model's answer; a failure of whatever kind is `model`, its cause kept for logs. Named after the
- * provider, where the model tells it.
+ * Provides a `Completion` that returns the text of the model's answer. Every failure becomes `model`, its cause kept for logs. Its
+ * name is that of the provider, if the model tells it.
  */
 export const layerCompletion: Layer.Layer<Completion.Completion, never, LanguageModel.LanguageModel> = Layer.effect(
   Completion.Completion,
@@ -195,7 +195,10 @@ export const layerCompletion: Layer.Layer<Completion.Completion, never, Language
   })
 )
 
-/** The name and the dimensions are part of what is stored: @effect/ai does not tell them. It knows no purposes either. */
+/**
+ * Provides an `Embedder` over an embedding model. Name and dimensions are stored with vectors; @effect/ai does not tell
+ * them. It knows no purposes either.
+ */
 export const layerEmbedder = (
   { dimensions, model }: { readonly model: string; readonly dimensions: number }
 ): Layer.Layer<Embedder.Embedder, never, EmbeddingModel.EmbeddingModel> =>
@@ -241,9 +244,9 @@ const injected = (otherwise: Option.Option<Viewer>) =>
   )
 
 /**
- * Gives every call of the model below what `context` finds for its prompt, at the end of the last user message: all
- * before it is byte for byte what it was, so a provider's cache of it holds. It is of this call alone; neither the
- * caller's prompt nor the history of a `Chat` has it. Where there is nothing to say, the prompt goes as it came.
+ * Adds what `context` finds for a prompt to every call of the model below, at the end of the last user message. Everything before
+ * it stays byte for byte the same, so a provider's prompt cache holds. The addition is for one call: neither the caller's
+ * prompt nor the history of a `Chat` contains it. If nothing is found, the prompt is unchanged.
  *
  * One layer serves many users. It acts for the viewer that `MemoryService.as` names where the call, or a stream, is run:
  * wrapping the construction of a stream has no effect. A call without a viewer is given nothing, and a
@@ -269,7 +272,7 @@ export const layerInjectedFor = (
   LanguageModel.LanguageModel | MemoryService.MemoryService
 > => injected(Option.some(viewer))
 
-/** At the end of the last user message, after a blank line. A prompt without one stays as it is. */
+/** Appends a text to the last user message, after a blank line. A prompt without a user message stays as it is. */
 const withEnding = (prompt: Prompt.Prompt, text: string): Prompt.Prompt => {
   const last = prompt.content.findLastIndex(({ role }) => role === "user")
   const part = Prompt.makePart("text", { text: `\n\n${text}` })

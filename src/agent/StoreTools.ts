@@ -1,7 +1,7 @@
 /**
- * Tools that reach memory by the names of stores: `search_memory`, `add_memory`, and the stores' own tools. And the terms in
- * which tools speak of memory to a model: names of scopes, ids, and the provenance of a record, which says what wrote it and how
- * far it is trusted.
+ * Tools that reach memory by the names of stores: `search_memory`, `add_memory`, and the stores' own tools. The module also has
+ * the terms in which tools describe memory to a model: names of scopes, ids, and the provenance of a record, which tells what wrote
+ * it and how far it is trusted.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -30,7 +30,7 @@ export interface StoreToolsOptions {
   readonly add?: true | {
     readonly name?: string | undefined
     readonly description?: string | undefined
-    /** `false` accepts entries, and writes them in the background. Default true. */
+    /** Whether a call waits for its writes; `false` writes in the background. Default true. */
     readonly waitForWrites?: boolean | undefined
   } | undefined
 }
@@ -240,10 +240,12 @@ const noStore = (stores: Stores) =>
 
 /** Names of scopes, from everyone's to the narrowest: one word, which the viewer's ids make a scope of. */
 export const Name = Schema.Literal("global", "user", "agent", "session", "run")
+/** A name of a scope that a tool offers. */
 export type Name = typeof Name.Type
 
 /** Name of a record's scope. The scope of an actor alone is `actor`, which no tool offers a model to choose. */
 export const Shown = Schema.Literal(...Name.literals, "actor")
+/** A name of a scope that a tool shows. */
 export type Shown = typeof Shown.Type
 
 /** Schema that accepts any name, but tells the model of these only: a wrong name is then `invalid_scope`, in words. */
@@ -291,7 +293,7 @@ export const readable = (viewer: Viewer.Viewer): ReadonlyArray<Name> => {
     return Name.literals.filter((name) => name === "global" || viewer[idOf[name]] !== undefined)
   }
   const own = nameOf(Viewer.scopeOf(viewer))
-  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // beside an actor's id there may be any
+  return Name.literals.slice(own === "actor" ? 1 : Name.literals.indexOf(own)) // an actor's id may have any other id beside it
 }
 
 /** Names a scope after its narrowest id. */
@@ -312,7 +314,7 @@ export const only = (name: Name): Pick<MemoryFilter, "scope" | "where"> =>
 /** Fields for the output schema of a tool that shows records; `provenanceOf` fills them. */
 export const provenance = {
   origin: Origin,
-  /** 0 is the most trusted, 3 the least. */
+  /** Trust: 0 is the most trusted, 3 the least. */
   trust: Trust,
   /** True for a counterfactual, which says what might have been, not what was. Absent for others. */
   counterfactual: Schema.optional(Schema.Literal(true))

@@ -30,7 +30,7 @@ const Said = Schema.Struct({
   role: Schema.String,
   /** The message's text; one of more than 2,000 UTF-16 units is cut, and marked `…`. */
   text: Schema.String,
-  /** 0..1, 1 for the best. */
+  /** Score, 0..1, 1 for the best. */
   score: Schema.Number
 })
 

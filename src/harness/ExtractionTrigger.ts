@@ -1,20 +1,31 @@
-/** When a conversation is read for memories: a stream of what happens to a stream of "now". Time is the Clock's. */
+/**
+ * Triggers that decide when a conversation is read for memories: each turns a stream of events into a stream of firings.
+ * Time is that of the `Clock`.
+ */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type { Message } from "../domain/Message.ts"
 
+/** An event of a conversation: a message, the end of a turn, or the end of the session. */
 export type Happening =
   | { readonly _tag: "Message"; readonly message: Message; readonly sequence: number }
   | { readonly _tag: "TurnEnd" }
   | { readonly _tag: "SessionEnd" }
 
+/** A trigger: decides when a conversation is read for memories. */
 export interface ExtractionTrigger {
   readonly name: string
-  /** One of these runs per store and session. What is said while it runs is kept before it is told. */
+  /**
+   * Turns the events of one conversation into firings; it runs once per store and session. A message is kept before the
+   * trigger is told of it.
+   */
   readonly fires: (happenings: Stream.Stream<Happening>) => Stream.Stream<void>
-  /** Why it can never be what was meant; whoever configures memory with it is told. Default none. */
+  /**
+   * Reasons why the trigger cannot work, such as an interval of 0 turns; the configuration is refused with them. Default:
+   * none.
+   */
   readonly issues?: ReadonlyArray<string> | undefined
   /**
    * Starts to watch one conversation, without a stream. An outbox prefers this to `fires`, whose fibers cost up to 300 KB
@@ -36,6 +47,7 @@ export interface Watch {
 /** Makes a watch that fires on events only, never by time. */
 const eventful = (on: (happening: Happening) => boolean): Watch => ({ on, due: () => undefined, wake: () => false })
 
+/** Makes a trigger from a stream. */
 export const make = (
   name: string,
   fires: ExtractionTrigger["fires"],
@@ -47,7 +59,7 @@ const when = (name: string, tag: Happening["_tag"]): ExtractionTrigger => ({
   watch: () => eventful(({ _tag }) => _tag === tag)
 })
 
-/** After every turn. */
+/** Fires after every turn. */
 export const invocation: ExtractionTrigger = when("invocation", "TurnEnd")
 
 /** Fires after every n-th turn, n ≥ 1. Alone it never fires for a conversation of fewer turns. */
@@ -68,9 +80,10 @@ export const interval = (turns: number): ExtractionTrigger => ({
   }
 })
 
+/** Fires at the end of the session. */
 export const sessionEnd: ExtractionTrigger = when("sessionEnd", "SessionEnd")
 
-/** When nothing has happened for so long, after something has. */
+/** Fires when no event has come for this time after the last one; finite, above 0. */
 export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   const time = Option.getOrElse(Duration.decodeUnknown(duration), () => Duration.zero)
   return {
@@ -97,7 +110,7 @@ export const idle = (duration: Duration.DurationInput): ExtractionTrigger => {
   }
 }
 
-/** When any of them does. */
+/** Fires when any of the triggers fires; at least one. */
 export const any = (...triggers: readonly [ExtractionTrigger, ...Array<ExtractionTrigger>]): ExtractionTrigger => {
   const trigger = make(
     triggers.map(({ name }) => name).join(" | "),

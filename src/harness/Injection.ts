@@ -1,6 +1,6 @@
 /**
- * What bears on a turn, as a block for the end of it: when it is looked for, by what, and how it is shown. Made anew for
- * every call and kept nowhere. With the index of what is remembered and the instructions it is what a prompt is told of memory.
+ * Injection of memory into prompts: finds the records that relate to a turn and renders them as a block for its end. The block is
+ * made anew for every call and kept nowhere. The module also renders the memory index and the instructions.
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
@@ -20,24 +20,29 @@ import type { EventPublisher } from "./MemoryEvents.ts"
 import type { MemorySpec } from "./MemorySpec.ts"
 import * as PromptBlock from "./PromptBlock.ts"
 
+/** Options of injection: when to search, for what, and how to show the results. */
 export interface InjectionConfig {
-  /** Default `userTurn`: the last message is a user's, and no tool's result. */
+  /** Turns for which to search. Default `userTurn`: those whose last message is a user's, and no tool's result. */
   readonly trigger?: "userTurn" | "everyTurn" | ((turn: ReadonlyArray<Message>) => boolean) | undefined
   /**
-   * Default `queryOf`: the last user text; where the last message is not a user's, the last assistant text. `undefined`
-   * or blank: nothing this time.
+   * Text to search for. Default `queryOf`: the last user text, or the last assistant text if the last message is not a user's.
+   * `undefined` or blank: injects nothing.
    */
   readonly query?: ((turn: ReadonlyArray<Message>) => string | undefined) | undefined
-  /** Default `PromptBlock.render`, within the budget. */
+  /** Renders the results. Default `PromptBlock.render`, within the budget. */
   readonly format?: ((result: SearchResult) => PromptBlock.PromptBlock) | undefined
-  /** 1..1,000, default 5. */
+  /** Most records, 1..1,000, default 5. */
   readonly maxEntries?: number | undefined
-  /** In tokens of about four characters: of the whole block, or, with a `format`, of the records. Default none. */
+  /**
+   * Budget of the whole block, or of the records if there is a `format`, in tokens of about four characters. Default: no
+   * limit.
+   */
   readonly budget?: number | undefined
-  /** Confidence below which the block stays empty (`SearchResult.confidence`), 0..1. Default none: what is found is shown. */
+  /** Least `SearchResult.confidence`, 0..1, below which the block is empty. Default: none, all results are shown. */
   readonly minConfidence?: number | undefined
 }
 
+/** The search that injection uses. */
 export interface Search {
   (viewer: Viewer.Viewer, query: {
     readonly text: string
@@ -47,11 +52,13 @@ export interface Search {
   }): Effect.Effect<SearchResult, MemoryError.MemoryError>
 }
 
+/** Renders the block for a turn. */
 export interface Inject {
-  /** An empty block where there is nothing to say. A callback that throws is `invalid_draft`: the caller goes on without. */
+  /** Returns an empty block if nothing is found. Fails with `invalid_draft` if a callback of the configuration throws. */
   (viewer: Viewer.Viewer, turn: ReadonlyArray<Message>): Effect.Effect<PromptBlock.PromptBlock, MemoryError.MemoryError>
 }
 
+/** Makes the injection from a search and its configuration. */
 export const make = (search: Search, config: InjectionConfig = {}): Inject => {
   const { budget, format, maxEntries = 5, minConfidence, query = queryOf, trigger = "userTurn" } = config
   const wanted = trigger === "everyTurn" ? () => true : trigger === "userTurn" ? isUserTurn : trigger
@@ -76,8 +83,8 @@ export const make = (search: Search, config: InjectionConfig = {}): Inject => {
 }
 
 /**
- * Without our own blocks. A last user text that asks for nothing by itself ("?", "ok", "and why?") is taken together with
- * the one before it; `undefined` where that, too, has no word to look for.
+ * Returns the text to search for, without injected blocks. A last user text without a topic of its own ("?", "ok", "and why?")
+ * is taken together with the one before it; `undefined` if that has no word to search for either.
  */
 export const queryOf = (turn: ReadonlyArray<Message>): string | undefined => {
   const said = (role: Message["role"]) =>
@@ -95,7 +102,7 @@ const isUserTurn = (turn: ReadonlyArray<Message>): boolean => {
   return last?.role === "user" && last.tool !== true
 }
 
-/** What says go on, and about nothing. */
+/** Words that agree, greet or thank, and name no topic. */
 const assent = new Set(
   ("again alright carry continue done exactly fine go good great hello hey hi more next nice no nope ok okay perfect please " +
     "right sure thank thanks thx yeah yep yes").split(" ")
@@ -103,7 +110,7 @@ const assent = new Set(
 const saysMore = (tokenizer: Tokenizer.Tokenizer) => (text: string): boolean =>
   tokenizer(text).some((term) => !assent.has(term))
 const hasTopic = saysMore(Tokenizer.make({ stopwords: "wide" }))
-/** "Who am I?" has no other words, and is a question. */
+/** Whether a text has any word but those of assent; "Who am I?" does, though all its words are stopwords. */
 const hasWord = saysMore(Tokenizer.tokenise)
 
 const attempt = <A>(part: string, run: () => A): Effect.Effect<A, MemoryError.MemoryError> =>
@@ -116,8 +123,8 @@ const attempt = <A>(part: string, run: () => A): Effect.Effect<A, MemoryError.Me
   })
 
 /*
- * What a prompt is told of memory: the index of what is remembered, the context of a turn, and the instructions. Best
- * effort: what went wrong is an event, and the turn goes on.
+ * Parts of a prompt that come from memory: the index of records, the context of a turn, and the instructions. They are a best
+ * effort: a failure becomes an event, and the turn goes on.
  *
  * The index has summaries and ids for the system prompt, a section for each scope. Scopes take turns, each its newest first,
  * until the room is gone: a scope with much does not starve one with little. It shows records of trust 0 and 1, and those of
@@ -125,7 +132,7 @@ const attempt = <A>(part: string, run: () => A): Effect.Effect<A, MemoryError.Me
  * not enter this viewer's system prompt. Instructions have a block of their own.
  */
 
-/** @internal */
+/** The parts of a prompt that come from memory. @internal */
 export interface PromptContext {
   readonly index: (viewer: Viewer.Viewer) => Effect.Effect<PromptBlock.PromptBlock>
   readonly context: (
@@ -139,7 +146,7 @@ export interface PromptContext {
   readonly hasFiles: boolean
 }
 
-/** @internal */
+/** Makes the parts of a prompt for a spec over the store of the context. @internal */
 export const makeContext = (
   spec: MemorySpec,
   inject: Inject,
@@ -206,7 +213,7 @@ const seedOnce = (
       }).pipe(seeding.withPermits(1))
   })
 
-/** @internal */
+/** Options of an index. @internal */
 export interface IndexOptions {
   readonly maxEntries: number
   /** Whether there are more records than these. Default false. */

@@ -1,12 +1,10 @@
 /**
  * Instruction files, AGENTS.md and its like, from the root of a tree down to the directory where the agent works.
- *
- * Nothing outside the root is read, whatever links say; a file reached twice is one file, and so are two files of one directory
- * with the same text.
+ * Files outside the root are not read, wherever links lead. A file that is reached twice counts once, and so do two files of one
+ * directory with the same text.
  *
  * A file imports others as in Claude Code: `@docs/git.md`, at the beginning of a line or after a space, outside of code, relative to
- * the file that says it. What is imported follows the file that imports it. A name that is no file's is text.
- *
+ * the importing file. An imported file follows the file that imports it. A name that belongs to no file is text.
  * An import that leads out of the root, in a circle or deeper than five files is left out and an issue; so is one after the hundredth.
  */
 import type { PlatformError } from "@effect/platform/Error"
@@ -31,40 +29,42 @@ import * as MemoryStore from "../storage/MemoryStore.ts"
 import { InstructionFilesConfig } from "./MemorySpec.ts"
 import { fenced, line } from "./PromptBlock.ts"
 
+/** An instruction file that was read. */
 export interface InstructionFile {
-  /** Absolute. */
+  /** Absolute path. */
   readonly path: string
-  /** `(repo root)`, or the directory relative to it. */
+  /** Name of the directory: its path relative to the root, or `(repo root)`. */
   readonly label: string
-  /** Trimmed, not empty. */
+  /** Text of the file, trimmed, not empty. */
   readonly content: string
   readonly truncated: boolean
   /** Path of the file of a directory that imports it, itself or through others; relative to the root. Default: none does. */
   readonly importedBy?: string | undefined
 }
-
+/** The files that were read, and the issues of those that were not. */
 export interface Loaded {
   readonly files: ReadonlyArray<InstructionFile>
   readonly issues: ReadonlyArray<MemoryError.MemoryError>
 }
-
+/** Operations of `InstructionFiles`. */
 export interface Service {
-  /** Root first. A file that cannot be read, or not to its end, is an issue, and the rest is there. */
+  /** Reads the files, root first. A file that cannot be read, or not to its end, becomes an issue; the others are returned. */
   readonly load: Effect.Effect<Loaded>
-  /** `""` without files. */
+  /** Renders the files for a system prompt; `""` without files. */
   readonly render: Effect.Effect<string>
   /**
-   * Puts them in the tenant's Global scope, read-only, and forgets those that vanished; what is there already is left
-   * alone. Nothing under `seedMemory: false`. A file that cannot be put is logged; fails where none could.
+   * Stores the files as read-only records in the tenant's Global scope, and forgets records of files that are gone; unchanged
+   * records stay. Does nothing under `seedMemory: false`. A file that cannot be stored is logged; fails if none can.
    */
   readonly seed: (system: Viewer.System) => Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError>
 }
-
+/** Tag of the service for instruction files. */
 export class InstructionFiles extends Context.Tag("@memory/InstructionFiles")<InstructionFiles, Service>() {}
 
+/** Provides `InstructionFiles` over a `MemoryStore` and a file system. */
 export const layer = (
   config: ConstructorParameters<typeof InstructionFilesConfig>[0] = {},
-  /** Default: the process's. Not part of the spec. */
+  /** Working directory. Default: that of the process. Not part of the spec. */
   options: { readonly cwd?: string | undefined } = {}
 ): Layer.Layer<InstructionFiles, never, MemoryStore.MemoryStore | FileSystem.FileSystem | Path.Path> =>
   Layer.effect(
@@ -92,7 +92,7 @@ export const layer = (
     })
   )
 
-/** A file that cannot be read is logged as a warning. Fails where `cwd` is not there, or not below the root. */
+/** Reads the files. One that cannot be read is logged as a warning. Fails if `cwd` does not exist, or is not below the root. */
 export const loadInstructionFiles = (
   cwd: string,
   config: InstructionFilesConfig = new InstructionFilesConfig({})
@@ -102,7 +102,7 @@ export const loadInstructionFiles = (
   FileSystem.FileSystem | Path.Path
 > => Effect.flatMap(Effect.flatMap(openTree(cwd, config), ({ load }) => load), told)
 
-/** Each file is fenced whole: what it says cannot end its section. `""` without files. */
+/** Renders files for a system prompt; `""` without files. Each file is fenced, so that its text cannot end its section. */
 export const renderInstructionFiles = (files: ReadonlyArray<InstructionFile>): string =>
   files.length === 0 ? "" : [
     "## Project instructions",
@@ -138,7 +138,7 @@ const seed = (
         ? Effect.succeed<Applied>({ id: record.id, outcome: "duplicate", before: record.revision, record })
         : apply({ _tag: "Put", draft })
     }
-    // beside our way lies another's: what we did not load is gone only if it is not there
+    // another process may work in another directory: a file that was not loaded is gone only if it does not exist
     const revisit = ({ data, id }: MemoryRecord) => {
       const importer = data["importedBy"]
       const isDropped = typeof importer === "string" && loaded.has(importer)
@@ -180,12 +180,12 @@ const draftOf = (
   }
 }
 
-/** What makes a new revision of an instruction. */
+/** The parts of a record whose change makes a new revision of the instruction. */
 const says = ({ body, data, summary, tags }: Draft | MemoryRecord): string => canonicalJson([summary, body, tags, data])
 
 const nameOf = (path: string): string => path.slice(Math.max(path.lastIndexOf("/"), path.lastIndexOf("\\")) + 1)
 
-/** As much as a record holds. */
+/** Returns the text, cut to what a record holds. */
 const bodyOf = (content: string): string =>
   content.length <= 65_536
     ? content
@@ -193,11 +193,11 @@ const bodyOf = (content: string): string =>
 
 /** The instruction files between a root and a working directory. */
 interface InstructionTree {
-  /** Absolute, links resolved. */
+  /** Absolute path of the root, links resolved. */
   readonly root: string
-  /** Root first, in each directory in the order of `filenames`. */
+  /** Reads the files, root first, in each directory in the order of `filenames`. */
   readonly load: Effect.Effect<Loaded>
-  /** Reads a file by its path below the root; `None` where it is missing, blank, or neither one of `filenames` nor imported by one. */
+  /** Reads a file by its path below the root; `None` if it is missing or blank, or neither one of `filenames` nor imported by one. */
   readonly read: (
     relative: string,
     importedBy?: string
@@ -205,7 +205,7 @@ interface InstructionTree {
   readonly relative: (file: InstructionFile) => string
 }
 
-/** How far up from the working directory is looked. */
+/** Most levels above the working directory that are searched for the root. */
 const levels = 40
 /** Longest chain of imports, and most files that are imported. */
 const [depth, most] = [5, 100]
@@ -223,7 +223,7 @@ const importsOf = (text: string): ReadonlySet<string> => {
   return new Set(names.slice(0, 1_000))
 }
 
-/** Fails where the working directory is not there, or not below the root. */
+/** Opens the tree. Fails if the working directory does not exist, or is not below the root. */
 const openTree = (
   cwd: string,
   config: InstructionFilesConfig,
@@ -276,7 +276,7 @@ const openTree = (
         return Option.some({ at: at.value, file: { path: file, label, ...text, content } })
       })
 
-    /** Reads a file that is named from a folder; `None` where the name, or the name without a mark after it, is no file's. */
+    /** Reads a file that is named from a folder; `None` if no file has the name, with or without a punctuation mark at its end. */
     const importOf = (folder: string, name: string) =>
       Effect.gen(function*() {
         if (name.startsWith("~/")) return yield* escape(`${name} lies outside the root`)
@@ -305,7 +305,7 @@ const openTree = (
           escape(`${JSON.stringify(name)} is no file name`)
         )
         let imported = 0
-        /** Takes a file, and what it imports after it. `chain`: the places of the files that lead to it, its own the last. */
+        /** Adds a file, then the files that it imports. `chain`: the places of the files that lead to it, its own last. */
         const take = ({ at, file }: Found, chain: ReadonlyArray<string>): Effect.Effect<void> =>
           Effect.gen(function*() {
             seen.add(at)
@@ -346,7 +346,7 @@ const openTree = (
     return tree
   }).pipe(Effect.withSpan("InstructionTree.open"))
 
-/** At most `maxBytes` of it, cut before a character that would not be whole, and then saying so. */
+/** Reads at most `maxBytes` of a file. A longer text is cut at a whole character, and says so. */
 const textOf = (fs: FileSystem.FileSystem, file: string, called: string, maxBytes: number) =>
   Effect.gen(function*() {
     const { type } = yield* Effect.mapError(fs.stat(file), unreadable(called))

@@ -5,8 +5,7 @@
  * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The summaries of
  * written records and the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
  *
- * What is published is counted, too, by metrics of Effect: docs/recipes.md has their names. They are counted whether or not
- * anybody listens.
+ * Metrics of Effect count every published event, with or without a listener; docs/recipes.md has their names.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -35,6 +34,7 @@ import type { Put } from "../storage/MemoryStore.ts"
 const common = { viewer: Schema.Union(Viewer.System, Viewer.Stored), at: Millis }
 const entry = { id: MemoryId, scope: MemoryScope, kind: MemoryKind.Name, summary: Schema.optional(Summary) }
 
+/** Schema of an event. */
 export const MemoryEvent = Schema.Union(
   Schema.TaggedStruct("memory_written", {
     ...common,
@@ -50,7 +50,7 @@ export const MemoryEvent = Schema.Union(
     leftOut: Schema.optional(Schema.Struct({ limit: Schema.Int, budget: Schema.Int, folded: Schema.Int }))
   }),
   Schema.TaggedStruct("memory_forgotten", { ...common, id: MemoryId, purged: Schema.Boolean }),
-  /** Its kind was over its cap. */
+  /** A record was forgotten because its kind was over its cap. */
   Schema.TaggedStruct("memory_retired", { ...common, ...entry }),
   Schema.TaggedStruct("memory_denied", {
     ...common,
@@ -59,32 +59,41 @@ export const MemoryEvent = Schema.Union(
     reason: Schema.String
   }),
   Schema.TaggedStruct("memory_write_failed", { ...common, error: MemoryError }),
-  /** A best effort that had no effect: an index, an injection, a leg. */
+  /** A best effort failed: an index, an injection, a leg of a search. */
   Schema.TaggedStruct("memory_degraded", { ...common, part: Schema.String, error: MemoryError }),
-  /** How many secrets `Redaction` took out of what one call said; of the library's viewer on the way to a model. */
+  /**
+   * Number of secrets that `Redaction` removed from one call. The viewer is that of the library for texts on the way to a
+   * model.
+   */
   Schema.TaggedStruct("memory_redacted", { ...common, count: Schema.Int }),
   /** A part of memory, such as `injection`, skipped a call that named no viewer. */
   Schema.TaggedStruct("memory_viewer_missing", { viewer: Schema.Null, at: Millis, part: Schema.String })
 )
+/** An event of memory. */
 export type MemoryEvent = typeof MemoryEvent.Type
 
+/** Operations of `MemoryEvents`. */
 export interface Service {
-  /** Never waits for a listener. */
+  /** Publishes an event; never waits for a listener. */
   readonly publish: (event: MemoryEvent) => Effect.Effect<void>
-  /** From the moment it is run; of every viewer, so for the harness, not for an agent. */
+  /**
+   * Events of every viewer from the moment the stream is run. It is for the harness: an agent must not see other viewers'
+   * events.
+   */
   readonly stream: Stream.Stream<MemoryEvent>
 }
 
+/** Tag of the service for events. */
 export class MemoryEvents extends Context.Tag("@memory/MemoryEvents")<MemoryEvents, Service>() {}
 
 interface Options {
-  /** How many a listener may lag behind before it misses the oldest, 1... Default 1,024. */
+  /** Number of events that a listener may lag behind before it misses the oldest, at least 1. Default 1,024. */
   readonly capacity?: number | undefined
   /** Whether events carry summaries and the words of searches. Default false. */
   readonly texts?: boolean | undefined
 }
 
-/** The stream ends with the scope. */
+/** Makes the service. Its stream ends with the scope. */
 export const make = ({ capacity = 1_024, texts = false }: Options = {}): Effect.Effect<Service, never, Scope.Scope> =>
   Effect.gen(function*() {
     yield* Effect.orDie(Check.refuseOptions("MemoryEvents.make", Check.countIssues("capacity", capacity, 1)))
@@ -123,9 +132,10 @@ const withoutTexts = (event: MemoryEvent): MemoryEvent => {
   }
 }
 
+/** Provides `MemoryEvents`. */
 export const layer = (options?: Options): Layer.Layer<MemoryEvents> => Layer.scoped(MemoryEvents, make(options))
 
-/* Makes the events of memory from what happened, and publishes them: the one place that does, for all of the harness. */
+/* Builds and publishes the events of the whole harness. */
 
 /** A change of one record, for its event. @internal */
 export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
@@ -133,7 +143,7 @@ export interface Change extends Pick<Applied, "id" | "outcome" | "record"> {
   readonly purged?: boolean | undefined
 }
 
-/** @internal */
+/** Builds events and publishes them. @internal */
 export interface EventPublisher {
   /** Publishes `memory_written` or `memory_forgotten` for each change; nothing for a record that was absent. */
   readonly changed: (viewer: Viewer.Any, changes: ReadonlyArray<Change>) => Effect.Effect<void>

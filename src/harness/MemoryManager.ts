@@ -1,5 +1,5 @@
 /**
- * Automatic memory over named stores: search them all, add to all that match, extract by themselves.
+ * Automatic memory over named stores: searches them all, adds to all or some, and extracts memories from conversations.
  *
  * ```text
  * search     a federation's, by the words and, with an embedder, by meaning
@@ -37,72 +37,74 @@ import * as Outbox from "./Outbox.ts"
 import * as ExtractionRunner from "./Outbox/ExtractionRunner.ts"
 import * as PromptBlock from "./PromptBlock.ts"
 
+/** Options of injection. */
 export type { InjectionConfig } from "./Injection.ts"
+/** Options of extraction. */
 export type { ExtractionConfig } from "./Outbox.ts"
 
+/** Options of the layer. */
 export interface Config {
   /** Extraction options by store name: `true` for the defaults of `Outbox.Options`, `false` for none. Default: none. */
   readonly extraction?: { readonly [store: string]: boolean | Outbox.Options | undefined } | undefined
-  /** Default true. */
+  /** Injection, on or off, or its options. Default true. */
   readonly injection?: boolean | Injection.InjectionConfig | undefined
 }
-
+/** The outcome of `add` in one store. */
 export interface Added {
   readonly store: string
   readonly result: Effect.Effect<ReadonlyArray<MemoryStore.Put>, MemoryError.MemoryError>
 }
-
 interface Named {
-  /** `[]` and none both mean all. A name twice counts once; an unknown one is `not_found`, before anything is asked. */
+  /** Names of stores; `[]` and none mean all, repeats count once. An unknown one fails with `not_found` before any call. */
   readonly stores?: ReadonlyArray<string> | undefined
 }
-
+/** Operations of `MemoryManager`. */
 export interface Service {
-  /** In the order of the federation. */
+  /** The stores, in the order of the federation. */
   readonly stores: Effect.Effect<ReadonlyArray<Federated.Named>>
   readonly search: (
     viewer: Viewer,
     query: string,
     options?: Named & {
-      /** Of each store. Default each store's own. */
+      /** Most results from each store. Default: that of each store. */
       readonly maxSearchResults?: number | undefined
     }
   ) => Effect.Effect<SearchResult, MemoryError.MemoryError>
   /**
-   * To every writable store, or to those that are named, which must be: `read_only`. What each made of it, kept where it
-   * succeeded. Fails only where all did, with the reason that they share or `unavailable`, and names them. A draft with an
-   * id is one store's: `invalid_id` where several are meant.
+   * Adds drafts to all writable stores, or to the named ones (`read_only` if one is not writable). Returns the outcome of each.
+   * Fails only if all fail, with the reason that they share or `unavailable`, and names them; and with `invalid_id` if a draft
+   * has an id and several stores are meant.
    */
   readonly add: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: Named & MemoryStore.Provenance
   ) => Effect.Effect<ReadonlyArray<Added>, MemoryError.MemoryError>
-  /** The same in the background: what fails is an event and a warning. `flush` waits for it, and the scope's end 30 seconds. */
+  /** Adds in the background: a failure is an event and a warning. `flush` waits for it, the end of the scope 30 seconds. */
   readonly accept: (
     viewer: Viewer,
     drafts: ReadonlyArray<Draft>,
     options?: Named & MemoryStore.Provenance
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** Kept before it returns, by every store that extracts; fails where one could not, and names it. */
+  /** Keeps messages in every store that extracts, before it returns. Fails if a store could not, and names it. */
   readonly addMessages: (
     viewer: Viewer,
     session: string,
     messages: ReadonlyArray<Message>
   ) => Effect.Effect<void, MemoryError.MemoryError>
-  /** For triggers that wait for it. */
+  /** Tells the triggers that the session has ended. */
   readonly sessionEnd: (viewer: Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
-  /** `""` where the trigger says no. */
+  /** Renders the memories that relate to a turn; an empty block if the trigger does not fire. */
   readonly inject: Injection.Inject
-  /** Waits for accepted drafts, and reads all waiting messages. Fails with counts per store and no user's data: see `Outbox`. */
+  /** Waits for accepted drafts, and reads all waiting messages. Fails with counts per store, without user data: see `Outbox`. */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
-  /** Of every store that extracts. */
+  /** The outboxes, by name of the store; only stores that extract have one. */
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
 }
-
+/** Tag of the manager. */
 export class MemoryManager extends Context.Tag("@memory/MemoryManager")<MemoryManager, Service>() {}
 
-/** `invalid_draft`, with every violation, where the configuration does not fit the stores. */
+/** Provides the manager. Fails with `invalid_draft` and every violation if the configuration does not fit the stores. */
 export const layer = (
   config: Config = {}
 ): Layer.Layer<
@@ -118,10 +120,8 @@ interface Managed {
   readonly embedder: Embedder.Service
   readonly events: MemoryEvents.EventPublisher
   readonly outboxes: ReadonlyMap<string, Outbox.Service>
-  /** Accepted drafts that are being written. */
-  readonly working: FiberSet.FiberSet<void>
-  /** False once the scope has begun to close: from then on nothing is accepted. */
-  isOpen: boolean
+  readonly working: FiberSet.FiberSet<void> // accepted drafts that are being written
+  isOpen: boolean // false once the scope has begun to close: nothing is accepted any more
 }
 
 const make = (
@@ -185,7 +185,7 @@ const make = (
     } satisfies Service
   })
 
-/** Accepts nothing any more, and waits for what was accepted: as long as an outbox does for what is unread. */
+/** Stops accepting drafts, and waits for accepted ones as long as an outbox waits for unread messages. */
 const close = (managed: Managed): Effect.Effect<void> =>
   Effect.suspend(() => {
     const last = Array.from(managed.working)
@@ -266,7 +266,7 @@ const targets = (
     return closed || all.length === 0 ? yield* MemoryError.make("read_only", { op: "add", message }) : all
   })
 
-/** Puts the drafts into each store by itself, so that one that fails keeps the others from nothing. Fails if all did. */
+/** Adds the drafts to each store separately, so that a failing store does not affect the others. Fails if all fail. */
 const addTo = (
   managed: Managed,
   viewer: Viewer,
@@ -295,7 +295,7 @@ const addTo = (
   })
 }
 
-/** Asks every outbox. Fails where one does, and names it. */
+/** Calls every outbox. Fails if one fails, and names it. */
 const each = (
   { outboxes }: Managed,
   ask: (outbox: Outbox.Service) => Effect.Effect<unknown, MemoryError.MemoryError>
@@ -313,13 +313,13 @@ type Failure = { readonly store: string; readonly error: MemoryError.MemoryError
 const failuresOf = (all: ReadonlyArray<Outcome>): ReadonlyArray<Failure> =>
   all.flatMap(({ result, store }) => Either.isLeft(result) ? [{ store, error: result.left }] : [])
 
-/** Fails with one error where any failed. */
+/** Fails with one error if any failed. */
 const noneFailed = (op: string, all: ReadonlyArray<Outcome>): Effect.Effect<void, MemoryError.MemoryError> => {
   const failures = failuresOf(all)
   return failures.length > 0 ? failed(op, failures) : Effect.void
 }
 
-/** Makes one error of several: with the reason that they share, else `unavailable`. The message names each store. */
+/** Combines errors into one, with the reason that they share or `unavailable`. The message names each store. */
 const failed = (op: string, failures: ReadonlyArray<Failure>): MemoryError.MemoryError => {
   const [first] = failures
   const message = failures.map(({ error, store }) => `${store}: ${error.message}`).join("; ")
@@ -339,7 +339,7 @@ const unnamed = MemoryError.make("invalid_id", {
 const extractionsOf = ({ extraction = {} }: Config): ReadonlyArray<readonly [store: string, options: Outbox.Options]> =>
   Object.entries(extraction).flatMap(([name, config]) => config ? [[name, config === true ? {} : config] as const] : [])
 
-/** Fails with every violation at once, where the configuration does not fit the stores. */
+/** Fails with all violations at once if the configuration does not fit the stores. */
 const check = (
   config: Config,
   stores: ReadonlyArray<Federated.Named>,

@@ -1,6 +1,6 @@
 /**
- * What a harness provides: the one service an agent's code asks. Its operations require `CurrentViewer`, so code
- * that forgets for whom it acts does not compile. Everything below it is told the viewer as a first argument.
+ * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer`, so code
+ * that forgets for whom it acts does not compile. Every service below it takes the viewer as its first argument.
  */
 import type * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -33,22 +33,24 @@ import * as MemorySpec from "./MemorySpec.ts"
 import type * as PromptBlock from "./PromptBlock.ts"
 import * as WritePolicy from "./WritePolicy.ts"
 
-/** For whom this code acts. Provided by `as`, and by nothing else. */
+/** The viewer for whom the code acts. Only `as` provides it. */
 export class CurrentViewer extends Context.Tag("@memory/CurrentViewer")<CurrentViewer, Viewer.Viewer>() {}
 
+/** Runs an effect on behalf of a viewer. */
 export const as =
   (viewer: Viewer.Viewer) => <A, E, R>(self: Effect.Effect<A, E, R>): Effect.Effect<A, E, Exclude<R, CurrentViewer>> =>
     Effect.provideService(self, CurrentViewer, viewer)
 
 /** An operation on behalf of the current viewer. */
 export interface Operation<out A> extends Effect.Effect<A, MemoryError.MemoryError, CurrentViewer> {}
-/** One that never fails: what went wrong is an event, and said in the text. */
+/** An operation that never fails: a failure is published as an event, and the text says so. */
 export interface BestEffort<out A> extends Effect.Effect<A, never, CurrentViewer> {}
 
+/** Option of writes that may make a vector. */
 export interface Embed {
   /**
-   * Whether the vector is made at once, and not only by `embedMissing`. A failure is an event, and the record is there; a missing
-   * `Embedder` is an event the first time. Default false.
+   * Whether the vector is made at once rather than by `embedMissing`. A failure is published as an event and the record is
+   * stored without a vector; a missing `Embedder` is published the first time. Default false.
    */
   readonly embed?: boolean | undefined
 }
@@ -56,51 +58,70 @@ export interface Embed {
 export interface PutOptions extends MemoryStore.PutOptions, Embed {}
 /** The origin of a change. */
 interface Decided {
-  /** `agent` and `pipeline` stand for a model, which is held to the spec's `sharedWrites`. Default `user`: harness code. */
+  /**
+   * Origin: `agent` and `pipeline` stand for a model, which is held to the spec's `sharedWrites`. Default `user`: harness
+   * code.
+   */
   readonly origin?: Origin | undefined
 }
 interface Forgetting extends Decided {
   readonly purge?: boolean | undefined
 }
 
+/** Operations of `MemoryService`, each on behalf of the current viewer unless it says otherwise. */
 export interface Service {
+  /** The spec that the layer was built with. */
   readonly spec: MemorySpec.MemorySpec
 
+  /** Stores a record. */
   readonly put: (draft: Draft, options?: PutOptions) => Operation<MemoryStore.Put>
+  /** Returns a record, if the viewer sees it. */
   readonly get: (id: MemoryId) => Operation<Option.Option<MemoryRecord>>
+  /** Searches records by words or by a given vector, best first. `recall` also embeds the text. */
   readonly search: (query: MemoryQuery) => Operation<SearchResult>
-  /** Newest first. With `forgotten: true` it is what the viewer can restore, by `apply` of a `Restore`. */
+  /** Returns a page of records, newest first; with `forgotten: true`, of those that the viewer can `Restore` with `apply`. */
   readonly list: (filter: MemoryFilter) => Operation<Page<MemoryRecord>>
+  /** Changes a record. */
   readonly update: (
     id: MemoryId,
     patch: Patch,
     options?: MemoryStore.IfRevision & Embed & Decided
   ) => Operation<MemoryRecord>
-  /** `false` where there was nothing to forget. It can be restored until the store's trash is over; `purge` leaves nothing of it. */
+  /**
+   * Forgets a record; returns whether it was there. It can be restored while the store's trash lasts, but not after
+   * `purge`.
+   */
   readonly forget: (id: MemoryId, options?: Forgetting) => Operation<boolean>
   /**
-   * Forgets all that the filter means, whatever its limit, of what the viewer may forget: neither instructions, nor Global
-   * records under `globalWrites: deny`. Returns how many were there. `purge` also erases what the viewer sees of the trash
-   * and the filter means: "delete all about me". With `forgotten: true` and `purge` it erases that alone.
+   * Forgets all records that match the filter, whatever its limit, except those that the viewer may not forget: instructions,
+   * and Global records under `globalWrites: deny`. Returns their number. `purge` also erases matching records in the part of the
+   * trash that the viewer sees ("delete all about me"); with `forgotten: true` it erases only those.
    */
   readonly forgetAll: (filter: MemoryFilter, options?: { readonly purge?: boolean | undefined }) => Operation<number>
-  /** Newest first; the last 20 by default. */
+  /** Returns the revisions of a record, newest first. `limit`: default 20. */
   readonly history: (id: MemoryId, limit?: number) => Operation<ReadonlyArray<MemoryRecord>>
   /** Returns what the record links to and what links to it, by links and `[[names]]` in the text; both ends visible and true now. */
   readonly links: (id: MemoryId) => Operation<MemoryStore.Neighbours>
-  /** All or nothing. */
+  /** Applies all mutations or none. */
   readonly apply: (mutations: ReadonlyArray<MemoryMutation>) => Operation<ReadonlyArray<Applied>>
 
-  /** `unsupported` without a `Completion` below the layer, unless `customExtract` or `infer: false` says what to remember. */
+  /**
+   * Extracts memories from messages and stores them. Fails with `unsupported` without a `Completion` below the layer,
+   * unless `customExtract` or `infer: false` is given.
+   */
   readonly remember: (
     messages: ReadonlyArray<Message>,
     options: MemoryPipeline.Options
   ) => Operation<MemoryPipeline.Receipt>
+  /** Returns what `remember` would do, and changes nothing. */
   readonly plan: (
     messages: ReadonlyArray<Message>,
     options: MemoryPipeline.Options
   ) => Operation<MemoryPipeline.Receipt>
-  /** Lexical without an `Embedder`; `unsupported` then in the mode `vector`. */
+  /**
+   * Searches records by words and meaning, best first. Without an `Embedder` the search is lexical, and mode `vector` fails
+   * with `unsupported`.
+   */
   readonly recall: (query: MemoryQuery) => Operation<SearchResult>
   /** Takes a receipt back. Fails with `not_owned` if it is another viewer's, or was changed since `remember` returned it. */
   readonly undo: (receipt: MemoryPipeline.Receipt) => Operation<void>
@@ -110,11 +131,11 @@ export interface Service {
   /** The memory index: summaries and ids, 30 by default, for the system prompt. */
   readonly index: BestEffort<PromptBlock.PromptBlock>
   /**
-   * What bears on the last user message, 5 records by default, for the end of it and for this call alone. Empty where the
-   * last message is not a user's, where nothing is found, and where it could not be looked for.
+   * Renders records that relate to the last user message, 5 by default, for the end of that message in this call only. Empty if
+   * the last message is not a user's, if nothing is found, and if the search fails.
    */
   readonly context: (turn: ReadonlyArray<Message>) => BestEffort<PromptBlock.PromptBlock>
-  /** `""` without `InstructionFiles`. */
+  /** The instruction files, for the system prompt; `""` without `InstructionFiles`. */
   readonly instructions: BestEffort<string>
 
   /**
@@ -123,29 +144,39 @@ export interface Service {
    */
   readonly turnStart: BestEffort<void>
   /**
-   * Tells the plugins. With a `MemoryManager` the messages are kept before it returns, and extraction follows its trigger.
+   * Tells the plugins of the turn. With a `MemoryManager` the messages are kept before it returns, and extraction follows its trigger.
    * The session is the viewer's `sessionId ?? runId`, else `default`.
    */
   readonly turnEnd: (messages: ReadonlyArray<Message>) => Operation<void>
-  /** Tells the plugins, and triggers that wait for it. For the harness to say, in a finalizer of its session: the layer outlives many. */
+  /**
+   * Tells the plugins and triggers that the session has ended. The harness calls it in a finalizer of each session, since
+   * the layer outlives sessions.
+   */
   readonly sessionEnd: BestEffort<void>
 
-  /** Waits for everybody's extraction. Each row acts for its own viewer. Nothing to do without a `MemoryManager`. */
+  /**
+   * Extracts all waiting messages of every viewer, each on behalf of its own viewer. Does nothing without a
+   * `MemoryManager`.
+   */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
 
-  /** The tool behind the gate: plugins, write limit and events are those that the layer was built with, wherever it is called. */
+  /**
+   * Wraps a tool so that it respects the plugins and the write limit and publishes events, those that the layer was built
+   * with.
+   */
   readonly guard: (viewer: Viewer.Viewer, tool: MemoryTool) => MemoryTool
 
   /**
-   * Reports, by a `memory_viewer_missing` event and a logged warning, that `part` skipped a call that named no viewer. For
-   * adapters whose types cannot require a viewer, such as a model of @effect/ai.
+   * Reports, by a `memory_viewer_missing` event and a logged warning, that `part` skipped a call that named no viewer. It
+   * serves adapters whose types cannot require a viewer, such as a model of @effect/ai.
    */
   readonly viewerMissing: (part: string) => Effect.Effect<void>
 
-  /** Of every viewer: for the harness. */
+  /** Events of every viewer, for the harness. */
   readonly events: Stream.Stream<MemoryEvents.MemoryEvent>
 }
 
+/** Tag of the service. */
 export class MemoryService extends Context.Tag("@memory/MemoryService")<MemoryService, Service>() {}
 
 const make = (
@@ -260,8 +291,8 @@ const make = (
   })
 
 /**
- * Requires a store. Used where they are provided: `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`,
- * `MemoryEvents`, `Plugins`. Fails with `invalid_draft` where the spec is none, and with `unsupported` where a `Redaction` is
+ * Provides the service over a store. It uses `Completion`, `Embedder`, `MemoryManager`, `InstructionFiles`, `MemoryEvents` and
+ * `Plugins` if they are provided. Fails with `invalid_draft` if the spec is invalid, and with `unsupported` if a `Redaction` is
  * provided that the store was built without.
  */
 export const layer = (
@@ -269,20 +300,24 @@ export const layer = (
 ): Layer.Layer<MemoryService, MemoryError.MemoryError, MemoryStore.MemoryStore> =>
   Layer.scoped(MemoryService, make(spec))
 
+/** Options of `layerTest`. */
 export interface TestOptions {
   /**
    * Initial time, ISO 8601 or epoch milliseconds. Advances with the ambient clock, so `TestClock.adjust` works. Default:
    * that clock's time.
    */
   readonly now?: string | number | undefined
-  /** Default `"memory"`. */
+  /** Seed of random ids. Default `"memory"`. */
   readonly seed?: string | number | undefined
-  /** The model's answers, in order; a string as it is, anything else as its JSON. Default none. */
+  /** Answers of the model, in order: a string as it is, any other value as JSON. Default: none. */
   readonly script?: Iterable<unknown> | undefined
   readonly spec?: MemorySpec.Input | undefined
 }
 
-/** All of it in memory, seeded and scripted, with hashed vectors: the same calls give the same ids and times. */
+/**
+ * Provides the service for tests: in memory, with seeded ids, scripted answers and hashed vectors. The same calls give the
+ * same ids and times.
+ */
 export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptions = {}): Layer.Layer<
   MemoryService | MemoryStore.MemoryStore | MemoryEvents.MemoryEvents
 > =>
@@ -292,10 +327,10 @@ export const layerTest = ({ now, script = [], seed = "memory", spec }: TestOptio
     Layer.provideMerge(Layer.unwrapEffect(Effect.sync(() => Layer.setRandom(Random.make(seed))))),
     Layer.provideMerge(SecureRandom.layerSeeded(seed)),
     Layer.provideMerge(now === undefined ? Layer.empty : offsetClock(now)),
-    Layer.orDie // a spec that is none is a mistake in the test
+    Layer.orDie // an invalid spec is a mistake in the test
   )
 
-/** Seed 1: never fails; "memory unavailable" in the block, and an event and a warning tell why. */
+/** Never fails: if memory is unavailable the block says so, and an event and a warning tell why. */
 export const renderMemoryIndex: Effect.Effect<string, never, MemoryService | CurrentViewer> = Effect.flatMap(
   MemoryService,
   ({ index }) => Effect.map(index, ({ text }) => text)

@@ -1,4 +1,4 @@
-/** What an agent's author writes down about memory; part of the hash that a resume is held to. */
+/** Settings of an agent's memory that its author writes down. They are part of the hash that `Resume` compares. */
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"
@@ -8,14 +8,15 @@ const Count = Schema.NonNegativeInt
 const default_ = <A, I>(schema: Schema.Schema<A, I>, value: A) =>
   schema.pipe(Schema.optionalWith({ default: () => value }))
 
+/** Settings of an agent's memory, with their defaults. */
 export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
   enabled: default_(Schema.Boolean, true),
   includeIndex: default_(Schema.Boolean, true),
   maxIndexEntries: default_(Count, 30),
   allowForget: default_(Schema.Boolean, false),
-  /** Writes per run and turn; `MemoryService.turnStart` begins a turn. 0 = no limit. See `RateLimit`. */
+  /** Most writes per run and turn; 0 = no limit. `MemoryService.turnStart` begins a turn. See `RateLimit`. */
   writesPerTurn: default_(Count, 1),
-  /** Of `Global` records by the agent; `deny` answers `not_owned`. */
+  /** Whether the agent may write `Global` records; with `deny` such a write fails with `not_owned`. */
   globalWrites: default_(Schema.Literal("allow", "deny"), "allow"),
   /**
    * Shared scopes that a model may write for a viewer that names a user, session or actor: see `Viewer.mayWrite`. Every
@@ -34,19 +35,21 @@ export class MemorySpec extends Schema.Class<MemorySpec>("@memory/MemorySpec")({
 const maxBytes = 65_536
 const maxBytesBefore = 16_384
 
+/** Settings of instruction files, with their defaults. */
 export class InstructionFilesConfig extends Schema.Class<InstructionFilesConfig>("@memory/InstructionFilesConfig")({
   filenames: default_(Schema.Array(Schema.NonEmptyString), ["AGENTS.md", "CLAUDE.md"]),
-  /** Default: the nearest ancestor of cwd with `.git`, else cwd. */
+  /** Root of the tree. Default: the nearest ancestor of cwd with `.git`, else cwd. */
   root: Schema.optional(Schema.String),
-  /** Most bytes of a file: its text is cut there, never within a character, and says so, as an issue does. Default 65,536. */
+  /** Most bytes of a file. A longer text is cut at a whole character and says so, and an issue reports it. Default 65,536. */
   maxBytesPerFile: default_(Count, maxBytes),
   seedMemory: default_(Schema.Boolean, true),
-  /** Makes the seeded ids the same on every machine. Default: the root's path. */
+  /** Key from which the ids of seeded records are made, the same on every machine. Default: the root's path. */
   projectKey: Schema.optional(Schema.String)
 }) {}
 
-/** As written in a spec file: every field optional, the defaults above. */
+/** The settings as a spec file has them: every field is optional. */
 export type Input = ConstructorParameters<typeof MemorySpec>[0]
+/** Makes a spec; fields that are left out get their defaults. */
 export const make = (input: Input = {}): MemorySpec => new MemorySpec(input ?? {})
 
 /**

@@ -49,13 +49,14 @@ import * as OutboxTurns from "./Outbox/OutboxTurns.ts"
 import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 
+/** The state of an outbox. */
 export interface Status {
-  /** Messages past the cursor. */
+  /** Number of messages that wait to be read. */
   readonly waiting: number
-  /** Batches given up on, until somebody looks. */
+  /** Number of batches that were given up on; `release` retries them. */
   readonly parked: number
   readonly failuresInARow: number
-  /** False where the store is volatile. */
+  /** Whether the messages survive the process; false if the store is volatile. */
   readonly durable: boolean
 }
 
@@ -69,6 +70,7 @@ export interface Parked {
   readonly reason: string
 }
 
+/** Operations of `Outbox`. */
 export interface Service {
   /**
    * Keeps the messages and returns the sequence number of the first one in the session. Fails with `invalid_scope` if there
@@ -80,26 +82,35 @@ export interface Service {
     session: string,
     messages: ReadonlyArray<Message>
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** For triggers that wait for it. */
+  /** Tells the trigger that the session has ended. */
   readonly sessionEnd: (viewer: Viewer.Viewer, session: string) => Effect.Effect<void, MemoryError.MemoryError>
   /**
    * Reads every line in which messages wait, regardless of triggers and backoff. Fails if a line could be neither written
    * nor parked. The error has counts only: a flush has no viewer, so it names no user's message, id or text.
    */
   readonly flush: Effect.Effect<void, MemoryError.MemoryError>
+  /** Returns the state of the outbox. */
   readonly status: Effect.Effect<Status>
-  /** Of every tenant, as the store has them. */
+  /** Reads the batches of every tenant that were given up on, from the store. */
   readonly parked: Effect.Effect<ReadonlyArray<Parked>, MemoryError.MemoryError>
-  /** Takes up again what was given up on; how many batches. */
+  /** Retries the batches that were given up on; returns their number. */
   readonly release: Effect.Effect<number, MemoryError.MemoryError>
 }
 
+/** Tag of the outbox. */
 export class Outbox extends Context.Tag("@memory/Outbox")<Outbox, Service>() {}
 
+/** Options of extraction. */
 export interface ExtractionConfig {
-  /** Default `ExtractionTrigger.standard`: every five turns, at the end of the session, and after two quiet minutes. */
+  /**
+   * Trigger of the readings. Default `ExtractionTrigger.standard`: every five turns, at the end of the session, and after
+   * two quiet minutes.
+   */
   readonly trigger?: ExtractionTrigger.ExtractionTrigger | undefined
-  /** `pipeline`, or `ingest`: the messages as they are. Default: whichever the store takes, `ingest` first. */
+  /**
+   * Reader of the messages: `pipeline` extracts facts, `ingest` gives the store the messages as they are. Default: `ingest`
+   * if the store has it, else `pipeline`.
+   */
   readonly extractor?: "pipeline" | "ingest" | undefined
   /**
    * The scope that the facts are about. Default: the viewer's user; else its agent, if it names neither session nor actor;
@@ -109,10 +120,11 @@ export interface ExtractionConfig {
   readonly about?: "agent" | undefined
   /** Options of every extraction. A `scope` here takes precedence over `about`. */
   readonly options?: Partial<MemoryPipeline.Options> | undefined
-  /** Default: no tool calls, no tool results. */
+  /** Selects the messages to read. Default: all but tool calls and tool results. */
   readonly filter?: ((message: Message) => boolean) | undefined
 }
 
+/** Options of an outbox. */
 export interface Options extends ExtractionConfig {
   /** Batches of a tenant that may wait, at least 1; each append is a batch. Default 10,000. */
   readonly capacityPerTenant?: number | undefined
@@ -122,23 +134,32 @@ export interface Options extends ExtractionConfig {
   readonly concurrency?: number | undefined
   /** Longest time that a reading may hold a reader that others wait for, and that an append waits for room. Default 10 s. */
   readonly turn?: Duration.DurationInput | undefined
-  /** Between attempts of a line. Default exponential from a second, five minutes at most. */
+  /** Delays between the attempts of a line. Default: exponential from one second, at most five minutes. */
   readonly retry?: Schedule.Schedule<unknown, MemoryError.MemoryError> | undefined
-  /** For an answer to one reading; then it has failed, and is tried again. Default two minutes. */
+  /** Longest time of one reading; a reading that takes longer fails, and is tried again. Default two minutes. */
   readonly timeout?: Duration.DurationInput | undefined
-  /** Lines that are followed though nothing waits in them; of the longest idle, the trigger begins anew. Default 1,000. */
+  /**
+   * Lines without waiting messages that are kept open; beyond that the longest idle is closed, and its trigger begins anew.
+   * Default 1,000.
+   */
   readonly openLines?: number | undefined
-  /** For how long the scope's end waits for what is unread; then it stays in the store. 0 waits for nothing. Default 30 seconds. */
+  /**
+   * Longest time that the end of the scope waits for unread messages, which then stay in the store. 0 does not wait.
+   * Default 30 seconds.
+   */
   readonly flushTimeout?: Duration.DurationInput | undefined
 }
 
-/** Hears of what an outbox wrote, and of what failed. */
+/** Receives the changes that an outbox wrote, and the failures of best efforts. */
 export interface Listener {
   readonly applied: (viewer: Viewer.Viewer, applied: ReadonlyArray<Applied>) => Effect.Effect<void>
   readonly degraded: (viewer: Viewer.Viewer, part: string) => (error: MemoryError.MemoryError) => Effect.Effect<void>
 }
 
-/** Makes an outbox. Reads what another process left behind; the scope's end reads what waits, see `flushTimeout`. */
+/**
+ * Makes an outbox. It first reads the messages that another process left behind; the end of the scope reads waiting
+ * messages, see `flushTimeout`.
+ */
 export const make = (
   store: MemoryStore.Service,
   pipeline: MemoryPipeline.Service,
@@ -242,7 +263,7 @@ const flushAtEnd = (outbox: OpenOutbox, flushTimeout: Duration.DurationInput): E
   const unread = capabilities.durable ? "waits in the store" : "is lost, for the store is volatile"
   return flush(outbox).pipe(
     Effect.interruptible,
-    Effect.disconnect, // from a store that never answers
+    Effect.disconnect, // a store that never answers is left behind
     Effect.interruptible,
     Effect.timeoutFail({
       duration: flushTimeout,

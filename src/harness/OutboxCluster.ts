@@ -1,6 +1,6 @@
 /**
- * An outbox whose conversations are shared among the machines of a cluster, by @effect/cluster: each is read by one of them
- * at a time, and by another one when that dies. Use it where several processes serve one store; in a single process, and
+ * An outbox whose conversations are shared among the machines of a cluster, by @effect/cluster: one machine reads a conversation
+ * at a time, and another one takes over if that machine dies. Use it where several processes serve one store; in a single process, and
  * over a vault or SQLite, `Outbox` does the same without a cluster.
  *
  * ```text
@@ -45,7 +45,7 @@ import * as OutboxWorker from "./Outbox/OutboxWorker.ts"
 import * as OutboxWorkers from "./Outbox/OutboxWorkers.ts"
 import * as LineEntity from "./OutboxCluster/LineEntity.ts"
 
-/** `concurrency` and `turn` are of one process; `capacityPerLine` and `capacityPerTenant` are what one process lets wait. */
+/** Options of an outbox in a cluster. `concurrency`, `turn` and the capacities apply to each process. */
 export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
   /** Tells apart the outboxes of one cluster, at most 100 characters. Default `"default"`. */
   readonly name?: string | undefined
@@ -53,11 +53,12 @@ export interface Options extends Omit<Outbox.Options, "flushTimeout"> {
   readonly compaction?: Cron.Cron | false | undefined
 }
 
+/** Operations of `OutboxCluster`. */
 export interface Service extends Outbox.Service {
   /**
-   * Erases what waits of the viewer and of narrower viewers, with `scope` of those whose ids match it, and what the cluster
-   * keeps at the addresses of these conversations; returns the number of conversations. Where `WritePolicy.forgetAll` erased the
-   * rows, the owners clear the addresses when nothing of the conversations is open any more.
+   * Erases the waiting messages of the viewer and of narrower viewers (with `scope`, of those whose ids match it), and what the
+   * cluster keeps at the addresses of these conversations; returns the number of conversations. If `WritePolicy.forgetAll` erased
+   * the rows, the owners clear the addresses once nothing of the conversations is open.
    */
   readonly forget: (viewer: Viewer.Viewer, scope?: MemoryScope) => Effect.Effect<number, MemoryError.MemoryError>
   /**
@@ -68,14 +69,15 @@ export interface Service extends Outbox.Service {
   readonly compact: Effect.Effect<number, MemoryError.MemoryError>
 }
 
+/** Tag of the outbox of a cluster. */
 export class OutboxCluster extends Context.Tag("@memory/OutboxCluster")<OutboxCluster, Service>() {}
 
 type Cluster = Sharding.Sharding | MessageStorage.MessageStorage
 
 /**
  * Makes an outbox. A process that is a runner of the cluster owns a share of the conversations from then on; a client of
- * the cluster appends only. Has what waits in the store read at once. The scope's end waits for no reading: what is unread
- * is read by another runner, or by the next.
+ * the cluster appends only. Waiting messages in the store are read at once. The end of the scope waits for no reading:
+ * another runner, or the next one, reads unread messages.
  */
 export const make = (
   store: MemoryStore.Service,
@@ -122,7 +124,7 @@ export const make = (
       retry,
       trigger: silent,
       attempt: (worker) => drainAgain(outbox, worker),
-      isIdle: ({ isReading, references }) => references === 0 && !isReading // what waits is another worker's to read
+      isIdle: ({ isReading, references }) => references === 0 && !isReading // only its owner reads
     })
     const outbox: OpenCluster = {
       options,
@@ -144,7 +146,7 @@ export const make = (
       flush: Effect.withSpan(flush(outbox), "OutboxCluster.flush"),
       status: countsOf(store).pipe(
         Effect.tap((counts) => Effect.sync(() => seen = counts)),
-        Effect.catchAll(() => Effect.sync(() => seen)), // as it was last seen
+        Effect.catchAll(() => Effect.sync(() => seen)), // the counts that were last seen
         Effect.map((counts) => ({
           ...counts,
           failuresInARow: runner.failuresInARow,
@@ -238,7 +240,7 @@ const sessionEnd = (
       )
   )
 
-/** Has the owner read what waits, and takes over how it is then. */
+/** Has the owner read the waiting messages, and takes over the state after that. */
 const drainAgain = (
   outbox: OpenCluster,
   worker: OutboxWorker.OutboxWorker
@@ -285,7 +287,7 @@ const release = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   )
 }
 
-/** Has every conversation read in which something was left unread. */
+/** Has every conversation with unread messages read. */
 const takeUpAll = ({ lines, store }: OpenCluster): Effect.Effect<void, MemoryError.MemoryError> =>
   Effect.flatMap(
     unreadOf(store),
@@ -296,7 +298,7 @@ const takeUpAll = ({ lines, store }: OpenCluster): Effect.Effect<void, MemoryErr
       })
   )
 
-/** Reads the conversations in which something waits. Each has a session row, since every write moves it on. */
+/** Reads the conversations that have waiting messages. Each has a session row, since every write updates it. */
 const unreadOf = (store: MemoryStore.Service) =>
   Effect.map(
     OutboxWorkers.everywhere(store),
@@ -338,7 +340,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
   Effect.gen(function*() {
     const { store } = outbox
     const now = yield* Clock.currentTimeMillis
-    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // since the last compaction
+    const isQuiet = (age: number) => age >= hour && age < now - outbox.compactedAt + hour // quiet since the last one
     const erased = yield* store.compact
     for (const tenant of yield* OutboxWorkers.tenantsOf(store)) {
       const busy = new Set<string>()
@@ -356,7 +358,7 @@ const compact = (outbox: OpenCluster): Effect.Effect<number, MemoryError.MemoryE
     return erased
   })
 
-/** Tells the owners of some conversations of the batches that wait. Their triggers hear of a batch once. */
+/** Tells the owners of some conversations of their waiting batches. A trigger is told of each batch once. */
 const tellAgain = ({ lines, store }: OpenCluster, tenant: string, sessionRows: ReadonlySet<MemoryId>) =>
   Effect.flatMap(OutboxState.all(store, tenant), (states) =>
     Effect.forEach(states, (state) => {

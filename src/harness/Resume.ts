@@ -1,8 +1,8 @@
 /**
- * A run goes on only under the spec it began with, unless somebody says which change is meant.
+ * Checkpoints of runs. A run is resumed only under the spec that it began with, unless `accept` names the changes that are meant.
  *
- * A checkpoint is one file per run, written beside its place and renamed into it: after a crash it is this one or the
- * one before.
+ * A checkpoint is one file per run, written under a temporary name and renamed: after a crash the file is the new checkpoint or
+ * the previous one.
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -20,29 +20,35 @@ import { ScopeId } from "../domain/MemoryScope.ts"
 import { type Json, JsonObject } from "../domain/Payload.ts"
 import { hashedForm, hashSpec } from "./MemorySpec.ts"
 
+/** Schema of a checkpoint. */
 export const Checkpoint = Schema.Struct({
   runId: ScopeId,
-  /** Defaults applied. */
+  /** The spec, with its defaults applied. */
   spec: JsonObject,
   hash: Schema.String,
-  /** From 0. */
+  /** Number of the turn, from 0. */
   turn: Schema.NonNegativeInt,
-  /** Messages up to here have been extracted. */
+  /** Number of messages that have been extracted. */
   cursor: Schema.NonNegativeInt
 })
+/** The state of a run at the end of a turn. */
 export interface Checkpoint extends Schema.Schema.Type<typeof Checkpoint> {}
 
-/** `undefined`, and absent when encoded, on the side that does not have the field. */
+/**
+ * A field of the spec that has changed. `before` or `after` is `undefined`, and absent when encoded, if that side lacks the
+ * field.
+ */
 export const Drift = Schema.Struct({
   field: Schema.String,
   before: Schema.optional(Schema.Unknown),
   after: Schema.optional(Schema.Unknown)
 })
 
+/** The spec of a run has changed since its checkpoint. */
 export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/ResumeError")("ResumeError", {
   checkpoint: Checkpoint,
   hash: Schema.String,
-  /** By dotted field, `memory.writesPerTurn`; a dot in a key is `\.`. */
+  /** Changes by dotted field, `memory.writesPerTurn`; a dot in a key is `\.`. */
   changed: Schema.NonEmptyArray(Drift)
 }) {
   override get message(): string {
@@ -52,6 +58,7 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("@memory/Resume
   }
 }
 
+/** Operations of `Resume`. */
 export interface Service {
   /**
    * Loads the checkpoint of a run; `None` if the run was never saved. Fails with `ResumeError` if the spec differs, with
@@ -72,9 +79,10 @@ export interface Service {
   ) => Effect.Effect<Checkpoint, MemoryError.MemoryError>
 }
 
+/** Tag of the service for checkpoints. */
 export class Resume extends Context.Tag("@memory/Resume")<Resume, Service>() {}
 
-/** Where checkpoints are kept as text; `runId` in NFC. */
+/** Storage of checkpoints as text; `runId` is in NFC. */
 interface Shelf {
   readonly read: (runId: string) => Effect.Effect<Option.Option<string>, MemoryError.MemoryError>
   readonly write: (runId: string, text: string) => Effect.Effect<void, MemoryError.MemoryError>
@@ -112,7 +120,7 @@ const make = (shelf: Shelf): Service => ({
     }).pipe(Effect.withSpan("Resume.save", { attributes: { runId } }))
 })
 
-/** One file per run in `directory`, which is made where it is missing. */
+/** Keeps one file per run in `directory`, which is created if it is missing. */
 export const layer = ({ directory }: { readonly directory: string }): Layer.Layer<
   Resume,
   MemoryError.MemoryError,
@@ -149,7 +157,7 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
             yield* Effect.zipRight(fill(draft, text), fs.rename(draft, fileOf(runId))).pipe(
               Effect.tapError((error) =>
                 isTaken(error) ? Effect.void : Effect.orElseSucceed(fs.remove(draft, { force: true }), () => undefined)
-              ) // the first error tells
+              ) // the first error is the one to report
             )
           }).pipe(
             Effect.retry({ while: isTaken, times: 8 }), // a seeded Random draws again what a killed process left
@@ -161,7 +169,7 @@ export const layer = ({ directory }: { readonly directory: string }): Layer.Laye
     })
   )
 
-/** Gone with the layer. */
+/** Keeps checkpoints in memory, until the layer is closed. */
 export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
   const texts = new Map<string, string>()
   return make({
@@ -171,8 +179,8 @@ export const layerInMemory: Layer.Layer<Resume> = Layer.sync(Resume, () => {
 })
 
 /**
- * Goes on where nothing but these fields has changed. A field covers what is below it: `memory` is every field of
- * `memory`. The checkpoint is the one that was saved; the next `save` is under the new spec.
+ * Accepts a changed spec if only these fields have changed. A field covers those below it: `memory` is every field of `memory`.
+ * Returns the checkpoint as it was saved; the next `save` is under the new spec.
  */
 export const accept = (fields: ReadonlyArray<string>) =>
 <E, R>(
@@ -186,7 +194,7 @@ export const accept = (fields: ReadonlyArray<string>) =>
     ({ checkpoint }) => Effect.succeedSome(checkpoint)
   )
 
-/** Objects field by field, anything else as a whole, in the order of the fields' names. */
+/** Lists the changed fields, in order of their names. Objects are compared field by field, other values as a whole. */
 const drift = (before: JsonObject, after: JsonObject, above = ""): ReadonlyArray<typeof Drift.Type> =>
   Array.from(new Set([...Object.keys(before), ...Object.keys(after)])).sort().flatMap((key) => {
     const field = above + key.replace(/[\\.]/g, "\\$&")
@@ -197,7 +205,7 @@ const drift = (before: JsonObject, after: JsonObject, above = ""): ReadonlyArray
       : [{ field, before: was, after: is }]
   })
 
-const hashed = (spec: JsonObject) => hashedForm(spec) as JsonObject // of an object it is one
+const hashed = (spec: JsonObject) => hashedForm(spec) as JsonObject // the hashed form of an object is an object
 
 const own = (json: JsonObject, key: string): Json | undefined => Object.hasOwn(json, key) ? json[key] : undefined
 
@@ -212,7 +220,7 @@ const legal = (op: string, runId: string) =>
     })
   )
 
-/** As JSON holds it: instances of a `Schema.Class` are their fields, `undefined` is absent. */
+/** Converts a spec to JSON: instances of a `Schema.Class` become their fields, `undefined` is left out. */
 const plain = (op: string, spec: object): Effect.Effect<JsonObject, MemoryError.MemoryError> =>
   Effect.try({
     try: () => Schema.decodeUnknownSync(JsonObject)(JSON.parse(JSON.stringify(spec))),
@@ -235,7 +243,10 @@ const parse = (runId: string, text: string): Effect.Effect<Checkpoint, MemoryErr
     )
   )
 
-/** Apart after case folding and on every disk: what is not `[a-z0-9_-]{1,64}` goes by its hash. */
+/**
+ * Names the file of a run, distinct on case-insensitive disks too: an id that is not `[a-z0-9_-]{1,64}` is replaced by its
+ * hash.
+ */
 const fileName = (runId: string): string => `run-${/^[a-z0-9_-]{1,64}$/.test(runId) ? runId : `~${sha256(runId)}`}.json`
 
 const invalid = (op: string, issue: string) =>

@@ -21,8 +21,9 @@ import * as EventLoop from "../host/EventLoop.ts"
 import { MemoryStore, type Service } from "../storage/MemoryStore.ts"
 import * as MemoryEvents from "./MemoryEvents.ts"
 
+/** Options of `enforce`. */
 export interface Options {
-  /** Changes nothing and publishes nothing. Default false. */
+  /** Whether to change and publish nothing. Default false. */
   readonly dryRun?: boolean | undefined
 }
 

@@ -47,13 +47,15 @@ import * as ThreadRows from "./Threads/ThreadRows.ts"
 import * as ThreadWrites from "./Threads/ThreadWrites.ts"
 
 export { type Found, type Page, Range, type Window } from "./Threads/ThreadReads.ts"
+/** Threads and their messages. */
 export type { NewMessage, Thread, ThreadMessage } from "./Threads/ThreadRows.ts"
 export { purge } from "./Threads/ThreadWrites.ts"
 
+/** Operations of `Threads`. */
 export interface Service {
   /**
-   * Appends messages to a thread, which is made where it is missing. Strips injected memory. Returns the place of the first one. Fails with
-   * `invalid_draft` where a message is none.
+   * Appends messages to a thread, which is made if it is missing. Strips injected memory. Returns the place of the first message.
+   * Fails with `invalid_draft` if a value is no message.
    */
   readonly append: (
     viewer: Viewer.Viewer,
@@ -69,9 +71,10 @@ export interface Service {
   ) => Effect.Effect<ThreadReads.Page, MemoryError.MemoryError>
 
   /**
-   * Reads the newest messages that fit into a budget of tokens, at four characters a token of text or data; at least the last one. Begins with a user's
-   * or the system's message where the thread has one, so that no result of a tool stands without its call: where none of them fits, as
-   * after a result that is longer than the budget, all since the last one are read, beyond the budget.
+   * Reads the newest messages that fit into a budget of tokens, at four characters of text or data a token; at least the last one.
+   * The window begins with a message of the user or the system, if the thread has one, so that no result of a tool appears without
+   * its call. If none of those fits, as after a result that is longer than the budget, the window begins with the last one of
+   * them, and exceeds the budget.
    */
   readonly window: (
     viewer: Viewer.Viewer,
@@ -89,6 +92,7 @@ export interface Service {
     query: { readonly text: string; readonly limit?: number | undefined }
   ) => Effect.Effect<ReadonlyArray<ThreadReads.Found>, MemoryError.MemoryError>
 
+  /** Returns the description of a thread, if there is such a thread. */
   readonly get: (
     viewer: Viewer.Viewer,
     thread: string
@@ -128,6 +132,7 @@ export interface Service {
   readonly delete: (viewer: Viewer.Viewer, thread: string) => Effect.Effect<boolean, MemoryError.MemoryError>
 }
 
+/** Tag of the service for threads. */
 export class Threads extends Context.Tag("@memory/Threads")<Threads, Service>() {}
 
 const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {

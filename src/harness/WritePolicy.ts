@@ -1,6 +1,6 @@
 /**
- * What stands between a model and memory: the rules that a write is held to, whether it reaches the store or the pipeline, and
- * the plugins that are asked before a tool is.
+ * The boundary between a model and memory: the rules that a write to the store or through the pipeline has to keep, and the
+ * plugins that are asked before a tool is called.
  *
  * A layer over a store holds its writes to the rules of the spec, and publishes an event for each change, done or failed.
  * Reads pass through.
@@ -43,6 +43,7 @@ import * as ThreadWrites from "./Threads/ThreadWrites.ts"
 /** The rules that writes are held to. */
 export interface WriteRules extends Pick<MemorySpec, "globalWrites" | "sharedWrites"> {}
 
+/** Options of a store with write rules. */
 export interface Options {
   readonly rules: WriteRules
   readonly events: MemoryEvents.EventPublisher
@@ -52,7 +53,7 @@ export interface Options {
   readonly op?: string | undefined
 }
 
-/** Wraps a store. */
+/** Wraps a store, so that its writes keep the rules and publish events. */
 export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.Service => ({
   ...store,
   apply: (viewer, mutations, provenance) =>
@@ -96,7 +97,7 @@ export const make = (store: MemoryStore.Service, policy: Options): MemoryStore.S
     )
 })
 
-/** Wraps the store that is there. Publishes to `MemoryEvents` where there is one. */
+/** Provides the store of the context with write rules. Publishes to `MemoryEvents` if it is provided. */
 export const layer = (rules: WriteRules): Layer.Layer<MemoryStore.MemoryStore, never, MemoryStore.MemoryStore> =>
   Layer.effect(
     MemoryStore.MemoryStore,
@@ -117,8 +118,8 @@ export const mayWrite = (
 
 /**
  * Forgets all records that the filter means and the viewer may forget, in batches of 1,000, and returns how many were
- * there. `purge` first erases what the viewer's conversations wait to have extracted, so that none of it becomes a memory
- * meanwhile, and where the filter names no kind of record, its threads; and then tombstones too.
+ * there. `purge` first erases the viewer's messages that wait for extraction, so that none of them becomes a memory
+ * meanwhile, and its threads if the filter names no kind of record; then the records, those in the trash too.
  */
 export const forgetAll = (
   store: MemoryStore.Service,
@@ -133,7 +134,7 @@ export const forgetAll = (
       yield* ThreadWrites.purge(store, viewer, filter.scope)
     }
     const governed = make(store, { rules, events, op: "forgetAll" })
-    // the library is shown what is closed, not yet true or expired as well: that is about somebody too
+    // the library also sees records that are closed, not yet true or expired: they count as data of the viewer too
     const system = Viewer.system(viewer.tenant)
     const isClosed = ({ scope, source }: MemoryRecord) =>
       source.origin === "instructions" || (rules.globalWrites === "deny" && scope === Global)
@@ -146,7 +147,7 @@ export const forgetAll = (
         Effect.flatMap(Effect.forEach((ids) => governed.forget(viewer, Chunk.toReadonlyArray(ids), { purge })))
       )
     const there = filter.forgotten === true ? [] : yield* forgetEach(false)
-    // what was forgotten before is a tombstone still
+    // records that were forgotten before are in the trash still
     if (purge) yield* forgetEach(true)
     return there.flat().filter(Boolean).length
   })
@@ -176,7 +177,7 @@ const touchedBy = (mutations: ReadonlyArray<MemoryMutation>): Touched => ({
 const isPurge = (mutation: MemoryMutation | undefined): mutation is Extract<MemoryMutation, { _tag: "Forget" }> =>
   mutation?._tag === "Forget" && mutation.purge === true
 
-/** Fails where the rules forbid the write. Reads the records that are touched, unless no rule can forbid it. */
+/** Fails if the rules forbid the write. Reads the touched records, unless no rule can forbid it. */
 const check = (
   store: MemoryStore.Service,
   { op: named, origin, rules }: Options,
@@ -218,11 +219,10 @@ const closedScope = (op: string) => MemoryError.make("invalid_scope", { op, mess
 const closed =
   "a model writes only scopes that hold the user, or every id of a viewer without one; sharedWrites of the spec opens more"
 
-/*
- * The pipeline behind `MemoryService`: with the model and the embedder that are provided, or without. What it writes and
- * finds is reported like any other write and search.
+/**
+ * The pipeline behind `MemoryService`, with the model and the embedder that are provided, if any. Its writes and searches are
+ * published like any other.
  */
-
 export interface Remembering {
   readonly remember: (
     viewer: Viewer.Viewer,
@@ -314,23 +314,22 @@ export const makeRemembering = (
     }
   })
 
-/*
- * The gate between a model and a tool: every plugin is asked, in order, before the tool is.
+/**
+ * The gate between a model and a tool: every plugin is asked, in order, before the tool is called.
  *
  * Results and failures of every tool pass through `MemoryTool.visible`, including tools that this library did not make.
  *
- * A plugin is somebody else's code. One that dies when told of a turn is logged, and the turn goes on; one that dies
- * when asked has not said yes, and the call is refused.
+ * A plugin may crash. A crash when it is told of a turn is logged, and the turn goes on; a crash when it is asked about a call
+ * counts as a refusal.
  */
-
 export interface Guard {
   readonly tool: (viewer: Viewer.Viewer, tool: MemoryTool.MemoryTool) => MemoryTool.MemoryTool
   readonly signal: (signal: HarnessPlugin.Signal) => Effect.Effect<void>
 }
 
 /**
- * A denial is `rate_limited` where the write limit says it and `unsupported` where any other plugin does, in the
- * plugin's own words, and a `memory_denied` event.
+ * Makes the gate. A denied call fails with `rate_limited` if the write limit denies it and with `unsupported` if another plugin
+ * does, in the words of that plugin, and `memory_denied` is published.
  */
 export const makeGuard = (
   plugins: ReadonlyArray<HarnessPlugin.HarnessPlugin>,
@@ -393,6 +392,6 @@ export const plugins = (spec: MemorySpec) =>
       : [...plugins, yield* RateLimit.make({ writesPerTurn: spec.writesPerTurn })]
   })
 
-/** Whether a refusal is about something that a model got wrong and can put right at once; not what it may not do, or what failed. */
+/** Whether a refusal is about a mistake that a model can correct at once, rather than a missing permission or a failure. */
 const isValidation = (reason: MemoryTool.Failure["reason"]): boolean =>
   reason === "invalid_draft" || reason === "invalid_scope" || reason === "invalid_id" || reason === "path_escape"

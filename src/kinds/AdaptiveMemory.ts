@@ -1,5 +1,5 @@
 /**
- * What is worth having in mind now, of any kind: the weighted mean of three components, each 0..1 (after Park et al., 2023).
+ * Ranks records of any kind by priority: the weighted mean of three components, each 0..1 (after Park et al., 2023).
  *
  * ```text
  * recency     .4   max(.1, ½^(age / half-life))   since it was last used or changed, half-life 24 hours
@@ -27,19 +27,20 @@ import { fade } from "../ranking/Scorer.ts"
 import type { Tokenizer } from "../ranking/Tokenizer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 
-/** Each 0..1. */
+/** Three numbers, each 0..1: the components of a record's priority, or their weights. */
 export interface Priority {
   readonly recency: number
   readonly importance: number
   readonly relevance: number
 }
 
+/** Default weights of the components. */
 export const defaultPriority: Priority = { recency: 0.4, importance: 0.3, relevance: 0.3 }
 
-/** 24 hours, in ms. */
+/** Default half-life of recency: 24 hours, in milliseconds. */
 export const defaultHalfLife = 86_400_000
 
-/** The defaults, but for what is said, as shares of 1. `undefined`: there is nothing left to weigh. */
+/** Completes weights with the defaults and scales them to a sum of 1. Returns `undefined` if all weights are 0. */
 export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined => {
   const {
     recency = defaultPriority.recency,
@@ -53,7 +54,7 @@ export const sharesOf = (weights: Partial<Priority> = {}): Priority | undefined 
   return { recency: share(recency), importance: share(importance), relevance: share(relevance) }
 }
 
-/** 0..1; no less where one component is more. */
+/** Weighted mean of the components, 0..1; it never falls when a component rises. */
 export const priorityOf = (components: Priority, shares: Priority): number =>
   Math.min(
     1,
@@ -61,17 +62,21 @@ export const priorityOf = (components: Priority, shares: Priority): number =>
       shares.relevance * components.relevance
   )
 
+/** Recency of a record at `now`, 0.1..1: halves with each `halfLife` (milliseconds) since its last use or change. */
 export const recencyAt = (
   record: MemoryRecord,
   { accessedAt = 0, halfLife, now }: {
-    /** Epoch ms. */
+    /** Last use, epoch ms. Default: never used. */
     readonly accessedAt?: number | undefined
     readonly halfLife: number
     readonly now: number
   }
 ): number => fade(now - Math.max(accessedAt, recencyOf(record)), halfLife)
 
-/** Of summary, body and tags. Cost: the first time its text, then the question's terms. */
+/**
+ * Returns a function for the share of the terms, 0..1, that a record's summary, body and tags contain; 0.5 without terms.
+ * Cost: the record's text the first time, afterwards the number of terms.
+ */
 export const coverageBy = (terms: ReadonlySet<string>, tokenizer: Tokenizer): (record: MemoryRecord) => number => {
   if (terms.size === 0) return () => 0.5
   const known = termsBy(tokenizer)
@@ -90,38 +95,47 @@ const termsBy = (tokenizer: Tokenizer): WeakMap<MemoryRecord, ReadonlySet<string
   return known
 }
 
-/** What is asked, and what counts. */
+/** A question, with the weights and the half-life that rank the answers. */
 export interface Question extends Pick<MemoryQuery, "text" | "embedding"> {
-  /** Each 0..; default .4, .3, .3. As shares of their sum, which may not be 0. */
+  /**
+   * Weights, each 0 or more, scaled to a sum of 1. Defaults: 0.4, 0.3, 0.3. If all are 0, the call fails with
+   * `invalid_draft`.
+   */
   readonly weights?: Partial<Priority> | undefined
-  /** Above 0. Default 24 hours. */
+  /** Half-life of recency, above 0. Default 24 hours. */
   readonly halfLife?: Duration.DurationInput | undefined
 }
+/** A question, a filter and a least score: the parameters of `retrieve`. */
 export interface PriorityQuery extends Omit<MemoryFilter, "after" | "forgotten">, Question {
-  /** 0..1, inclusive. */
+  /** Least score, 0..1, inclusive. Default 0. */
   readonly minScore?: number | undefined
 }
+/** A record with its priority and the components of that priority. */
 export interface Prioritised {
   readonly record: MemoryRecord
-  /** 0..1 */
+  /** Priority, 0..1. */
   readonly score: number
   readonly components: Priority
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** Operations of `AdaptiveMemory`. */
 export interface Service {
   /**
-   * Best first, ties newest first; of all that the filter lets through, whether it has a word of the question or not. With
-   * an embedding the relevance is the cosine where that is more (`unsupported` where the store has no vectors); of the
-   * nearest 1,000. Cost: all that the filter lets through. Uses nothing: `touch` does.
+   * Returns all records that match the filter, with or without a word of the question, best first, ties newest first.
+   * `limit`: default 20. With an embedding, the relevance of the nearest 1,000 records is their cosine if that is greater;
+   * fails with `unsupported` if the store has no vectors. Cost: all records that match the filter. Marks no record as used;
+   * `touch` does.
    */
   readonly retrieve: (viewer: Viewer.Any, query: PriorityQuery) => Io<ReadonlyArray<Prioritised>>
+  /** Returns the priority of one record. Fails with `not_found` if the viewer sees no such record. */
   readonly getPriorityScore: (viewer: Viewer.Any, id: MemoryId, question?: Question) => Io<Prioritised>
-  /** Used now. No revision. */
+  /** Marks a record as used now. Makes no revision. */
   readonly touch: (viewer: Viewer.Any, id: MemoryId) => Io<void>
 }
 
+/** Tag of the service that ranks records by priority. */
 export class AdaptiveMemory extends Context.Tag("@memory/AdaptiveMemory")<AdaptiveMemory, Service>() {}
 
 const Weight = Schema.NonNegative.pipe(Schema.finite())
@@ -132,6 +146,7 @@ const Checked = Schema.Struct({
   minScore: Unit
 })
 
+/** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const analyzer = yield* Analyzer.Analyzer
@@ -197,12 +212,13 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
             onSome: (record) => Effect.succeed([record])
           }))
         const [one] = yield* prioritise(op, viewer, { embedding, halfLife, text, weights }, { ids: [id] }, record)
-        return one! // of one record
+        return one! // one record in, one out
       }).pipe(Effect.withSpan("AdaptiveMemory.getPriorityScore")),
     touch: (viewer, id) => store.touch(viewer, [id])
   }
 })
 
+/** Provides `AdaptiveMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<AdaptiveMemory, never, MemoryStore> = Layer.effect(AdaptiveMemory, make)
 
 const byPriority = (a: Prioritised, b: Prioritised): number => b.score - a.score || byRecency(a.record, b.record)

@@ -1,6 +1,5 @@
 /**
- * Notes that know their neighbours (A-MEM; Xu et al., 2025): each has attributes, suggestions of links, and says what it makes
- * of older notes.
+ * Notes with attributes, suggested links and suggested changes of older notes (A-MEM; Xu et al., 2025).
  *
  * Works by rule without a `Completion`, better with one; if the model fails a warning is logged and the rules decide. Nothing
  * is linked or changed unless the caller says so. Operations fail with `not_found` for an id of no visible note.
@@ -29,19 +28,24 @@ import * as TypedMemory from "./TypedMemory.ts"
 
 /** The `data` of a note. */
 export type Note = Payload.Note
+/** The keywords, tags, entities and context of a note. */
 export type Attributes = NoteAnalysis.Attributes
+/** A change of an older note that a new one asks for. */
 export type Evolution = NoteAnalysis.Evolution
+/** A link that a note may get. */
 export type LinkSuggestion = NoteAnalysis.LinkSuggestion
 
 /** A note that was stored, and how it relates to others. */
 export interface Stored extends TypedMemory.Typed<Note> {
-  /** At most 5, best first. */
+  /** Suggested links: at most 5, best first. */
   readonly suggestions: ReadonlyArray<LinkSuggestion>
+  /** Suggested changes of older notes, best first; none of them is applied. */
   readonly evolution: ReadonlyArray<Evolution>
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** Operations of `AgenticMemory`. */
 export interface Service {
   /** Finds what a text is about: at most 10 keywords, 5 tags, 10 entities, and a context of 200 characters. Writes nothing. */
   readonly attributes: (text: string) => Effect.Effect<Attributes>
@@ -78,8 +82,10 @@ export interface Service {
   ) => Io<ReadonlyArray<TypedMemory.Typed<Note>>>
 }
 
+/** Tag of the service for notes and their links. */
 export class AgenticMemory extends Context.Tag("@memory/AgenticMemory")<AgenticMemory, Service>() {}
 
+/** Makes the service over the `MemoryStore` of the context, with the `Completion` if there is one. */
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore.MemoryStore
   const redaction = yield* Redaction.over(store)
@@ -129,6 +135,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
   }
 })
 
+/** Provides `AgenticMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<AgenticMemory, never, MemoryStore.MemoryStore> = Layer.effect(AgenticMemory, make)
 
 /** Notes in a store, each with all of its attributes, and the model that judges them, if there is one. */
@@ -238,7 +245,7 @@ const judgedAnew = (within: Notes, viewer: Viewer.Any, note: Typed) =>
 const storeNote = (within: Notes, viewer: Viewer.Any, note: Omit<DraftOf, "data">) =>
   Effect.gen(function*() {
     const { tags, ...data } = yield* attributesBy(within, textOf(note))
-    // before the note is stored: one that says the same would be folded into it
+    // looked up before the note is stored: a note that says the same would be folded into it
     const all = yield* candidates(within, viewer, data, windows.link, note.id)
     const near = yield* candidates(within, viewer, data, windows.evolution, note.id)
     const put = yield* within.put(viewer, { ...note, data, tags: united(note.tags ?? [], tags) })

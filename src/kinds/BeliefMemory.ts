@@ -1,8 +1,7 @@
 /**
  * Beliefs: what is held to be true, how surely, and why that changed; with hindsight on tasks, and counterfactuals.
- *
- * Confidence is the record's. Every change but the first is written into the belief with its reason, so that the file says
- * why it stands as it does. What was superseded is history: it is kept and shown, and no longer changes.
+ * Confidence is the record's. The belief itself keeps an audit of its changes, each with its reason. A superseded belief is
+ * history: it is kept and shown, and no longer changes.
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"
@@ -29,31 +28,35 @@ import { called, type DraftOf, make as typed, type PatchOf, there, type Typed } 
 export type Belief = Payload.Belief
 /** The `data` of a hindsight: how a task came out, and the beliefs that it bears on. */
 export type Hindsight = Payload.Hindsight
-/** The `data` of a counterfactual: a hypothesis on what would have been, and its predictions. */
+/** The `data` of a counterfactual, a hypothesis with its predictions. Prompts and tools show it as what might have been. */
 export type Counterfactual = Payload.Counterfactual
 
+/** Schema of the reason for a change. */
 export const Because = Schema.Struct({
   reason: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a reason" })),
   evidence: Schema.optional(Schema.Array(MemoryId))
 })
+/** The reason for a change, not blank, and the ids of the records that are its evidence. */
 export interface Because extends Schema.Schema.Type<typeof Because> {}
 
+/** Schema of a query. */
 export const BeliefQuery = Schema.Struct({
-  /** Compared as they are written. */
+  /** Parts of a belief, compared exactly. */
   subject: Schema.optional(Schema.String),
   predicate: Schema.optional(Schema.String),
   domain: Schema.optional(Schema.String),
-  /** 0..1, inclusive; see `confidenceOf`. */
+  /** Least confidence, 0..1, inclusive. Default 0. `confidenceOf` names levels. */
   minConfidence: Schema.optional(Unit),
-  /** Default false. */
+  /** Whether closed beliefs, superseded or ended, are returned too. Default false. */
   includeSuperseded: Schema.optional(Schema.Boolean),
-  /** Order: by confidence, by when a belief was retained, or by when it last changed. Default `confidence`; ties are newest first. */
+  /** Order by confidence, time of retention or time of the last change. Default `confidence`; ties are newest first. */
   orderBy: Schema.optional(Schema.Literal("confidence", "createdAt", "updatedAt")),
-  /** Default `desc`: surest, or newest, first. */
+  /** Direction. Default `desc`: surest, or newest, first. */
   order: Schema.optional(Schema.Literal("asc", "desc")),
-  /** 1..1,000. Default: all. */
+  /** Most beliefs to return, 1..1,000. Default: all. */
   limit: Schema.optional(Limit)
 })
+/** Conditions that a belief has to meet, all of them, and the order and number of the results. */
 export interface BeliefQuery extends Schema.Schema.Type<typeof BeliefQuery> {}
 
 export { confidenceOf, type Level, levelOf } from "../domain/Payload.ts"
@@ -71,7 +74,7 @@ export interface Statistics {
   readonly updates: number
   readonly hindsights: number
   readonly counterfactuals: number
-  /** When the first and the last belief was retained, epoch ms; absent without beliefs. */
+  /** Times at which the first and the last belief were retained, epoch ms; `undefined` without beliefs. */
   readonly oldest: number | undefined
   readonly newest: number | undefined
 }
@@ -88,70 +91,65 @@ type Mark = (typeof Payload.marked)[number]
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /**
- * A belief that is not there is `not_found`, a change of one that was superseded `read_only`, a blank reason
- * `invalid_draft`. Changes at once all happen, one after another.
+ * Operations of `BeliefMemory`. They fail with `not_found` for an absent belief, `read_only` for a change of a closed one and
+ * `invalid_draft` for a blank reason. Concurrent changes are all applied, one after another.
  */
 export interface Service {
-  /** Called by its three parts; confidence is .6 unless it says another. */
+  /** Stores a belief. Its summary is by default its three parts; its confidence by default 0.6. */
   readonly retain: (viewer: Viewer.Any, belief: DraftOf<Belief>) => Io<Typed<Belief>>
-  /** Superseded or not. */
+  /** Returns a belief, superseded or not. */
   readonly recall: (viewer: Viewer.Any, id: MemoryId) => Io<Option.Option<Typed<Belief>>>
-  /** Surest first, ties newest first, unless the query says another order. Cost: all beliefs that the viewer sees. */
+  /** Returns matching beliefs, by default surest first, ties newest first. Cost: all beliefs that the viewer sees. */
   readonly query: (viewer: Viewer.Any, query: BeliefQuery) => Io<ReadonlyArray<Typed<Belief>>>
-  /** The same belief, said better; as sure as before. What is `undefined` is left alone. */
+  /** Rewords a belief; its confidence stays. Fields that are `undefined` stay as they are. */
   readonly revise: (viewer: Viewer.Any, id: MemoryId, data: Revised, because: Because) => Io<Typed<Belief>>
-  /** Another in its place, linked to it; the old one is closed and kept. Of two at once the second is `read_only`. */
+  /** Stores a belief in place of another, linked to it, which is closed and kept. A concurrent second call fails: `read_only`. */
   readonly supersede: (viewer: Viewer.Any, id: MemoryId, by: DraftOf<Belief>, because: Because) => Io<Typed<Belief>>
-  /** `confidence + by · (1 − confidence)`; `by` is 0..1. */
+  /** Raises the confidence to `confidence + by · (1 − confidence)`; `by` is 0..1. */
   readonly reinforce: (viewer: Viewer.Any, id: MemoryId, by: number, because: Because) => Io<Typed<Belief>>
-  /** `confidence · (1 − by)`; `by` is 0..1. */
+  /** Lowers the confidence to `confidence · (1 − by)`; `by` is 0..1. */
   readonly weaken: (viewer: Viewer.Any, id: MemoryId, by: number, because: Because) => Io<Typed<Belief>>
-  /** Newest first; what the store keeps of it. */
+  /** Returns the revisions of a belief that the store keeps, newest first. */
   readonly history: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<Typed<Belief>>>
-  /** Oldest first; all changes there were, whatever the store keeps. */
+  /** Returns all changes of a belief, oldest first, however few revisions the store keeps. */
   readonly audit: (viewer: Viewer.Any, id: MemoryId) => Io<ReadonlyArray<Payload.Audited>>
   /**
-   * Keeps how a task came out and, in the same batch, weakens the beliefs that it corrects `by` 0..1 (default .5): their source is
-   * hindsight from then on, and the hindsight's record their evidence, whose words no audit repeats. Without a body it is told in
-   * the words of its data. Said again with the same id and data, it changes nothing; an id that another record has is
-   * `invalid_draft`.
+   * Stores how a task came out and, in the same batch, weakens the beliefs that it corrects `by` 0..1 (default 0.5). Their source
+   * becomes `hindsight`, and the evidence of the change is the hindsight's id; the audit does not repeat its text. An empty body
+   * is written from the data. A repeated call with the same id and data changes nothing. Fails with `invalid_draft` if another
+   * record has the id.
    */
   readonly applyHindsight: (
     viewer: Viewer.Any,
     hindsight: DraftOf<Omit<Hindsight, Mark>>,
     by?: number
   ) => Io<Corrected>
-  /** Hindsights, of one task or all, newest first. `limit`: default 20. */
+  /** Returns hindsights, of one task or all, newest first. `limit`: default 20. */
   readonly hindsights: (viewer: Viewer.Any, taskId?: string, limit?: number) => Io<ReadonlyArray<Typed<Hindsight>>>
-  /**
-   * Keeps a hypothesis and its predictions. Its `beliefs` are by default those that its body speaks of most, ten at most, among the
-   * beliefs of its own scope and of broader ones. Prompts and tools show it as what might have been, not as what was.
-   */
+  /** Stores a hypothesis. Its `beliefs` are by default the ten of its scope, or broader ones, that match its body best. */
   readonly createCounterfactual: (
     viewer: Viewer.Any,
     counterfactual: DraftOf<Partial<Omit<Counterfactual, Mark | "actual">>>
   ) => Io<Typed<Counterfactual>>
-  /** Says what came of it. `not_found` where it is no counterfactual. */
+  /** Records what came of a hypothesis. Fails with `not_found` if the id is of no counterfactual. */
   readonly validateCounterfactual: (
     viewer: Viewer.Any,
     id: MemoryId,
     actual: ReadonlyArray<string>
   ) => Io<Typed<Counterfactual>>
-  /** Counterfactuals, of one task or all, newest first. `limit`: default 20. */
+  /** Returns counterfactuals, of one task or all, newest first. `limit`: default 20. */
   readonly counterfactuals: (
     viewer: Viewer.Any,
     taskId?: string,
     limit?: number
   ) => Io<ReadonlyArray<Typed<Counterfactual>>>
-  /** Cost: all beliefs, hindsights and counterfactuals that the viewer sees. */
+  /** Counts what the viewer sees. Cost: all its beliefs, hindsights and counterfactuals. */
   readonly statistics: (viewer: Viewer.Any) => Io<Statistics>
-  /**
-   * Forgets the beliefs that were superseded before `olderThan`, epoch ms. Returns how many: those that change meanwhile, and those
-   * that the viewer may not write, stay. They can be restored from the trash.
-   */
+  /** Forgets (to the trash) unchanged, writable beliefs superseded before `olderThan`, epoch ms. Returns their number. */
   readonly pruneSuperseded: (viewer: Viewer.Any, olderThan: number) => Io<number>
 }
 
+/** Tag of the service for beliefs. */
 export class BeliefMemory extends Context.Tag("@memory/BeliefMemory")<BeliefMemory, Service>() {}
 
 const Step = Schema.Struct({ by: Unit })
@@ -164,6 +162,7 @@ const Hypothesis = Schema.Struct({
   body: Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected a hypothesis" }))
 })
 
+/** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const beliefs = yield* typed(MemoryKind.belief)
@@ -172,7 +171,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
 
   const require = (op: string, viewer: Viewer.Any, id: MemoryId) => there(op, id, beliefs.get(viewer, id))
 
-  /** The belief, if it is held still. */
+  /** Returns the belief if it is still held; fails with `read_only` otherwise. */
   const requireHeld = (op: string, viewer: Viewer.Any, id: MemoryId, now: number) =>
     Effect.filterOrFail(
       require(op, viewer, id),
@@ -180,7 +179,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       () => MemoryError.make("read_only", { op, id, message: "this belief is no longer held" })
     )
 
-  /** Read, change, write if nobody else did; again until it holds. */
+  /** Reads a belief, changes it and writes it if it is unchanged; retries on a conflict. */
   const change = <A>(
     op: Payload.Audited["action"],
     viewer: Viewer.Any,
@@ -345,11 +344,12 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   }
 })
 
+/** Provides `BeliefMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<BeliefMemory, never, MemoryStore> = Layer.effect(BeliefMemory, make)
 
 const nameOf = ({ object, predicate, subject }: Belief): string => `${subject} ${predicate} ${object}`
 
-/** Nobody's to bring along is what was done to it. */
+/** Completes a draft. Its audit is dropped: only the service writes one. */
 const toDraft = (belief: DraftOf<Belief>): DraftOf<Belief> => ({
   ...called(nameOf(belief.data), belief),
   confidence: belief.confidence ?? Payload.confidenceOf.medium,
@@ -364,13 +364,13 @@ const orders = {
   updatedAt: ({ record }: Typed<Belief>) => recencyOf(record)
 }
 
-/** The belief with one more change in its audit. */
+/** Returns the belief with one more change in its audit. */
 const audited = ({ data, record }: Typed<Belief>, change: Omit<Payload.Audited, "revision">): Belief => ({
   ...data,
   audit: [...(data.audit ?? []), { ...change, revision: record.revision + 1 }]
 })
 
-/** Hindsights or counterfactuals, of one task or all. */
+/** Selects hindsights or counterfactuals, of one task or all. */
 const about = (trigger: keyof typeof Payload.marks, taskId?: string): Pick<MemoryFilter, "where"> => ({
   where: {
     "data.beliefMemory": { eq: Payload.marks[trigger].beliefMemory },

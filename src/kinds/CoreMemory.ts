@@ -1,7 +1,7 @@
 /**
- * Who an agent is: one record, whose body is its system prompt.
+ * Identity of an agent: one record, whose body is its system prompt.
  *
- * It is the agent's (`{ agentId }`), whoever the agent works for, where the viewer sees that scope; else the viewer's own.
+ * The record is in the agent's scope, `{ agentId }`, if the viewer sees that scope, and in the viewer's own scope otherwise.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -17,22 +17,27 @@ import * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
 import { make as typed, type Typed } from "./TypedMemory.ts"
 
+/** The `data` of an identity. */
 export type Identity = Payload.Identity
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** Operations of `CoreMemory`. */
 export interface Service {
+  /** Returns the identity of the agent, if there is one. */
   readonly getIdentity: (viewer: Viewer.Any) => Io<Option.Option<Typed<Identity>>>
-  /** The whole of it; the prompt stays where none is given, and is empty where there never was one. */
+  /** Sets the whole identity. Without `systemPrompt` the prompt stays; a new identity then has an empty one. */
   readonly setIdentity: (viewer: Viewer.Any, identity: Identity, systemPrompt?: string) => Io<Typed<Identity>>
-  /** Empty without an identity. */
+  /** Returns the constraints of the identity; empty without an identity. */
   readonly getConstraints: (viewer: Viewer.Any) => Io<ReadonlyArray<string>>
-  /** `not_found` without an identity. Nothing else of it changes. */
+  /** Replaces the constraints and nothing else. Fails with `not_found` without an identity. */
   readonly updateConstraints: (viewer: Viewer.Any, constraints: ReadonlyArray<string>) => Io<Typed<Identity>>
 }
 
+/** Tag of the service for an agent's identity. */
 export class CoreMemory extends Context.Tag("@memory/CoreMemory")<CoreMemory, Service>() {}
 
+/** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed(MemoryKind.core), (records) => {
   const get = (viewer: Viewer.Any) => records.get(Viewer.exactly(viewer), idOf(viewer))
 
@@ -63,6 +68,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed
   }
 })
 
+/** Provides `CoreMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<CoreMemory, never, MemoryStore> = Layer.effect(CoreMemory, make)
 
 const scopeOf = (viewer: Viewer.Any): MemoryScope.MemoryScope => {

@@ -36,7 +36,9 @@ export type Episode = Payload.Episode
 /** The `data` of a reflection. */
 export type Reflection = Payload.Reflection
 
+/** The interface of an adapter, and the query that it answers. */
 export type { MemoryAdapter, SeedQuery } from "./EpisodicMemory/Adapter.ts"
+/** Queries of `recall` and `semanticRecall`. */
 export type { RecallQuery, SemanticRecallOptions } from "./EpisodicMemory/Source.ts"
 
 /** Limit of a leg, 0..1,000; 0 switches the leg off. */
@@ -62,7 +64,7 @@ export interface Recalled {
   readonly episodic: ReadonlyArray<Typed<Episode>>
   /** Episodes found by meaning, best first, without those in `episodic` and those that say the same as one of them. */
   readonly semantic: ReadonlyArray<Found<Episode>>
-  /** Newest first. */
+  /** Reflections, newest first. */
   readonly reflections: ReadonlyArray<Typed<Reflection>>
   /** The four sections as text for a model, escaped; `""` if there are none. */
   readonly block: string
@@ -78,6 +80,7 @@ export interface Turn {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** Operations of `EpisodicMemory`. */
 export interface Service {
   /** Saves an episode. Its type is by default `chat_message`, its summary by default its context. */
   readonly saveEpisode: (viewer: Viewer.Any, episode: DraftOf<Episode>) => Io<Typed<Episode>>
@@ -94,6 +97,7 @@ export interface Service {
   ) => Io<ReadonlyArray<Found<Episode>>>
   /** Returns episodes in the order of the ids, without those that are not there. */
   readonly getByIds: (viewer: Viewer.Any, ids: ReadonlyArray<MemoryId>) => Io<ReadonlyArray<Typed<Episode>>>
+  /** Saves a reflection. */
   readonly saveReflection: (viewer: Viewer.Any, reflection: DraftOf<Reflection>) => Io<Typed<Reflection>>
   /** Returns reflections, newest first. `limit`: default 20. */
   readonly getReflections: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Reflection>>>
@@ -116,6 +120,7 @@ export interface Service {
   readonly failures: Effect.Effect<ReadonlyArray<MemoryError.MemoryError>>
 }
 
+/** Tag of the service for episodes and reflections. */
 export class EpisodicMemory extends Context.Tag("@memory/EpisodicMemory")<EpisodicMemory, Service>() {}
 
 /** Keeps episodes in the store. Semantic recall is lexical without an `Embedder`. */
@@ -125,8 +130,8 @@ export const layer: Layer.Layer<EpisodicMemory, never, MemoryStore> = Layer.scop
 )
 
 /**
- * For a harness that keeps the history itself: stores nothing on `afterTurn` and recalls nothing. Saving a single episode or
- * reflection fails with `unsupported`.
+ * Provides a service for a harness that keeps the history itself: stores nothing on `afterTurn` and recalls nothing. Saving a
+ * single episode or reflection fails with `unsupported`.
  */
 export const layerExternal: Layer.Layer<EpisodicMemory> = Layer.succeed(EpisodicMemory, {
   saveEpisode: () => external("saveEpisode"),

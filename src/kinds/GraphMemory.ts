@@ -3,9 +3,8 @@
  *
  * A relationship is a link of the record at which it begins, or a `[[Name]]` in that record's body. The latter has type
  * `wikilink` and weight 1, and only an edit of the body removes it. A relationship exists only for viewers who see both of
- * its ends. Walks pass through entities only, a search through records of all kinds.
- *
- * Cost of a walk: the neighbourhood that it passes through, however large the graph is.
+ * its ends. Walks pass through entities only, a search through records of all kinds. The cost of a walk is the neighbourhood
+ * that it passes through, however large the graph is.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -33,7 +32,7 @@ const RelationshipSchema = Schema.Struct({
   from: MemoryId,
   to: MemoryId,
   type: Link.fields.type.pipe(Schema.pattern(/\S/)),
-  /** 0..1 */
+  /** Strength, 0..1. */
   weight: Unit
 })
 /** A typed, weighted connection from one entity to another. */
@@ -47,7 +46,7 @@ const Along = Schema.Struct({
   types: Schema.optional(Schema.Array(Schema.String)),
   /** Least weight, 0..1, inclusive. Default 0. */
   minWeight: Schema.optional(Unit),
-  /** Default `both`. */
+  /** Direction of the relationships. Default `both`. */
   direction: Schema.optional(Schema.Literal("out", "in", "both"))
 })
 interface Along extends Schema.Schema.Type<typeof Along> {}
@@ -55,11 +54,12 @@ interface Along extends Schema.Schema.Type<typeof Along> {}
 /** Options of a walk: which relationships it follows, how far it goes and how much it returns. */
 export const Traversal = Schema.Struct({
   ...Along.fields,
-  /** 1..5, default 2. */
+  /** Most relationships from the start, 1..5. Default 2. */
   maxDepth: Schema.optional(Schema.Int.pipe(Schema.between(1, 5))),
-  /** 1..1,000, default 100. */
+  /** Most results, 1..1,000. Default 100. */
   limit: Schema.optional(Limit)
 })
+/** Options of a walk, as `Traversal` decodes them. */
 export interface Traversal extends Schema.Schema.Type<typeof Traversal> {}
 
 /** Options of a search for a path: which relationships it follows, and how far. */
@@ -70,6 +70,7 @@ export const PathSearch = Schema.Struct({
   /** Most linked records that are visited, entities or not, from 1, the nearest first. Default 10,000. */
   maxVisits: Schema.optional(Schema.Int.pipe(Schema.positive()))
 })
+/** Options of a search for a path, as `PathSearch` decodes them. */
 export interface PathSearch extends Schema.Schema.Type<typeof PathSearch> {}
 
 /** An entity that a walk came to, and the way to it. */
@@ -80,7 +81,7 @@ export interface Visited extends TypedMemory.Typed<Entity> {
 /** A record that a search found, by itself or along relationships. */
 export interface Reached {
   readonly record: MemoryRecord
-  /** 0..1 */
+  /** Score, 0..1. */
   readonly score: number
   /** The way from the hit that led to the record; empty if the record is a hit itself. */
   readonly path: Path
@@ -88,6 +89,7 @@ export interface Reached {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** Operations of `GraphMemory`. */
 export interface Service {
   /** Adds an entity. Its summary is by default its name, by which a `[[Name]]` finds it. */
   readonly addEntity: (viewer: Viewer.Any, entity: TypedMemory.DraftOf<Entity>) => Io<TypedMemory.Typed<Entity>>
@@ -104,15 +106,9 @@ export interface Service {
     id: MemoryId,
     options?: Omit<Traversal, "maxDepth">
   ) => Io<ReadonlyArray<Relationship>>
-  /**
-   * Walks breadth first: nearest entities first, among equals those of the greatest weight. Neighbours are `maxDepth: 1`. What is
-   * no visible entity leads nowhere, as one without relationships does: every walk from it is empty, and none fails.
-   */
+  /** Walks breadth first: nearest first, then heaviest. Neighbours are `maxDepth: 1`. Empty unless `from` is visible. */
   readonly traverse: (viewer: Viewer.Any, from: MemoryId, options?: Traversal) => Io<ReadonlyArray<Visited>>
-  /**
-   * Returns the ends of all walks from `from` along relationships of exactly these types, each in its direction. An empty
-   * path ends at `from` itself.
-   */
+  /** Returns the ends of all walks along exactly these types, each in its direction. Without types that is `from` itself. */
   readonly queryByPath: (
     viewer: Viewer.Any,
     from: MemoryId,
@@ -137,8 +133,10 @@ export interface Service {
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Io<boolean>
 }
 
+/** Tag of the service for entities and their relationships. */
 export class GraphMemory extends Context.Tag("@memory/GraphMemory")<GraphMemory, Service>() {}
 
+/** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore.MemoryStore
   const entities = yield* TypedMemory.make(MemoryKind.entity)
@@ -159,6 +157,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
   }
 })
 
+/** Provides `GraphMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<GraphMemory, never, MemoryStore.MemoryStore> = Layer.effect(GraphMemory, make)
 
 /** A store, and its entities. */
@@ -321,7 +320,7 @@ const stepsFrom = (
 interface Walked {
   readonly id: MemoryId
   readonly found: TypedMemory.Typed<Entity>
-  /** Absent where the walk came from its start. */
+  /** The entity before this one; `undefined` next to the start. */
   readonly before: Walked | undefined
   readonly by: Relationship
   /** Number of relationships from the start, 1.. */
@@ -372,7 +371,7 @@ const spread = (graph: Graph, viewer: Viewer.Any, { along, hits, hops, share, wi
   readonly hits: ReadonlyArray<Hit>
   readonly along: Along
   readonly hops: number
-  /** 0..1 */
+  /** Share of a score that a link passes on, 0..1. */
   readonly share: number
   /** Number of records, the best ones, that each hop goes on from. */
   readonly width: number

@@ -30,19 +30,19 @@ import * as TypedMemory from "./TypedMemory.ts"
 
 /** The fields beside a value. */
 export interface Metadata {
-  /** 0..1, or the name of a level. Default 0.5. */
+  /** Importance, 0..1 or the name of a level. Default 0.5. */
   readonly importance?: number | keyof typeof importanceOf | undefined
   readonly tags?: ReadonlyArray<string> | undefined
   /** End of the value's life, epoch ms, exclusive. If it is in the past nothing is stored, and what is there stays. */
   readonly expiresAt?: number | undefined
-  /** At most 1,024 characters. */
+  /** Origin of the value, at most 1,024 characters. */
   readonly source?: string | undefined
 }
 
 /** A key with its value. */
 export interface Entry {
   readonly key: string
-  /** JSON; `undefined` is refused. */
+  /** Any JSON value; `undefined` is refused. */
   readonly value: unknown
   readonly metadata?: Metadata | undefined
 }
@@ -57,10 +57,13 @@ export interface Selection {
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** Operations of `KeyValueMemory`, on the values of one namespace. */
 export interface Service {
   /** Sets the value of a key. Fails with `invalid_draft` unless the value is JSON. Of concurrent writes the last counts. */
   readonly set: (viewer: Viewer.Any, key: string, value: unknown, metadata?: Metadata) => Io<void>
+  /** Returns the value of a key, if it has one. */
   readonly get: (viewer: Viewer.Any, key: string) => Io<Option.Option<Payload.Json>>
+  /** Returns whether a key has a value. */
   readonly has: (viewer: Viewer.Any, key: string) => Io<boolean>
   /** Deletes a key. Returns whether it was there. */
   readonly delete: (viewer: Viewer.Any, key: string) => Io<boolean>
@@ -70,6 +73,7 @@ export interface Service {
   readonly keys: (viewer: Viewer.Any) => Io<ReadonlyArray<string>>
   /** Returns all entries, last written first. Cost: reads every value of the viewer's own scope in this namespace. */
   readonly entries: (viewer: Viewer.Any) => Io<ReadonlyArray<Entry>>
+  /** Returns the number of entries, at the cost of `entries`. */
   readonly size: (viewer: Viewer.Any) => Io<number>
   /** Writes all entries or none. If a key occurs twice the later entry counts. */
   readonly batchWrite: (viewer: Viewer.Any, entries: ReadonlyArray<Entry>) => Io<void>
@@ -79,8 +83,10 @@ export interface Service {
   readonly prune: (viewer: Viewer.Any, olderThan: number) => Io<number>
 }
 
+/** Tag of the service for values by key. */
 export class KeyValueMemory extends Context.Tag("@memory/KeyValueMemory")<KeyValueMemory, Service>() {}
 
+/** Makes the service for a namespace over the `MemoryStore` of the context. */
 export const make = (namespace: string): Effect.Effect<Service, never, MemoryStore.MemoryStore> =>
   Effect.gen(function*() {
     const store = yield* MemoryStore.MemoryStore
@@ -111,6 +117,7 @@ export const make = (namespace: string): Effect.Effect<Service, never, MemorySto
     }
   })
 
+/** Provides `KeyValueMemory` for a namespace over a `MemoryStore`. */
 export const layer = (namespace: string): Layer.Layer<KeyValueMemory, never, MemoryStore.MemoryStore> =>
   Layer.effect(KeyValueMemory, make(namespace))
 
@@ -290,7 +297,7 @@ const write = (
         }))
         : invalid(op, `${entries.length === 1 ? "" : `${n}.`}value: expected JSON, no undefined in it`))
     const now = yield* Clock.currentTimeMillis
-    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // of none, true
+    yield* store.put(Viewer.exactly(viewer), drafts.filter(({ expiresAt }) => !(expiresAt! <= now))) // `!(undefined <= now)` is true
   })
 
 const forget = (within: Namespace, viewer: Viewer.Any, key: string) =>

@@ -1,4 +1,4 @@
-/** Insights, decisions, patterns: what should outlast a session. */
+/** A vault of insights, decisions and patterns: knowledge that should outlast a session. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -10,28 +10,32 @@ import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
 import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
 
+/** The `data` of an entry of the vault. */
 export type VaultEntry = Payload.VaultEntry
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
+/** Operations of `KnowledgeVault`. */
 export interface Service {
-  /** Called by its title; what it is related to are its links. */
+  /** Stores an entry. Its summary is by default its title; its links name the records that it is related to. */
   readonly store: (viewer: Viewer.Any, entry: DraftOf<VaultEntry>) => Io<Typed<VaultEntry>>
-  /** All of them, newest first. Cost: all entries that the viewer sees. */
+  /** Returns all entries of a category, newest first. Cost: all entries that the viewer sees. */
   readonly findByCategory: (
     viewer: Viewer.Any,
     category: VaultEntry["category"]
   ) => Io<ReadonlyArray<Typed<VaultEntry>>>
-  /** Of at least this importance, 0..1; as `findByCategory`. */
+  /** Returns all entries of at least this importance, 0..1, newest first. Cost: all entries that the viewer sees. */
   readonly findByImportance: (viewer: Viewer.Any, minImportance: number) => Io<ReadonlyArray<Typed<VaultEntry>>>
-  /** Best first, the archived among them. Default 20. */
+  /** Finds entries, archived ones included, best first. `limit`: default 20. */
   readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<VaultEntry>>>
-  /** From now on of category `archive`, and nothing else of it changes. */
+  /** Changes the category of an entry to `archive`, and nothing else. Fails with `not_found` for an absent entry. */
   readonly archive: (viewer: Viewer.Any, id: MemoryId) => Io<Typed<VaultEntry>>
 }
 
+/** Tag of the service for the vault. */
 export class KnowledgeVault extends Context.Tag("@memory/KnowledgeVault")<KnowledgeVault, Service>() {}
 
+/** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed(MemoryKind.vault), (entries) => ({
   store: (viewer, entry) =>
     entries.put(viewer, called(entry.data.title, entry)).pipe(Effect.withSpan("KnowledgeVault.store")),
@@ -48,4 +52,5 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.map(typed
     )
 }))
 
+/** Provides `KnowledgeVault` over a `MemoryStore`. */
 export const layer: Layer.Layer<KnowledgeVault, never, MemoryStore> = Layer.effect(KnowledgeVault, make)

@@ -1,4 +1,4 @@
-/** How things are done, and how often it worked. */
+/** Procedures: how things are done, and how often each way worked. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -12,28 +12,35 @@ import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
 import { called, type DraftOf, make as typed, type Typed } from "./TypedMemory.ts"
 
+/** The `data` of a procedure. */
 export type Procedure = Payload.Procedure
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** Operations of `ProceduralMemory`. */
 export interface Service {
-  /** Called by its name. No more successes than executions. */
+  /**
+   * Stores a procedure. Its summary is by default its name. Fails with `invalid_draft` if it has more successes than
+   * executions.
+   */
   readonly storeProcedure: (viewer: Viewer.Any, procedure: DraftOf<Procedure>) => Io<Typed<Procedure>>
   /**
-   * Those with a trigger in the context, whatever the case, most successful first; ties by executions, then newest first.
-   * A blank trigger is in none. Cost: all procedures that the viewer sees.
+   * Returns procedures that have a trigger in the context, in any case of letters: most successful first, ties by executions,
+   * then newest first. A blank trigger matches nothing. Cost: all procedures that the viewer sees.
    */
   readonly findProcedures: (viewer: Viewer.Any, context: string) => Io<ReadonlyArray<Typed<Procedure>>>
-  /** One execution more. Exact under concurrency. */
+  /** Counts one more execution, exactly even under concurrency. Fails with `not_found` if the id is of no procedure. */
   readonly recordExecution: (viewer: Viewer.Any, id: MemoryId, success: boolean) => Io<Typed<Procedure>>
 }
 
+/** Tag of the service for procedures. */
 export class ProceduralMemory extends Context.Tag("@memory/ProceduralMemory")<ProceduralMemory, Service>() {}
 
-/** 0..1; of what was never executed 0. */
+/** Share of successful executions, 0..1; 0 for a procedure that was never executed. */
 export const successRate = ({ executions, successes }: Pick<Procedure, "executions" | "successes">): number =>
   executions === 0 ? 0 : successes / executions
 
+/** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const procedures = yield* typed({ ...MemoryKind.procedural, schema: Payload.Procedure })
 
@@ -61,9 +68,10 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   }
 })
 
+/** Provides `ProceduralMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<ProceduralMemory, never, MemoryStore> = Layer.effect(ProceduralMemory, make)
 
-/** The whole of one; plain text of this kind has no part of it. */
+/** Selects records that have all fields of a procedure; plain text of this kind has none. */
 const isProcedure: NonNullable<MemoryFilter["where"]> = Object.fromEntries(
   Object.keys(Payload.Procedure.fields).map((field) => [`data.${field}`, { exists: true }])
 )
@@ -73,6 +81,6 @@ const isIn = (context: string) => (trigger: string): boolean => {
   return phrase !== "" && context.includes(phrase)
 }
 
-/** Ties stay as they are: newest first. */
+/** Orders procedures, most successful first; ties keep their order, newest first. */
 const bestFirst = (a: Typed<Procedure>, b: Typed<Procedure>): number =>
   successRate(b.data) - successRate(a.data) || b.data.executions - a.data.executions

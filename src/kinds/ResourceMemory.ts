@@ -1,4 +1,4 @@
-/** Pointers to what lies elsewhere. */
+/** Resources: pointers to files, pages and other things that lie outside memory. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -11,25 +11,29 @@ import * as Redaction from "../host/Redaction.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
 
+/** The `data` of a resource. */
 export type Resource = Payload.Resource
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
+/** Operations of `ResourceMemory`. */
 export interface Service {
-  /** Called by its location, unless it has a summary; of low importance, unless it says another. */
+  /** Stores a resource. Its summary is by default its location, its importance by default low. */
   readonly store: (viewer: Viewer.Any, resource: DraftOf<Resource>) => Io<Typed<Resource>>
-  /** All of them, newest first. Cost, as of `findByLocation`: all resources that the viewer sees. */
+  /** Returns all resources of a type, newest first. Cost: all resources that the viewer sees. */
   readonly findByType: (viewer: Viewer.Any, type: Resource["type"]) => Io<ReadonlyArray<Typed<Resource>>>
-  /** By part of it, as it is written; newest first. */
+  /** Returns all resources whose location contains a text exactly, newest first. Cost: all resources that the viewer sees. */
   readonly findByLocation: (viewer: Viewer.Any, location: string) => Io<ReadonlyArray<Typed<Resource>>>
-  /** Best first. Default 20. */
+  /** Finds resources, best first. `limit`: default 20. */
   readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<Resource>>>
-  /** Used now. No revision. */
+  /** Marks a resource as used now. Makes no revision. */
   readonly touch: (viewer: Viewer.Any, id: MemoryId) => Io<void>
 }
 
+/** Tag of the service for resources. */
 export class ResourceMemory extends Context.Tag("@memory/ResourceMemory")<ResourceMemory, Service>() {}
 
+/** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const redaction = yield* Redaction.over(store)
@@ -56,4 +60,5 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   }
 })
 
+/** Provides `ResourceMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<ResourceMemory, never, MemoryStore> = Layer.effect(ResourceMemory, make)

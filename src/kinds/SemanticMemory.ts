@@ -1,4 +1,4 @@
-/** Facts as subject, predicate, object; of kind `semantic`, beside the sentences that say one without its parts. */
+/** Facts as subject, predicate and object. They share the kind `semantic` with facts that are plain sentences. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -13,27 +13,37 @@ import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
 import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
 
+/** The `data` of a fact. */
 export type Fact = Payload.Fact
 
-/** Epoch ms: what was true then. Default now. */
+/** The time, epoch ms, at which the facts were true. Default now. */
 type When = Pick<MemoryFilter, "asOf">
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** Operations of `SemanticMemory`. */
 export interface Service {
-  /** Called by its three parts. True from `validAt` (default now) to `invalidAt`; equal ones of one scope are one. */
+  /**
+   * Stores a fact, true from `validAt` (default now) to `invalidAt`. Its summary is by default its three parts. Equal facts
+   * of one scope are one.
+   */
   readonly storeFact: (viewer: Viewer.Any, fact: DraftOf<Fact>) => Io<Typed<Fact>>
-  /** All of them, newest first; a domain is compared as it is written. Cost: all facts that the viewer sees. */
+  /** Returns all facts of a domain, compared exactly, newest first. Cost: all facts that the viewer sees. */
   readonly queryByDomain: (viewer: Viewer.Any, domain: string, when?: When) => Io<ReadonlyArray<Typed<Fact>>>
-  /** As `queryByDomain`. */
+  /** Returns all facts about a subject, compared exactly, newest first. Cost: all facts that the viewer sees. */
   readonly queryBySubject: (viewer: Viewer.Any, subject: string, when?: When) => Io<ReadonlyArray<Typed<Fact>>>
-  /** Best first. Default 20. */
+  /** Finds facts, best first. `limit`: default 20. */
   readonly searchFacts: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<Fact>>>
-  /** From now on it was true once; it stays, also where it had ceased to be true before. `not_found` where it is no fact. */
+  /**
+   * Ends the validity of a fact now, and keeps the fact; one that has ended stays as it is. Fails with `not_found` if it is
+   * no fact.
+   */
   readonly invalidateFact: (viewer: Viewer.Any, id: MemoryId) => Io<void>
 }
 
+/** Tag of the service for facts. */
 export class SemanticMemory extends Context.Tag("@memory/SemanticMemory")<SemanticMemory, Service>() {}
 
+/** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const facts = yield* typed({ ...MemoryKind.semantic, schema: Payload.Fact })
 
@@ -73,9 +83,10 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   }
 })
 
+/** Provides `SemanticMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<SemanticMemory, never, MemoryStore> = Layer.effect(SemanticMemory, make)
 
-/** All three parts; a sentence has none. */
+/** Selects records that have all three parts; a plain sentence has none. */
 const isFact: NonNullable<MemoryFilter["where"]> = {
   "data.subject": { exists: true },
   "data.predicate": { exists: true },

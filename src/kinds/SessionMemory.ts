@@ -1,9 +1,9 @@
 /**
- * What one sitting taught. A session is a resource: closing its scope ends it, and `end` does so with a summary.
+ * Learnings of work sessions. A session is a resource: closing its scope ends it, and `end` does so with a summary.
  *
  * A learning lies in its viewer's scope with the session's id added, and is stored when it is recorded: nothing waits for
- * the end. A viewer is shown all sessions of its own ids, running ones included, and no narrower or other scope's; one
- * that names a session is shown that one only, and one without ids is shown nothing of anybody's sessions.
+ * the end. A viewer sees all sessions of its own ids, running ones included, and no narrower or other scope's. A viewer
+ * that names a session sees that session only, and a viewer without ids sees none.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -26,33 +26,34 @@ import * as Viewer from "../domain/Viewer.ts"
 import { MemoryStore } from "../storage/MemoryStore.ts"
 import { type Found, make as typed, type Typed } from "./TypedMemory.ts"
 
+/** The `data` of a learning. */
 export type Learning = Payload.Learning
 
 type Io<A, R = never> = Effect.Effect<A, MemoryError.MemoryError, R>
 
-/** After its end recording is `unsupported`. Blank texts are `invalid_draft`. */
+/** A running session. Recording fails with `unsupported` after its end, and with `invalid_draft` for a blank text. */
 export interface Session {
   readonly id: string
-  /** Confidence from .5, the 20 surest of the last 10 sessions; ties newest first. */
+  /** Learnings of the last 10 sessions: the 20 surest of confidence 0.5 or more, ties newest first. */
   readonly loaded: ReadonlyArray<Typed<Learning>>
-  /** Confidence 0..1, default .5. The last 500 are kept. */
+  /** Records a learning, of confidence 0..1, default 0.5. The last 500 of a session are kept. */
   readonly recordLearning: (
     pattern: string,
     options?: { readonly context?: string | undefined; readonly confidence?: number | undefined }
   ) => Io<Typed<Learning>>
-  /** The last 200 are kept. */
+  /** Records how a task was approached. The last 200 of a session are kept. */
   readonly recordTask: (
     approach: string,
     options?: {
       readonly context?: string | undefined
-      /** A number or name that others know the task by. */
+      /** Number or name of the task in an issue tracker. */
       readonly issue?: string | undefined
       readonly challenges?: ReadonlyArray<string> | undefined
-      /** Milliseconds, whole. */
+      /** Duration in whole milliseconds. */
       readonly durationMs?: number | undefined
     }
   ) => Io<Typed<Learning>>
-  /** The last 200 are kept. `filePattern` names the files that the error is about. */
+  /** Records an error with its solution. `filePattern` names the files that it is about. The last 200 of a session are kept. */
   readonly recordError: (
     error: string,
     solution: string,
@@ -62,20 +63,25 @@ export interface Session {
   readonly end: (summary: string) => Io<Typed<Learning>>
 }
 
+/** Operations of `SessionMemory`. */
 export interface Service {
-  /** Several run at once; two of one id are one. `invalid_scope` for a viewer of another session. Cost: all that it learnt. */
+  /**
+   * Starts a session. Sessions run concurrently; two of one id share their learnings. Fails with `invalid_scope` for a
+   * viewer of another session. Cost: all learnings that the viewer sees.
+   */
   readonly start: (viewer: Viewer.Viewer, sessionId: string) => Io<Session, Scope.Scope>
-  /** Best first; running sessions included. Default 10. */
+  /** Finds learnings, those of running sessions included, best first. `limit`: default 10. */
   readonly search: (viewer: Viewer.Any, text: string, limit?: number) => Io<ReadonlyArray<Found<Learning>>>
-  /** Newest first. Default 10. */
+  /** Returns errors with their solutions, newest first. `limit`: default 10. */
   readonly getRecentErrorSolutions: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Learning>>>
-  /** Summaries of sessions that were ended with one, newest first. Default 10. */
+  /** Returns the summaries of sessions that were ended with one, newest first. `limit`: default 10. */
   readonly getRecentSummaries: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<Learning>>>
 }
 
+/** Tag of the service for sessions. */
 export class SessionMemory extends Context.Tag("@memory/SessionMemory")<SessionMemory, Service>() {}
 
-/** Of one session, by type; then the oldest goes. */
+/** Most learnings of one session, by type; beyond that the oldest is forgotten. */
 export const caps: Readonly<Record<Learning["type"], number>> = { learning: 500, task: 200, error: 200, summary: 50 }
 
 const Text = Schema.String.pipe(Schema.pattern(/\S/, { message: () => "expected some text" }))
@@ -89,12 +95,13 @@ const Texts = Schema.Struct({
 })
 const Scoped = Schema.Struct({ scope: MemoryScope })
 
+/** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const store = yield* MemoryStore
   const learnings = yield* typed(MemoryKind.learning)
   const running = new Map<string, { kept: ReadonlyArray<Kept>; count: number }>()
 
-  /** What is kept of a session, by all that run under its id; until the last of them ends. */
+  /** Shares the list of kept learnings among all sessions of one id, until the last of them ends. */
   const keeping = (key: string, kept: ReadonlyArray<Kept>) =>
     Effect.acquireRelease(
       Effect.sync(() => {
@@ -106,7 +113,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
       (session) => Effect.sync(() => --session.count === 0 && running.delete(key))
     )
 
-  /** Newest first. */
+  /** Returns all learnings of the sessions that the viewer sees, newest first. */
   const learnt = (viewer: Viewer.Any) => {
     const { filter, reader } = reading(viewer)
     return Effect.map(
@@ -140,7 +147,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
           .map(({ data, id }) => ({ id, type: data["type"] }))
       )
       const isOver = yield* Ref.make(false)
-      // what a session records and its end follow one another
+      // recordings of a session, and its end, follow one another
       const alone = (yield* Effect.makeSemaphore(1)).withPermits(1)
       yield* Effect.addFinalizer(() => Ref.set(isOver, true))
 
@@ -202,6 +209,7 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   }
 })
 
+/** Provides `SessionMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<SessionMemory, never, MemoryStore> = Layer.effect(SessionMemory, make)
 
 /**
@@ -213,7 +221,7 @@ const reading = (viewer: Viewer.Any): { readonly reader: Viewer.Any; readonly fi
   const ids = Viewer.idsOf(viewer)
   return {
     reader: Viewer.make({ ...ids, tenant: viewer.tenant, reach: "within" }),
-    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // of whichever session
+    filter: { where: notNarrower({ sessionId: "any", ...ids }) } // any session
   }
 }
 
@@ -221,7 +229,7 @@ const hasNoIds = (viewer: Viewer.Any): boolean => Viewer.scopeOf(viewer) === Glo
 
 const sessionOf = ({ scope }: MemoryRecord): string | undefined => scope === Global ? undefined : scope.sessionId
 
-/** Newest first in. */
+/** Selects the learnings to load from records that are newest first. */
 const surest = (records: ReadonlyArray<MemoryRecord>): ReadonlyArray<MemoryRecord> => {
   const last = new Set(Array.from(new Set(records.map(sessionOf))).slice(0, 10))
   return records
@@ -235,7 +243,7 @@ interface Kept {
   readonly type: unknown
 }
 
-/** Oldest first in: what goes, and what stays. */
+/** Splits learnings, oldest first, into those beyond the cap of a type and those that stay. */
 const capped = (all: ReadonlyArray<Kept>, type: Learning["type"]): [ReadonlyArray<MemoryId>, ReadonlyArray<Kept>] => {
   const gone = all.filter((one) => one.type === type).slice(0, -caps[type]).map(({ id }) => id)
   return [gone, gone.length === 0 ? all : all.filter(({ id }) => !gone.includes(id))]

@@ -1,4 +1,7 @@
-/** Task episodes: what was tried, and how it went. Of kind `episodic`, beside the turns and events of a conversation. */
+/**
+ * Task episodes: what was tried, and how it went. They share the kind `episodic` with the turns and events of
+ * conversations.
+ */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -13,43 +16,53 @@ import type * as Viewer from "../domain/Viewer.ts"
 import type { MemoryStore } from "../storage/MemoryStore.ts"
 import { called, type DraftOf, type Found, make as typed, type Typed } from "./TypedMemory.ts"
 
+/** Schema of the `data` of a task episode. */
 export const TaskEpisode = Schema.Struct({ ...Payload.Episode.fields, task: Payload.Task })
+/** The `data` of a task episode. */
 export interface TaskEpisode extends Schema.Schema.Type<typeof TaskEpisode> {}
 
+/** Schema of a query. */
 export const EpisodeQuery = Schema.Struct({
-  /** When it happened, epoch ms, both inclusive. */
+  /** Range of the time at which the episode happened, epoch ms, both ends inclusive. */
   since: Schema.optional(Millis),
   until: Schema.optional(Millis),
   taskId: Schema.optional(Schema.String),
   taskType: Schema.optional(Schema.String),
-  /** `false`: failed, or a partial success. */
+  /** Outcome: `true` is success, `false` is failure or partial success. Default: any. */
   success: Schema.optional(Schema.Boolean),
-  /** Default 20. */
+  /** Most episodes to return, 1..1,000. Default 20. */
   limit: Schema.optional(Limit)
 })
+/** Conditions that a task episode has to meet, all of them. */
 export interface EpisodeQuery extends Schema.Schema.Type<typeof EpisodeQuery> {}
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
+/** Operations of `TaskMemory`. */
 export interface Service {
-  /** Called by its action. It happened at `validAt`, default now; a failure is of high importance unless it says another. */
+  /**
+   * Stores an episode that happened at `validAt`, default now. Its summary is by default its action, its importance high
+   * for a failure and medium otherwise.
+   */
   readonly recordEpisode: (viewer: Viewer.Any, episode: DraftOf<TaskEpisode>) => Io<Typed<TaskEpisode>>
-  /** Latest first, by when it happened. Cost: all task episodes that the viewer sees. */
+  /** Returns matching episodes, latest to happen first. Cost: all task episodes that the viewer sees. */
   readonly queryEpisodes: (viewer: Viewer.Any, query: EpisodeQuery) => Io<ReadonlyArray<Typed<TaskEpisode>>>
-  /** Best first; those that share no word with the task are not similar. Default 20. */
+  /** Finds episodes that share a word with the task, best first. `limit`: default 20. */
   readonly getSimilarEpisodes: (
     viewer: Viewer.Any,
     task: string,
     limit?: number
   ) => Io<ReadonlyArray<Found<TaskEpisode>>>
-  /** Latest first; default 10. */
+  /** Returns failures, latest first. `limit`: default 10. */
   readonly getRecentFailures: (viewer: Viewer.Any, limit?: number) => Io<ReadonlyArray<Typed<TaskEpisode>>>
 }
 
+/** Tag of the service for task episodes. */
 export class TaskMemory extends Context.Tag("@memory/TaskMemory")<TaskMemory, Service>() {}
 
 type Where = NonNullable<MemoryFilter["where"]>
 
+/** Makes the service over the `MemoryStore` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(function*() {
   const episodes = yield* typed({ ...MemoryKind.episodic, schema: TaskEpisode })
 
@@ -89,9 +102,10 @@ export const make: Effect.Effect<Service, never, MemoryStore> = Effect.gen(funct
   }
 })
 
+/** Provides `TaskMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<TaskMemory, never, MemoryStore> = Layer.effect(TaskMemory, make)
 
 const isTask: Where = { "data.task": { exists: true } }
 
-/** Ties stay as they are: newest first. */
+/** Orders episodes, latest first; ties keep their order, newest first. */
 const latestFirst = (a: Typed<unknown>, b: Typed<unknown>): number => b.record.validAt - a.record.validAt

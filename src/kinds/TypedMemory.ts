@@ -1,4 +1,4 @@
-/** A kind as a service: a record whose `data` is typed. What most kinds are made of, and yours too. */
+/** Records of one kind as a service, with typed `data`. Most kinds of the library are built on it; custom kinds can be, too. */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -16,82 +16,98 @@ import type * as Viewer from "../domain/Viewer.ts"
 import * as EventLoop from "../host/EventLoop.ts"
 import { type IfRevision, MemoryStore, type Service as MemoryStoreService } from "../storage/MemoryStore.ts"
 
-/** The record, and its `data` decoded. */
+/** A record, and its `data` decoded. */
 export interface Typed<out A> {
   readonly record: MemoryRecord
   readonly data: A
 }
+/** A record that a search found. */
 export interface Found<out A> extends Typed<A> {
-  /** 0..1 */
+  /** Score of the search, 0..1. */
   readonly score: number
 }
 
+/** A draft of a record with typed `data`; the service sets its kind. */
 export type DraftOf<A> = Omit<Draft, "kind" | "data"> & { readonly data: A }
+/** A patch of a record with typed `data`. */
 export type PatchOf<A> = Omit<Patch, "data"> & { readonly data?: A | undefined }
 type Narrow<Q> = Omit<Q, "kinds">
 
+/**
+ * Operations on the records of one kind; a record of another kind counts as absent. Records whose `data` does not decode
+ * fail with `corrupt`.
+ */
 export interface TypedMemory<in out A> {
   readonly kind: MemoryKind<string, A>
+  /** Stores a record. Fails with `invalid_draft` if the Schema refuses its `data`. */
   readonly put: (viewer: Viewer.Any, draft: DraftOf<A>) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
+  /** Returns a record, if it is there. */
   readonly get: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<Option.Option<Typed<A>>, MemoryError.MemoryError>
+  /** Returns a page of records, newest first. */
   readonly list: (
     viewer: Viewer.Any,
     filter?: Narrow<MemoryFilter>
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
-  /** What `list` returns, without records whose `data` does not decode. */
+  /** Returns the records of `list`, without those whose `data` does not decode. */
   readonly listReadable: (
     viewer: Viewer.Any,
     filter?: Narrow<MemoryFilter>
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
-  /** What `list` has pages of, as one. */
+  /** Returns the records of all pages of `list`. */
   readonly all: (
     viewer: Viewer.Any,
     filter?: Omit<Narrow<MemoryFilter>, "after" | "limit">
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
+  /** Finds records, best first. */
   readonly search: (
     viewer: Viewer.Any,
     query: Narrow<MemoryQuery>
   ) => Effect.Effect<ReadonlyArray<Found<A>>, MemoryError.MemoryError>
+  /** Changes a record. Fails with `not_found` if it is absent, and with `conflict` if it is not of `ifRevision`. */
   readonly update: (
     viewer: Viewer.Any,
     id: MemoryId,
     patch: PatchOf<A>,
     options?: IfRevision
   ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
-  /** Read, change, write if nobody else did; retried until it holds. `not_found` where it is gone. */
+  /**
+   * Reads a record, changes its `data` and writes it if it is unchanged; retries on a conflict. Fails with `not_found` if
+   * it is absent.
+   */
   readonly modify: (
     viewer: Viewer.Any,
     id: MemoryId,
     f: (data: A) => A
   ) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
+  /** Forgets a record. Returns whether it was there. */
   readonly forget: (viewer: Viewer.Any, id: MemoryId) => Effect.Effect<boolean, MemoryError.MemoryError>
   /**
-   * Forgets those, at most 1,000, that nobody has changed since they were read, and that the viewer may write. Returns how many.
-   * One batch; each alone where the batch is refused.
+   * Forgets at most 1,000 records, except those that have changed since they were read and those that the viewer may not write.
+   * Returns the number of forgotten records. Writes one batch, or each record alone if the batch is refused.
    */
   readonly forgetUnchanged: (
     viewer: Viewer.Any,
     all: ReadonlyArray<Typed<A>>
   ) => Effect.Effect<number, MemoryError.MemoryError>
-  /** Newest first, as far back as the store keeps revisions; the last 20 by default. Empty where it is absent. */
+  /** Returns the revisions that the store keeps, newest first; empty for an absent record. `limit`: default 20. */
   readonly history: (
     viewer: Viewer.Any,
     id: MemoryId,
     limit?: number
   ) => Effect.Effect<ReadonlyArray<Typed<A>>, MemoryError.MemoryError>
-  /** `data` as a batch of the store's takes it; `invalid_draft` where its Schema refuses it. */
+  /** Encodes `data` for a batch of the store. Fails with `invalid_draft` if the Schema refuses it. */
   readonly encode: (data: A) => Effect.Effect<JsonObject, MemoryError.MemoryError>
-  /** The record, and its `data` decoded; `corrupt` where its Schema refuses it. */
+  /** Decodes the `data` of a record. Fails with `corrupt` if the Schema refuses it. */
   readonly decode: (record: MemoryRecord) => Effect.Effect<Typed<A>, MemoryError.MemoryError>
 }
 
-/** Named so, unless the draft has a summary: a search finds it by its name, and a `[[Name]]` does. */
+/** Gives a draft without a summary its name as summary, by which a search or a `[[Name]]` finds it. */
 export const called = <A>(name: string, draft: DraftOf<A>): DraftOf<A> => ({
   ...draft,
   summary: draft.summary ?? (deriveSummary(name) || undefined)
 })
 
-/** Returns what is there; fails with `not_found` where there is none. @internal */
+/** Returns the value of an option; fails with `not_found` if there is none. @internal */
 export const there = <A>(
   op: string,
   id: MemoryId,
@@ -106,7 +122,7 @@ export const there = <A>(
     })
   )
 
-/** Over the store that is there. Of another kind is as good as absent; a record whose `data` does not decode is `corrupt`. */
+/** Makes the service for a kind over the `MemoryStore` of the context. */
 export const make = <N extends string, A>(
   kind: MemoryKind<N, A>
 ): Effect.Effect<TypedMemory<A>, never, MemoryStore> =>
@@ -255,12 +271,12 @@ const forgetUnchanged = (
     )
   )
 
-/** What the Schema does not name is somebody's, and stays. */
+/** Parse options: fields that the Schema does not name are kept, all issues are reported. */
 const keeping = { errors: "all", onExcessProperty: "preserve" } as const
 
-/** An optional field that is `undefined` is none. */
+/** Drops the fields that are `undefined`, at any depth. */
 const defined = <A>(data: A): A => {
-  if (Array.isArray(data)) return data.map(defined) as A // of the same length
+  if (Array.isArray(data)) return data.map(defined) as A // same length as before
   if (typeof data !== "object" || data === null || Object.getPrototypeOf(data) !== Object.prototype) return data
   const entries = Object.entries(data).flatMap(([key, value]) => value === undefined ? [] : [[key, defined(value)]])
   return Object.fromEntries(entries) as A // optional fields only

@@ -18,12 +18,15 @@ import type { Prompt } from "../host/Completion.ts"
 import type * as EventLoop from "../host/EventLoop.ts"
 import * as Tokenizer from "../ranking/Tokenizer.ts"
 
-/** What an extractor may say of a fact beside its words. A model is not asked for it, and nothing of it is read from an answer. */
+/**
+ * Attributes that a custom extractor may give a fact. A model is not asked for them, and none is read from a model's
+ * answer.
+ */
 const Attributes = Schema.Struct({
   tags: Schema.optional(Tags),
   links: Schema.optional(Schema.Array(Link)),
   metadata: Schema.optional(JsonObject),
-  /** When it began to be true, epoch ms. Default: when it is written. */
+  /** Time from which the fact is true, epoch ms. Default: the time of writing. */
   validAt: Schema.optional(Millis)
 })
 
@@ -32,14 +35,15 @@ export const Fact = Schema.Struct({
   ...Attributes.fields,
   text: Schema.NonEmptyString,
   kind: Schema.optional(Schema.String),
-  /** 0..1. */
+  /** Importance, 0..1. */
   importance: Schema.optional(Schema.Number)
 })
+/** A fact, as `Fact` decodes it. */
 export interface Fact extends Schema.Schema.Type<typeof Fact> {}
 
 /**
- * The conversation is data: a line for each turn, those that go on indented, all of it in a fence that no turn can
- * close. Blank turns are left out, and so are the memories that we put in.
+ * Builds the prompt that asks a model for the facts in a conversation. The conversation is presented as data: a line for each
+ * turn, its further lines indented, all within a fence that no turn can close. Blank turns and injected memory are left out.
  */
 export const buildExtractionPrompt = (messages: ReadonlyArray<Message>, customInstructions = ""): Prompt => ({
   system: [
@@ -127,7 +131,7 @@ const eachOnce = (facts: ReadonlyArray<Fact>): ReadonlyArray<Fact> => {
   return Array.from(found.values())
 }
 
-/** What a turn says for itself; `""` where nothing is left. */
+/** Returns the text of a turn without injected memory; `""` if nothing is left. */
 export const textOf = ({ content }: Message): string => PromptText.withoutMemory(content).toWellFormed().trim()
 
 const turn = (message: Message): ReadonlyArray<string> => {

@@ -1,5 +1,5 @@
 /**
- * Conversation to memories, and back: `remember` extracts facts, embeds them, searches related memories, reconciles and applies;
+ * Pipeline from conversations to memories, and back: `remember` extracts facts, embeds them, searches related memories, reconciles and applies;
  * `recall` finds, `undo` reverses a receipt.
  *
  * Receipts leave the process: a harness keeps them as JSON, a client may hold them. A receipt is therefore sealed: the store
@@ -43,9 +43,9 @@ export interface Options extends MemoryStore.Provenance {
   readonly scope: MemoryScope
   /** Shared scopes that may be written for a viewer that names a user, session or actor: see `Viewer.mayWrite`. Default: none. */
   readonly sharedWrites?: Viewer.SharedWrites | undefined
-  /** `false` stores each turn word for word, without a model and, for now, without vectors. Default true. */
+  /** Whether a model extracts facts. `false` stores each turn word for word, at first without vectors. Default true. */
   readonly infer?: boolean | undefined
-  /** `soft` closes and keeps what is superseded, `hard` forgets it. Default `soft`. */
+  /** Treatment of superseded records: `soft` closes and keeps them, `hard` forgets them. Default `soft`. */
   readonly supersede?: "soft" | "hard" | undefined
   /** Time to live of what is written. Default, and 0: for ever. */
   readonly ttl?: Duration.DurationInput | undefined
@@ -84,6 +84,7 @@ export type Apply = (
 
 /** A leg that failed, and that the work went on without. */
 export const Failure = Schema.Struct({ leg: Schema.String, error: MemoryError.MemoryError })
+/** A failure, as `Failure` decodes it. */
 export interface Failure extends Schema.Schema.Type<typeof Failure> {}
 
 /** Counts of what exceeded the limits of one reading and so is not in the receipt's mutations. */
@@ -95,13 +96,14 @@ export const LeftOut = Schema.Struct({
   /** UTF-16 units of the conversation that the model was not shown: ends of the longest turns, and all but the last turns. */
   characters: Schema.NonNegativeInt
 })
+/** Counts, as `LeftOut` decodes them. */
 export interface LeftOut extends Schema.Schema.Type<typeof LeftOut> {}
 
 /** The parts of a receipt that its seal covers. */
 const Sealed = Schema.Struct({
   viewer: Schema.Union(Viewer.System, Viewer.Stored),
   mutations: Schema.Array(MemoryMutation),
-  /** Empty for a plan. */
+  /** Outcomes of the mutations; empty for a plan. */
   applied: Schema.Array(Applied)
 })
 interface Sealed extends Schema.Schema.Type<typeof Sealed> {}
@@ -114,13 +116,15 @@ export const Receipt = Schema.Struct({
    * Absent in receipts of versions without seals, which can no longer be undone.
    */
   seal: Schema.optional(Schema.String),
-  /** Absent if there were none. */
+  /** Legs that failed; absent if none did. */
   failures: Schema.optional(Schema.Array(Failure)),
-  /** Absent if nothing was left out. */
+  /** Counts of what was left out; absent if nothing was. */
   leftOut: Schema.optional(LeftOut)
 })
+/** A receipt, as `Receipt` decodes it. */
 export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 
+/** Operations of `MemoryPipeline`. */
 export interface Service {
   /**
    * Extracts, reconciles and writes. Fails with `model`, which is retryable, and changes nothing if the model's answer is
@@ -154,8 +158,10 @@ export interface Service {
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
+/** Tag of the pipeline. */
 export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<MemoryPipeline, Service>() {}
 
+/** Makes the pipeline over the store, the `Completion` and the `Embedder` of the context. */
 export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Completion | Embedder> = Effect.gen(
   function*() {
     const store = yield* MemoryStore.MemoryStore
@@ -217,6 +223,7 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
   }
 )
 
+/** Provides `MemoryPipeline` over a store, a `Completion` and an `Embedder`. */
 export const layer: Layer.Layer<MemoryPipeline, never, MemoryStore.MemoryStore | Completion | Embedder> = Layer.effect(
   MemoryPipeline,
   make

@@ -45,6 +45,7 @@ export const Decision = Schema.Struct({
   id: Schema.optional(Schema.String),
   text: Schema.optional(Schema.String)
 })
+/** A decision, as `Decision` decodes it. */
 export interface Decision extends Schema.Schema.Type<typeof Decision> {}
 
 /**

@@ -23,6 +23,7 @@ export class CurrentThread extends Context.Reference<CurrentThread>()("@memory/C
   defaultValue: (): string | undefined => undefined
 }) {}
 
+/** Options of `chat`. */
 export interface ChatOptions {
   /** The system message before all others; it is not kept in the thread. Default: none. */
   readonly system?: string | undefined
@@ -31,10 +32,11 @@ export interface ChatOptions {
 }
 
 /**
- * Makes a chat for the current viewer on one of its threads, with the newest messages of the thread that fit into the budget. What is
- * said and answered is appended to the thread, once the answer is whole, in one batch: a process that dies meanwhile has kept neither. Of a
- * stream that its consumer ends early, the part that came is kept, without calls of tools that have no result yet. Each call begins with what the thread has by then, whoever appended
- * it; a call that fails leaves nothing behind. Cost: the messages within the budget are read for each call.
+ * Makes a chat for the current viewer on one of its threads, with the newest messages of the thread that fit into the budget.
+ * Prompt and answer are appended to the thread in one batch, once the answer is whole: a process that dies meanwhile has kept
+ * neither. If the consumer of a stream ends it early, the part that came is kept, without calls of tools that have no result yet.
+ * Each call begins with the messages that the thread has by then, whoever appended them; a call that fails leaves nothing behind.
+ * Cost: the messages within the budget are read for each call.
  *
  * A failure of the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
  */
@@ -147,7 +149,7 @@ const withOpen = (
 ): ReadonlyArray<Prompt.Message> => {
   const whole = said.flatMap((message) =>
     message.role === "assistant" ? message.content.flatMap((part) => part.type === "text" ? [part.text] : []) : []
-  ) // of a chunk of parts the chat has seen what its consumer has not
+  ) // the chat may have seen parts of a chunk that its consumer has not
   const parts = Array.from(open.values()).filter((text) => text !== "" && !whole.some((all) => all.startsWith(text)))
     .map((text) => Prompt.makePart("text", { text }))
   if (parts.length === 0) return said

@@ -1,6 +1,6 @@
 /**
- * How messages that wait become memories: the model is asked, its plan is kept, and the plan is written. `drain` reads a
- * conversation until nothing waits, and decides when to stop trying.
+ * Turns waiting messages into memories: asks the model, keeps its plan, and writes the plan. `drain` reads a conversation until
+ * nothing waits, and decides when to stop trying.
  *
  * ```text
  * ten failures in a row of a conversation     every third request is tried, until one succeeds
@@ -36,13 +36,14 @@ export interface ExtractionRunner {
   readonly options: ExtractionConfig
   readonly listener: Listener
   readonly readers: OutboxTurns.ReadingTurns
-  /** For an answer of the model, or of the store that reads for itself. */
+  /** Longest wait for an answer of the model, or of a store that reads messages itself. */
   readonly timeout: Duration.DurationInput
   /** Number of failures of all conversations since the last success of any of them. */
   failuresInARow: number
   successes: number
 }
 
+/** Makes the runner, with its counts at 0. */
 export const make = (
   dependencies: Omit<ExtractionRunner, "failuresInARow" | "successes">
 ): ExtractionRunner => ({ ...dependencies, failuresInARow: 0, successes: 0 })
@@ -219,7 +220,10 @@ const failed = (
     if (!isFinal) return yield* error
   })
 
-/** Asks what the batches mean, and writes it together with their end. Fails with `taken` where another process was first. */
+/**
+ * Extracts memories from the batches, and writes them together with the end of the batches. Fails with `taken` if another
+ * process was first.
+ */
 const read = (
   runner: ExtractionRunner,
   worker: OutboxWorker,
@@ -260,7 +264,7 @@ const read = (
       apply
     })
     yield* inTime(runner, remembered).pipe(
-      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // what comes after the write
+      Effect.catchAll((error) => isWritten ? noVector(runner, worker)(error) : error) // the failure came after the write
     )
     if (!isWritten) yield* finish(runner, worker, batches, undefined, [])
   })
@@ -272,7 +276,7 @@ const read = (
 const lineOf = ({ options: { line } = {} }: ExtractionConfig, worker: OutboxWorker): string =>
   line === undefined ? OutboxState.keyOf(worker) : JSON.stringify([line, OutboxState.keyOf(worker)])
 
-/** Writes a plan that was kept earlier. Returns false, and drops the plan, where it does not fit any more. */
+/** Writes a plan that was kept earlier. Returns false, and drops the plan, if it does not fit any more. */
 const resume = (
   runner: ExtractionRunner,
   worker: OutboxWorker,

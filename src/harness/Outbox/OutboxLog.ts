@@ -1,9 +1,8 @@
 /**
  * Writes the rows of conversations: appends messages, keeps plans, and ends batches together with what came of them.
  *
- * Law: every write of a conversation moves its session row on from where it was last seen. So of two processes with one
- * picture one is first, and the other looks again before it decides anew: no place is given twice, and no batch is ended
- * twice.
+ * Law: every write of a conversation replaces the revision of its session row that was last seen. If two processes write at
+ * once, one succeeds, and the other reads again and decides anew: no place is given twice, and no batch is ended twice.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -36,6 +35,7 @@ export interface OutboxLog {
   readonly onSeen?: ((worker: OutboxWorker.OutboxWorker) => void) | undefined
 }
 
+/** Makes a log; no batch is known to be parked. */
 export const make = (options: Omit<OutboxLog, "parked">): OutboxLog => ({ ...options, parked: new Map() })
 
 /** Returns the conversation as it is known; reads it where it is not, or where the last write left it unknown. */
@@ -128,7 +128,10 @@ export const keepPlan = (
     return plan
   })
 
-/** Writes what came of the batches, and erases their rows, in one batch. Fails with `taken` if they are not there any more. */
+/**
+ * Writes the memories made of the batches, and erases the rows of the batches, in one write. Fails with `taken` if the rows
+ * are gone.
+ */
 export const finish = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -161,7 +164,7 @@ export const dropPlan = (
       after: () => ({ plan: undefined })
     })))
 
-/** Gives up on a batch, and on what was planned from it. */
+/** Parks a batch, and drops the plan that was made from it. */
 export const park = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -250,7 +253,7 @@ const isWithin = (viewer: Viewer.Viewer, whose: Viewer.Viewer): boolean =>
   viewer.reach === "everyone" ||
   (matchesScope(Viewer.scopeOf(whose), Viewer.scopeOf(viewer)) && Viewer.sees(viewer, Viewer.subjectOf(whose)))
 
-/** How often a write is decided anew where another process was first. */
+/** Most times that a write is decided anew because another process was first. */
 const attempts = 50
 /** Number of parked batches that are released in one write. */
 const releasedAtOnce = 20
@@ -271,7 +274,7 @@ type Decide = (
   idOf: OutboxState.Ids
 ) => Effect.Effect<Move, MemoryError.MemoryError>
 
-/** Records what the store was seen to hold. */
+/** Records the state that was read from the store. */
 const see = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -299,7 +302,7 @@ const current = (
     return worker.state
   })
 
-/** Decides a write by the conversation as it is, and writes it; where another process was first, decides anew. */
+/** Decides a write from the current state of the conversation and performs it; decides anew if another process wrote first. */
 const attempt = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,
@@ -358,7 +361,7 @@ const standing = (
 ): Effect.Effect<void, MemoryError.MemoryError> =>
   OutboxState.holds(state, batches) && OutboxState.samePlan(state.plan, plan) ? Effect.void : OutboxState.taken
 
-/** Marks the batches as parked for a reason, or as waiting again where there is none. */
+/** Marks the batches as parked for a reason, or as waiting again if no reason is given. */
 const marked = (
   log: OutboxLog,
   worker: OutboxWorker.OutboxWorker,

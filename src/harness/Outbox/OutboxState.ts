@@ -1,6 +1,6 @@
 /**
- * What a store holds of an outbox: the format of its rows, and each conversation put together from them again. Rows are
- * records of kind `outbox` that no viewer sees.
+ * Rows of an outbox in a store: their format, and the state of a conversation that is read from them. Rows are records of kind
+ * `outbox` that no viewer sees.
  *
  * ```text
  * messages  what was said, by the place in the session of its first message   erased by the batch that writes what came of it
@@ -52,7 +52,7 @@ export interface Batch {
   /** Place in the session of the next batch's first message. */
   readonly to: number
   readonly rows: ReadonlyArray<Row>
-  /** Why the batch was given up on; `undefined` if it waits. */
+  /** Reason for which the batch was given up on; `undefined` if it waits. */
   readonly parked: string | undefined
 }
 
@@ -73,7 +73,7 @@ export interface OutboxState extends ConversationKey {
   readonly revision: number
   /** Place of the next message. */
   readonly next: number
-  /** In order of their places, parked ones too. */
+  /** Batches in order of their places, parked ones included. */
   readonly batches: ReadonlyArray<Batch>
   readonly plan: Plan | undefined
 }
@@ -93,7 +93,7 @@ const Data = Schema.Union(
     ...parts,
     from: Schema.NonNegativeInt,
     to: Schema.NonNegativeInt,
-    /** Why the batch was given up on. */
+    /** Reason for which the batch was given up on. */
     parked: Schema.optional(Schema.String)
   }),
   Schema.Struct({
@@ -106,7 +106,7 @@ const Data = Schema.Union(
   }),
   Schema.Struct({ row: Schema.Literal("session"), ...conversation, next: Schema.NonNegativeInt })
 )
-/** `data` of a row. */
+/** The `data` of a row. */
 export type Data = typeof Data.Type
 
 /**
@@ -160,7 +160,7 @@ export const sessionPut = (key: ConversationKey, id: MemoryId, next: number, ifR
   ifRevision
 })
 
-/** Marks a row as parked for a reason, or as waiting again where there is none. */
+/** Marks a row as parked for a reason, or as waiting again if no reason is given. */
 export const parking = (record: MemoryRecord, parked: string | undefined): MemoryMutation => ({
   _tag: "Update",
   id: record.id,
@@ -194,8 +194,10 @@ export const holds = (state: OutboxState, batches: ReadonlyArray<Batch>): boolea
   const there = new Set(waiting(state).map(signature))
   return batches.every((batch) => there.has(signature(batch)))
 }
+/** Whether two plans have the same rows, or neither is there. */
 export const samePlan = (a: Plan | undefined, b: Plan | undefined): boolean =>
   a === b || (a !== undefined && b !== undefined && signature(a) === signature(b))
+/** Whether two states have the same revision, waiting batches and plan, and as many batches. */
 export const same = (a: OutboxState, b: OutboxState): boolean =>
   a.revision === b.revision && a.batches.length === b.batches.length && holds(a, waiting(b)) && samePlan(a.plan, b.plan)
 
@@ -209,7 +211,7 @@ export const all = (
     const found = new Map<string, { readonly key: ConversationKey; readonly rows: Array<Found<Data["row"]>> }>()
     yield* Stream.runForEach(rows(store, tenant, where), ([data, record]) =>
       Effect.sync(() => {
-        if (record.source.origin === "file") return // what somebody put there by hand is nobody's message
+        if (record.source.origin === "file") return // a row that was written by hand is no message
         const name = keyOf(data)
         const known = found.get(name) ?? { key: data, rows: [] }
         known.rows.push([data, record])
@@ -292,6 +294,7 @@ export const entries = (
 
 /** Says that another process was first, or that the messages were forgotten. */
 export const taken = MemoryError.make("not_found", { op: "outbox", message: "somebody else has taken it" })
+/** Whether an error is `taken`. */
 export const isTaken = ({ op, reason }: MemoryError.MemoryError): boolean => op === taken.op && reason === taken.reason
 
 const kind = "outbox"

@@ -27,7 +27,7 @@ import * as Scheduler from "effect/Scheduler"
 /** A conversation that takes turns, one at a time. */
 export interface Reader {
   readonly tenant: string
-  /** True where the last reading outlasted its turn. */
+  /** Whether the last reading outlasted its turn. */
   isSlow: boolean
 }
 
@@ -35,7 +35,7 @@ export interface Reader {
 export interface Options {
   /** Readings that run at once, at least 2. */
   readonly concurrency: number
-  /** How long a reading may hold a prompt reader that others wait for. */
+  /** Longest time that a reading may hold a prompt reader that others wait for. */
   readonly turn: Duration.DurationInput
 }
 
@@ -151,7 +151,7 @@ const dequeue = (turns: ReadingTurns, turn: Turn): void => {
   if (!waiting?.delete(turn)) return
   if (turn.place === "prompt") turns.queued--
   queue.delete(turn.tenant)
-  if (waiting.size > 0) queue.set(turn.tenant, waiting) // at the end of the rotation
+  if (waiting.size > 0) queue.set(turn.tenant, waiting) // the tenant goes to the end of the rotation
 }
 
 const begin = (turns: ReadingTurns, turn: Turn): void => {
@@ -255,7 +255,7 @@ const stepsPerTurn = 6
 
 /** Makes a limiter whose steps share one count. */
 export const eventLoopTurns = (): EventLoopTurns => {
-  const waiting = new Set<() => void>() // in order
+  const waiting = new Set<() => void>() // insertion order is the order of service
   let steps = 0
   let isTimed = false
   const scheduleTurn = () => {

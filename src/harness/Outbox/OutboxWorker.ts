@@ -53,11 +53,11 @@ export interface OutboxWorker extends OutboxState.ConversationKey {
   failuresInARow: number
   /** Number of requests since the conversation failed too often; every third one is tried. */
   requests: number
-  /** True where `readNow` waits for the next attempt. */
+  /** Whether `readNow` waits for the next attempt. */
   isUrgent: boolean
-  /** When the worker tries again, in epoch milliseconds; `undefined` where it waits for a request only. */
+  /** Time at which the worker tries again, epoch milliseconds; `undefined` if it waits for a request only. */
   retryAt: number | undefined
-  /** True where the last reading outlasted its turn. */
+  /** Whether the last reading outlasted its turn. */
   isSlow: boolean
   isReading: boolean
   /** Number of callers that hold the worker; it is not closed while there are any. */
@@ -69,6 +69,7 @@ export const isEmpty = ({ state, waiting }: OutboxWorker): boolean => waiting ==
 /** Whether the worker can be closed: no callers, no reading, and nothing waits. */
 export const isIdle = (worker: OutboxWorker): boolean => worker.references === 0 && !worker.isReading && isEmpty(worker)
 
+/** Options of a worker. */
 export interface Options {
   readonly trigger: ExtractionTrigger
   readonly retry: Schedule.Schedule<unknown, MemoryError.MemoryError>
@@ -128,7 +129,7 @@ export const make = (
       attempt: disconnected,
       delays: yield* Schedule.driver(Schedule.modifyDelayEffect(retry, (_, delay) =>
         Effect.map(Clock.currentTimeMillis, (now) => {
-          failed(loop, now + Duration.toMillis(delay)) // before it is waited for
+          failed(loop, now + Duration.toMillis(delay)) // counted before the wait begins
           return delay
         }))),
       fork,
@@ -230,7 +231,7 @@ const works = (loop: Loop): Effect.Effect<void> =>
     }
   }).pipe(Effect.ensuring(Effect.sync(() => loop.isWorking = false)))
 
-/** Waits for the schedule, or for another request; for a request alone where the schedule is exhausted. */
+/** Waits for the schedule or another request; only for a request if the schedule is exhausted. */
 const waitsToRetry = (loop: Loop, error: MemoryError.MemoryError) =>
   Effect.suspend(() => {
     loop.failure = error
@@ -251,7 +252,7 @@ const ended = (loop: Loop, result: Effect.Effect<void, MemoryError.MemoryError>)
 }
 
 /**
- * How many batches may wait, per conversation and per tenant. Each tenant has a count of its own, so no tenant waits for
+ * Limits of the batches that may wait, per conversation and per tenant. Each tenant has a count of its own, so no tenant waits for
  * another.
  */
 export interface Capacity {
@@ -272,7 +273,7 @@ export type Place = () => void
 
 /** One tenant's conversations in which batches wait, and its taken capacity. */
 interface Tenant {
-  /** In the order in which they are examined for room. */
+  /** Workers, in the order in which they are examined for room. */
   readonly workers: Set<OutboxWorker>
   /** Batches that wait, and places reserved for more. */
   taken: number

@@ -1,6 +1,6 @@
 /**
- * The conversations that an outbox has open, a worker for each; and what `Outbox` and `OutboxCluster` do alike with the rows of
- * the store.
+ * Open conversations of an outbox, a worker for each, and the operations on rows of the store that `Outbox` and `OutboxCluster`
+ * share.
  */
 import * as Chunk from "effect/Chunk"
 import * as Effect from "effect/Effect"
@@ -22,6 +22,7 @@ import * as OutboxLog from "./OutboxLog.ts"
 import * as OutboxState from "./OutboxState.ts"
 import * as OutboxWorker from "./OutboxWorker.ts"
 
+/** Options of the workers of one outbox. */
 export interface Options extends Pick<OutboxOptions, "openLines" | "retry" | "trigger"> {
   readonly log: OutboxLog.OutboxLog
   /** Serves one request of a worker: tries once to read what waits, and fails if something still does. */
@@ -73,7 +74,7 @@ export const counted: Effect.Effect<(more: number) => void, never, Scope.Scope> 
   }
 )
 
-/** Holds the worker of a conversation while it is used; opens it where it is not open. */
+/** Holds the worker of a conversation while it is used, and opens it if it is not open. */
 export const using = <A, E>(
   workers: OutboxWorkers,
   key: OutboxState.ConversationKey,

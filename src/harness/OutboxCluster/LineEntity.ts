@@ -43,11 +43,11 @@ const Row = Schema.Struct({ id: MemoryId, revision: Schema.Int })
 
 const appended = {
   ...tenant,
-  /** When it was appended, epoch milliseconds; of a reminder, the revision of the session row. */
+  /** Time of the append, epoch milliseconds; in a reminder, the revision of the session row. */
   at: Schema.Number,
   from: Schema.NonNegativeInt,
   to: Schema.NonNegativeInt,
-  /** The rows of the batch; none where none of the messages was kept. */
+  /** The rows of the batch; empty if none of the messages was kept. */
   rows: Schema.Array(Row),
   /** Revision of the session row after the append. */
   revision: Schema.Int
@@ -67,13 +67,14 @@ const protocol = [
 
 /** The conversations of one outbox; `name` tells apart the outboxes of one cluster. An entity's id is that of its session row. */
 export type LineEntity = Entity.Entity<`Memory/Line/${string}`, typeof protocol[number]>
+/** Makes the entity of the conversations of the outbox of this name. */
 export const make = (name: string): LineEntity => Entity.make(`Memory/Line/${name}`, protocol)
 
 /** Sends messages to the owners of conversations, which are named by the ids of their session rows. */
 export interface LineClient {
   /** Says that a batch was appended. */
   readonly appended: (id: MemoryId, batch: Appended) => Effect.Effect<void>
-  /** Says that the session ended, or has what waits read at once. */
+  /** Says that the session ended, or has waiting messages read at once. */
   readonly signal: (id: MemoryId, tenant: string, event: "sessionEnd" | "takeUp") => Effect.Effect<void>
   /**
    * Asks the owner to read all that waits, and waits until it has. Fails with the owner's reason, or with `unavailable` where the
@@ -84,7 +85,7 @@ export interface LineClient {
   readonly clear: (id: MemoryId) => Effect.Effect<void, MemoryError.MemoryError>
 }
 
-/** Makes a client. It sends again what could not be sent, until the scope closes. */
+/** Makes a client. It retries messages that could not be sent, until the scope closes. */
 export const client = (
   entity: LineEntity
 ): Effect.Effect<LineClient, never, Sharding.Sharding | MessageStorage.MessageStorage | Scope.Scope> =>
@@ -102,7 +103,7 @@ export const client = (
           Effect.catchAllDefect(() => Effect.fail(lost)),
           Effect.retry({ while: (failure) => failure === lost, times: 10, schedule: Schedule.spaced("1 second") }),
           Effect.mapError((failure): MemoryError.Reason => failure === lost ? "unavailable" : failure),
-          Effect.timeoutOption("30 seconds"), // then again: an owner that cleared the address may have erased the request
+          Effect.timeoutOption("30 seconds"), // sent again then: an owner that cleared the address may have erased the request
           Effect.repeat({ until: Option.isSome }),
           Effect.asVoid
         ),
@@ -155,10 +156,11 @@ interface LineReader {
 export interface Waits {
   /** The waits of each conversation, by `OutboxWorker.key`, then by the place of the batch. */
   readonly all: Map<string, Map<number, Deferred.Deferred<void>>>
-  /** Completes what waits for batches that do not wait any more. */
+  /** Completes the waits of batches that do not wait any more. */
   readonly onSeen: (worker: OutboxWorker) => void
 }
 
+/** Makes an empty set of waits. */
 export const makeWaits = (): Waits => {
   const all: Waits["all"] = new Map()
   return {
@@ -272,10 +274,10 @@ const handlers = (entity: LineEntity, reader: LineReader) =>
 const written = ({ writeLock }: OutboxWorker): Effect.Effect<void> =>
   Effect.interruptible(Effect.raceFirst(writeLock.withPermits(1)(Effect.void), sleepOutside("10 seconds")))
 
-/** What waits for the batches that the trigger was told of, by place. */
+/** Waits for the batches that the trigger was told of, by place. */
 type Told = Map<number, Deferred.Deferred<void>>
 
-/** Takes over a batch and tells the trigger of it, once; returns what has to be waited for. */
+/** Takes over a batch and tells the trigger of it, once; returns the waits to await. */
 const heard = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
@@ -291,7 +293,7 @@ const heard = (
       (state) => OutboxState.waiting(state).find((batch) => batch.from === from)
     )
     const known = yield* look
-    if (known === undefined) worker.isStale = true // that it was read is certain only by the store
+    if (known === undefined) worker.isStale = true // only the store can confirm that it was read
     const batch = known ?? (yield* look)
     if (batch === undefined) return []
     const entries = yield* Effect.catchIf(
@@ -307,7 +309,7 @@ const heard = (
     return [wait]
   })
 
-/** Tells the trigger that the session ended, or requests a reading; returns what has to be waited for. */
+/** Tells the trigger that the session ended, or requests a reading; returns the waits to await. */
 const signalled = (
   { runner: { log }, waits }: LineReader,
   worker: OutboxWorker,
@@ -347,7 +349,7 @@ const clearIfIdle = (
     const revisionOf = Option.match({ onNone: () => 0, onSome: ({ revision }: { revision: number }) => revision })
     if (revisionOf(after) !== revisionOf(before)) yield* lines.signal(id, tenant, "takeUp")
   }).pipe(
-    Effect.disconnect, // from a store that never answers
+    Effect.disconnect, // a store that never answers is left behind
     Effect.interruptible,
     Effect.timeout("5 seconds"),
     Effect.catchAll((error) => Effect.logWarning(`what the cluster keeps of ${id} could not be cleared`, error))
@@ -371,6 +373,6 @@ const sessionOf = (
 
 const decode = Schema.decodeUnknownOption(Schema.Struct({ viewer: Viewer.Stored, session: Schema.String }))
 
-/** Tries again for as long as it takes, at most a minute apart: what the cluster was promised is not given up. */
+/** Retries without end, at most a minute apart, since an acknowledged message must not be lost. */
 const patiently = <A, E>(self: Effect.Effect<A, E>): Effect.Effect<A> =>
   Effect.orDie(Effect.retry(self, Schedule.either(Schedule.exponential("200 millis"), Schedule.spaced("1 minute"))))

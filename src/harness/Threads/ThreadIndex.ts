@@ -17,6 +17,7 @@ const atATime = 500
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
+/** Searches threads by words, with an index of each in memory. */
 export interface ThreadIndex {
   /** Finds messages of the generation of a thread, best first, once those are read that its index lacks. */
   readonly search: (
@@ -35,6 +36,7 @@ interface Indexed {
 
 const viewer = Viewer.make({})
 
+/** Makes the indexes, empty, with an analyzer of words. */
 export const make = (analyzer: Analyzer.Service): ThreadIndex => {
   const known = new Map<string, Indexed>()
   const of = (generation: string, length: number): Indexed => {

@@ -1,4 +1,4 @@
-/** Reads threads: pages of messages, the newest that fit into a budget, what was said about something, the list of threads. */
+/** Reads threads: pages of messages, the newest messages within a budget, messages found by words, and the list of threads. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -16,15 +16,18 @@ export const Range = Schema.Struct({
   before: Schema.optional(Schema.NonNegativeInt),
   from: Schema.optional(Schema.NonNegativeInt)
 })
+/** A range of messages, as `Range` decodes it. */
 export interface Range extends Schema.Schema.Type<typeof Range> {}
 
+/** A page of messages. */
 export interface Page {
-  /** In the order of the conversation. */
+  /** Messages, in the order of the conversation. */
   readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
-  /** Number of messages of the thread; 0 where there is no such thread. */
+  /** Number of messages of the thread; 0 if there is no such thread. */
   readonly length: number
 }
 
+/** The newest messages of a thread, within a budget. */
 export interface Window {
   /** The newest messages that fit, in the order of the conversation. */
   readonly items: ReadonlyArray<ThreadRows.ThreadMessage>
@@ -32,9 +35,10 @@ export interface Window {
   readonly leftOut: number
 }
 
+/** A message that a search found. */
 export interface Found {
   readonly message: ThreadRows.ThreadMessage
-  /** 0..1, 1 for the best. */
+  /** Score, 0..1, 1 for the best. */
   readonly score: number
 }
 
@@ -55,6 +59,7 @@ const messagesOf = (
     (found) => found.map(({ data, message, sequence }) => ({ ...message, sequence, ...(data && { data }) }))
   )
 
+/** Reads messages of a thread. */
 export const messages = (rows: ThreadRows.Rows, name: string, range: Range): Io<Page> =>
   Effect.gen(function*() {
     const { before = Infinity, from, limit = 50 } = yield* Check.check("messages", Range, range)
@@ -75,13 +80,14 @@ const isOpening = ({ role }: ThreadRows.ThreadMessage): boolean => role === "use
 /** Messages that are read at a time, until the budget is spent. */
 const atATime = 50
 
+/** Reads the newest messages that fit into a budget of tokens. */
 export const window = (rows: ThreadRows.Rows, name: string, budget: number): Io<Window> =>
   Effect.gen(function*() {
     let left = (yield* Check.check("window", Budget, { budget })).budget
     const head = yield* ThreadRows.headOf(rows, name)
     if (Option.isNone(head)) return { items: [], leftOut: 0 }
     let all: ReadonlyArray<ThreadRows.ThreadMessage> = []
-    /** How many of the last messages fit. */
+    /** Number of the last messages that fit. */
     let fitting: number | undefined
     for (let end = head.value.data.length; end > 0; end -= atATime) {
       const later = all.length
@@ -98,11 +104,12 @@ export const window = (rows: ThreadRows.Rows, name: string, budget: number): Io<
     const from = all.length - (fitting ?? all.length)
     const within = all.findIndex((message, n) => n >= from && isOpening(message))
     const before = within < 0 ? all.findLastIndex(isOpening) : within
-    // a thread without any begins with what is no answer of a tool
+    // a thread without any begins with a message that is no answer of a tool
     const start = before < 0 ? Math.max(from, all.findIndex(({ role }, n) => n >= from && role !== "tool")) : before
     return { items: all.slice(start), leftOut: all[start]?.sequence ?? 0 }
   })
 
+/** Finds messages of a thread by words, best first. */
 export const search = (
   rows: ThreadRows.Rows,
   indexes: ThreadIndex,
@@ -125,6 +132,7 @@ export const search = (
     )
   })
 
+/** Lists threads, newest made first. */
 export const list = (
   rows: ThreadRows.Rows,
   after: string | undefined,

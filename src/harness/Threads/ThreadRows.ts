@@ -33,6 +33,7 @@ export const kind = "thread"
 export const namesInPage = 100
 
 const owned = { owner: MemoryScope }
+/** Schema of the row of a thread. */
 export const ThreadData = Schema.Struct({
   row: Schema.Literal("thread"),
   ...owned,
@@ -43,6 +44,7 @@ export const ThreadData = Schema.Struct({
   /** The page that has its name. */
   page: Schema.NonNegativeInt
 })
+/** The `data` of the row of a thread. */
 export type ThreadData = typeof ThreadData.Type
 
 const MessageData = Schema.Struct({
@@ -54,8 +56,10 @@ const MessageData = Schema.Struct({
   parts: Schema.Int.pipe(Schema.positive())
 })
 
+/** Schema of the row of a page of names. */
 export const PageData = Schema.Struct({ row: Schema.Literal("page"), ...owned, names: Schema.Array(Schema.String) })
 
+/** Schema of the row of an owner. */
 export const OwnerData = Schema.Struct({ row: Schema.Literal("owner"), ...owned, pages: Schema.NonNegativeInt })
 
 /** A message of a thread, as it is stored. */
@@ -65,6 +69,7 @@ export const Stored = Schema.Struct({
   data: Schema.optional(JsonObject)
 })
 const StoredJson = Schema.parseJson(Stored)
+/** A message of a thread, as `Stored` decodes it. */
 export type Stored = typeof Stored.Type
 
 /** A message to append. */
@@ -79,11 +84,12 @@ export interface ThreadMessage extends NewMessage {
   readonly sequence: number
 }
 
+/** The description of a thread. */
 export interface Thread {
   readonly name: string
   /** Number of messages. */
   readonly length: number
-  /** Epoch milliseconds. */
+  /** Time at which the thread was made, epoch milliseconds. */
   readonly createdAt: number
   /** Time of the last change, epoch milliseconds. */
   readonly updatedAt: number
@@ -247,6 +253,7 @@ export const messages = (
 /** Reads the row of a thread. */
 export const headOf = (rows: Rows, name: string): Effect.Effect<Option.Option<Head>, MemoryError.MemoryError> =>
   Effect.map(read(rows, ThreadData, [rows.idOf("thread", name)]), ([head]) => head!) // one in, one out
+/** The row of a thread. */
 export type Head = Row<ThreadData>
 
 /** Describes a thread. */

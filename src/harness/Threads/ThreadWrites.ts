@@ -19,7 +19,7 @@ import * as ThreadRows from "./ThreadRows.ts"
 
 /** Messages that are erased in one batch. */
 const erasedAtOnce = 500
-/** Number of times that a write is decided anew where another process was first. */
+/** Most times that a write is decided anew because another process was first. */
 const attempts = 100
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
@@ -32,7 +32,7 @@ interface Decision<A> {
 
 const ours: MemoryStore.Provenance = { origin: "pipeline", trust: 1 }
 
-/** Decides and writes; again where another process was first. Writers of one owner in this process take turns. */
+/** Decides and performs a write; again if another process was first. Writers of one owner in this process take turns. */
 const writing = <A>(rows: ThreadRows.Rows, locks: TenantLocks, decide: Io<Decision<A>>): Io<A> => {
   const once = Effect.flatMap(
     decide,
@@ -117,6 +117,7 @@ const renamed = (
       ]
     }))
 
+/** Appends messages to a thread, which is made if it is missing; returns the place of the first one. */
 export const append = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,
@@ -146,11 +147,12 @@ export const append = (
 
 const storedOf = ({ data, ...message }: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
   Effect.flatMap(
-    // what is no message is told before it is read
+    // a value that is no message is refused before it is sanitized
     Check.check("append", ThreadRows.Stored, { message: new Message(message, { disableValidation: true }), data }),
     ({ message, ...rest }) => Effect.succeed({ ...rest, message: sanitize(message) })
   )
 
+/** Copies the messages of a thread before a place into a new thread. */
 export const fork = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,
@@ -172,6 +174,7 @@ export const fork = (
     Effect.map(needed("fork", rows, target), ThreadRows.threadOf)
   )
 
+/** Gives a thread another name. */
 export const rename = (
   rows: ThreadRows.Rows,
   locks: TenantLocks,
@@ -253,7 +256,7 @@ export const purge = (
       (sum, ids) => Effect.as(store.apply(system, ThreadRows.erase(Array.from(ids)), ours), sum + ids.length)
     )
   )
-  // what is appended meanwhile goes, too
+  // messages that are appended meanwhile are erased, too
   const all: Io<void> = Effect.flatMap(pass, (erased) => erased === 0 ? Effect.void : all)
   return all
 }

@@ -1,6 +1,6 @@
 /**
- * What a note is about, and how it relates to older notes: by rule, and as a model says. Pure and deterministic; the model is
- * asked elsewhere. The notes are data to it.
+ * Analysis of a note: what it is about, and how it relates to older notes, by rule or from a model's answer. Pure and
+ * deterministic: it writes prompts and reads answers, but calls no model. Prompts present notes as data.
  *
  * ```text
  * keywords    10 most frequent words that are no stopwords; of equals the earlier
@@ -23,7 +23,7 @@ import * as Tokenizer from "../../ranking/Tokenizer.ts"
 
 /** The keywords, tags and context of a note. */
 export interface Attributes extends Note {
-  /** At most 5 of `subjects`. */
+  /** Tags: at most 5 of `subjects`. */
   readonly tags: ReadonlyArray<string>
 }
 
@@ -140,7 +140,7 @@ export const subjects: ReadonlyArray<string> = Object.keys(table)
 export interface LinkSuggestion {
   readonly to: MemoryId
   readonly type: string
-  /** 0..1: suggested from 0.5, applied from 0.7. */
+  /** Similarity, 0..1: suggested from 0.5, applied from 0.7. */
   readonly similarity: number
 }
 /** The change that a new note makes to an older one. */
@@ -158,13 +158,13 @@ export interface Noted {
   readonly record: MemoryRecord
   readonly data: Note
 }
-/** How an older note, the candidate, relates to a new one. */
+/** Relation of an older note, the candidate, to a new one. */
 export interface Relation {
   readonly candidate: Noted
-  /** 0..1 */
+  /** Similarity, 0..1. */
   readonly similarity: number
   readonly link: string
-  /** `undefined`: the new note changes nothing about the candidate. */
+  /** Change of the candidate; `undefined` for none. */
   readonly change: typeof Change.Type | undefined
 }
 

@@ -84,7 +84,7 @@ export const toSource = (adapter: MemoryAdapter): Source => {
             : MemoryError.make("io", { op, message: `the adapter's ${op} failed`, cause })
       })
 
-  /** Reads rows of the adapter, and drops those that the viewer does not see: the adapter may hand out anybody's. */
+  /** Reads rows of the adapter, and drops those that the viewer does not see: the adapter may return rows of any viewer. */
   const seen = <A>(
     op: string,
     viewer: Viewer.Any,

@@ -22,7 +22,7 @@ export interface RecallQuery {
   readonly sourceEntity?: string | undefined
   /** Words, one of which the text or the context of an episode has. */
   readonly context?: string | undefined
-  /** 1..1,000, default 20. */
+  /** Most episodes, 1..1,000, default 20. */
   readonly limit?: number | undefined
   readonly minImportance?: number | undefined
   /** Times of episodes, epoch ms: `from` inclusive, `until` exclusive. */
@@ -35,7 +35,7 @@ export interface RecallQuery {
 
 /** Options of a search by meaning. */
 export interface SemanticRecallOptions {
-  /** 1..1,000, default 5. */
+  /** Most episodes, 1..1,000, default 5. */
   readonly topK?: number | undefined
   readonly minScore?: number | undefined
   readonly minImportance?: number | undefined
@@ -53,9 +53,9 @@ type Io<A> = Effect.Effect<A, MemoryError>
 /** Keeps and finds episodes and reflections. */
 export interface Source {
   readonly saveEpisode: (viewer: Viewer.Any, draft: TypedMemory.DraftOf<Episode>) => Io<TypedMemory.Typed<Episode>>
-  /** Newest first. */
+  /** Returns matching episodes, newest first. */
   readonly episodes: (viewer: Viewer.Any, query: EpisodeQuery) => Io<ReadonlyArray<TypedMemory.Typed<Episode>>>
-  /** Best first. */
+  /** Finds episodes by meaning, best first. */
   readonly semantic: (viewer: Viewer.Any, text: string, options: SemanticRecallOptions) => Io<Semantic>
   readonly getByIds: (
     viewer: Viewer.Any,
@@ -65,7 +65,7 @@ export interface Source {
     viewer: Viewer.Any,
     draft: TypedMemory.DraftOf<Reflection>
   ) => Io<TypedMemory.Typed<Reflection>>
-  /** Newest first. */
+  /** Returns reflections, newest first. */
   readonly reflections: (viewer: Viewer.Any, limit: number) => Io<ReadonlyArray<TypedMemory.Typed<Reflection>>>
 }
 

@@ -43,7 +43,7 @@ export interface Query extends Pick<MemoryQuery, "embedding"> {
 
 /** The results of a search. */
 export interface Found {
-  /** At most 1,000 records of 262,144 characters in all: the best of each fact first. */
+  /** Related records, the best of each fact first: at most 1,000, of 262,144 characters in all. */
   readonly records: ReadonlyArray<MemoryRecord>
   /** More trusted records that say the same as a fact, which is then not stored again. */
   readonly said: ReadonlyArray<MemoryRecord>

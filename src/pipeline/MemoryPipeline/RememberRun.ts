@@ -38,7 +38,7 @@ import * as RelatedMemories from "./RelatedMemories.ts"
 /** The planned batch, and what the store did with it. */
 export interface Outcome {
   readonly mutations: ReadonlyArray<MemoryMutation>
-  /** Empty for a plan. */
+  /** Outcomes of the mutations; empty for a plan. */
   readonly applied: ReadonlyArray<Applied>
   readonly failures: ReadonlyArray<Failure>
   readonly leftOut?: LeftOut
