@@ -117,7 +117,7 @@ const redactions = Metric.counter("memory_redactions", {
   incremental: true
 })
 
-/* Which redaction is in force for what is built on a store. */
+/* The redaction in force for what is built on a store. */
 
 /** A store, as far as its redaction is concerned. */
 interface Carrier {

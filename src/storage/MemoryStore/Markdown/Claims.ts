@@ -31,6 +31,7 @@ interface Kept extends Claim {
   readonly close: Effect.Effect<void>
 }
 
+/** Calls of a platform, and what their failures mean. */
 export interface Platform {
   readonly fs: Files
   readonly isMissing: (error: PlatformError) => boolean
@@ -46,7 +47,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
     const parent = yield* Scope.fork(scope, ExecutionStrategy.sequential)
     let kept: Kept | undefined
     let isOver = false
-    yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true)) // before the kept file is closed: none is kept from then on
+    yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true)) // the kept file is closed after this, and none is kept any more
 
     const claimOf = (file: OpenFile): Effect.Effect<Claim, PlatformError> =>
       Effect.map(file.stat, ({ ino }) => ({
@@ -87,7 +88,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
           )
           return { ...claim, name, hasTwoNames, close: Scope.close(scope, Exit.void) }
         }).pipe(Scope.extend(scope), Effect.tapError(() => Scope.close(scope, Exit.void)))
-      }).pipe(Effect.catchIf(isTaken, () => keep(n + 1))) // by a process that has our name, or had it
+      }).pipe(Effect.catchIf(isTaken, () => keep(n + 1))) // a process that has our name, or had it, keeps this one
     const known = Effect.suspend(() =>
       kept === undefined ? Effect.tap(keep(), (made) => Effect.sync(() => kept = made)) : Effect.succeed(kept)
     )

@@ -1,7 +1,4 @@
-/**
- * Commits batches: plans the files of each, appends all to the history, which is the acknowledgement, and then replaces the
- * files; and the writers of this process, who commit together.
- */
+/** Commits batches: plans their files, appends them to the history, which is the acknowledgement, and then replaces the files. */
 import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -40,9 +37,10 @@ export interface Prepared {
 /** Records that are planned between two turns of the event loop, a tenth of a millisecond each. */
 const plansPerTurn = 128
 
-/** What became of each batch, in their order. */
+/** Outcome of each batch, in their order. */
 export type Outcomes = ReadonlyArray<Either.Either<void, MemoryError.MemoryError>>
 
+/** Plans batches, and writes them. */
 export interface Commit {
   readonly prepare: (tenant: string, writes: ReadonlyArray<Write>) => Io<Prepared>
   /**
@@ -53,6 +51,7 @@ export interface Commit {
   readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
 }
 
+/** Parts of a vault that a commit works with. */
 export interface Circumstances extends Plan.Circumstances {
   readonly guard: Io<void>
   readonly isOurs: Io<boolean>
@@ -67,6 +66,7 @@ export interface Circumstances extends Plan.Circumstances {
   readonly removeSnapshot: Io<void>
 }
 
+/** Makes the commits of a vault. */
 export const make = (circumstances: Circumstances): Commit => {
   const { cleaned, disk, guard, history, isClean, isOurs, mirror, removeSnapshot, takeBack, written } = circumstances
 
@@ -75,7 +75,7 @@ export const make = (circumstances: Circumstances): Commit => {
     Effect.gen(function*() {
       for (const { before, content, entry, gone, parts } of plans) {
         const isPurge = parts.at(-1)?.record === null
-        const changed = isPurge ? [] : yield* Plan.changedSince(disk, before) // what is purged goes, whatever it says now
+        const changed = isPurge ? [] : yield* Plan.changedSince(disk, before) // a purged file goes, whatever it says now
         if (entry !== undefined && content !== undefined && !changed.includes(entry.path)) {
           yield* disk.write(entry.path, content, { force: false, isFenced: true })
         }
@@ -200,13 +200,13 @@ export interface Writers {
   readonly alone: <A>(self: Io<A>) => Io<A>
   /** Runs a turn about these records and keys. It may `commit` once. */
   readonly inTurn: <A>(tenant: string, about: About, self: Io<A>) => Io<A>
-  /** Within a turn: commits, together with others, and waits until it is on disk. The turn is the next writer's from then on. */
+  /** Commits within a turn, together with others, and waits until it is on disk. The turn is the next writer's from then on. */
   readonly commit: (prepare: Io<Prepared>) => Io<void>
-  /** Within a turn: writes what others committed. Fails as a lost lock does where that failed: the turn begins again then. */
+  /** Writes, within a turn, what others committed. Fails as a lost lock does where that failed: the turn begins again then. */
   readonly settle: Io<void>
 }
 
-/** What a turn reads, and so must not find half written. */
+/** Records and keys that a turn reads, and so must not find half written. */
 export interface About {
   readonly ids: ReadonlyArray<MemoryId>
   readonly dedupeKeys: ReadonlyArray<string>
@@ -274,7 +274,7 @@ export const makeWriters = (
         const result = Exit.flatMap(written, (outcomes) => outcomeOf(outcomes[n]))
         if (Exit.isFailure(result)) isBehind = true
         yield* Deferred.done(outcome, result)
-        yield* Deferred.await(turn.over) // what it publishes is heard in the order of the commits
+        yield* Deferred.await(turn.over) // its news are heard in the order of the commits
       }
     }).pipe(Effect.uninterruptible)
     const settle = Effect.zipRight(flush, Effect.suspend(() => isBehind ? lost : Effect.void))
@@ -363,7 +363,7 @@ export const makeWriters = (
           })
           return yield* Effect.ensuring(restore(Effect.zipRight(Deferred.await(one.begun), self)), over)
         })
-      ).pipe(Effect.retry({ while: isLost })) // and again, from the start
+      ).pipe(Effect.retry({ while: isLost })) // it begins again
 
     return {
       settle,
@@ -376,7 +376,7 @@ export const makeWriters = (
           let batch = yield* prepare
           if (waiting.length > 0 && (batch.isAlone || waiting.some((one) => isShared(one.batch, batch)))) {
             yield* settle
-            batch = yield* prepare // what was written may be what this batch is about
+            batch = yield* prepare // this batch may be about what was written
           }
           const outcome = yield* Deferred.make<void, MemoryError.MemoryError>()
           waiting.push({ batch, turn, outcome })

@@ -13,7 +13,7 @@ import type * as Scope from "effect/Scope"
 import * as fs from "node:fs"
 
 /**
- * What tells a file apart from itself a moment ago. Epoch ms, bytes, inode. The platform tells no time of the last change
+ * Marks by which a file is told from itself a moment ago: epoch ms, bytes, inode. The platform tells no time of the last change
  * to the inode (`ctime`); it tells when the inode was made, which a tool that replaces a file cannot set back.
  */
 export interface Stat {
@@ -26,7 +26,7 @@ export interface Stat {
 /** An open file, as far as the vault uses it. */
 export type OpenFile = Pick<FileSystem.File, "stat" | "seek" | "sync" | "readAlloc" | "writeAll">
 
-/** What lies at a path, a link not followed. */
+/** File, link or folder at a path, a link not followed. */
 export type LinkStat = Pick<fs.Stats, "isFile" | "isSymbolicLink" | "mtime" | "birthtime" | "size" | "ino">
 
 /** Calls of a file system that the vault makes. The platform's service has them all. */
@@ -40,7 +40,7 @@ export interface Files extends
     path: string,
     options: FileSystem.OpenFileOptions
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
-  /** What lies at a path, a link not followed; `undefined` where nobody can tell. Absent: not to be had at once. */
+  /** Looks at a path, a link not followed; `undefined` where nobody can tell. Absent: not to be had at once. */
   readonly lookNow?: (path: string) => LinkStat | "nothing" | undefined
   /** Opens a file, writes to it and closes it, in one step. Absent: in several. */
   readonly writeWhole?: (
@@ -79,7 +79,7 @@ const replaced = [
 /** Node's file system as @effect/platform-node provides it; `None` where that is not installed. */
 const nodes: Effect.Effect<Option.Option<FileSystem.FileSystem>> = Effect.tryPromise(() => {
   const name: string = "@effect/platform-node-shared/NodeFileSystem" // a name that a bundler does not follow
-  return import(name) as Promise<{ readonly layer: Layer.Layer<FileSystem.FileSystem> }> // as it is published
+  return import(name) as Promise<{ readonly layer: Layer.Layer<FileSystem.FileSystem> }> // the module as it is published
 }).pipe(
   Effect.flatMap(({ layer }) => Effect.provide(FileSystem.FileSystem, layer)),
   Effect.option
@@ -94,6 +94,7 @@ const namesPerCall = 16
 
 const bytesIn = (count: number): number => count / bytesPerCall
 
+/** Reaches Node's files directly, and the service's for what takes long. */
 export const direct = (service: FileSystem.FileSystem): Files => {
   let calls = 0
   const open = Effect.unsafeMakeLatch(true)
@@ -286,7 +287,7 @@ const numberOf = ({ fd }: Opened): number => {
 }
 
 /**
- * What lies at an absolute path, a link not followed; `undefined` where Node's file system has nothing there, or may not look.
+ * Looks at an absolute path, a link not followed; `undefined` where Node's file system has nothing there, or may not look.
  * The platform has `stat`, which follows a link, and `readLink`, which fails for what is none: both cost a sixth of a first look.
  */
 export const linkStatOf = (path: string): Effect.Effect<LinkStat | undefined> =>
@@ -351,7 +352,7 @@ const failure = (method: string, path: string, cause: unknown): PlatformError =>
     cause
   })
 
-/** What tells a file apart, of what the platform says of it. */
+/** Returns the marks of a file, out of what the platform says of it. */
 export const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): Stat => ({
   mtime: Option.isSome(mtime) ? mtime.value.getTime() : 0,
   born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
@@ -364,5 +365,6 @@ export const isAs = (was: Stat, now: LinkStat): boolean =>
   now.ino === was.ino && now.size === was.size && now.isFile() && now.mtime.getTime() === was.mtime &&
   (now.birthtime.getTime() || 0) === was.born
 
+/** Whether both are marks of one file that did not change. */
 export const isSameStat = (a: Stat, b: Stat): boolean =>
   a.mtime === b.mtime && a.size === b.size && a.ino === b.ino && a.born === b.born

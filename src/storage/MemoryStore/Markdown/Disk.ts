@@ -15,6 +15,7 @@ import { isAs, isSameStat, type Stat, statOf } from "./DirectFiles.ts"
 import { hidden, shown } from "./Layout.ts"
 
 export { isSameStat, type Stat } from "./DirectFiles.ts"
+/** A look at a path. */
 export interface Look {
   readonly stat: Option.Option<Stat & { readonly type: FileSystem.File.Type }>
   readonly isLink: boolean
@@ -25,10 +26,11 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 /** A file of ours, held open: as long as it is, no other file has its inode, and what is written goes into this one alone. */
 export interface Claim {
   readonly ino: number
-  /** In place: no text is shorter than the one before. */
+  /** Writes in place: no text is shorter than the one before. */
   readonly write: (text: string) => Io<void>
 }
 
+/** The folder of a vault. Paths are relative to it. */
 export interface Disk {
   /** The files and folders of a folder, by name; none where there is no folder. */
   readonly list: (folder: string) => Io<ReadonlyArray<string>>
@@ -54,7 +56,7 @@ export interface Disk {
   readonly readBytes: (path: string) => Io<Option.Option<Uint8Array>>
   /** The first bytes of a file, at most `length`; bytes that are no UTF-8 are replaced. `None` where there is no file. */
   readonly readHead: (path: string, length: number) => Io<Option.Option<string>>
-  /** From a byte on, and how far it goes. */
+  /** Reads from a byte on. */
   readonly readFrom: (path: string, offset: number) => Io<string>
   /** The same, as bytes, `length` of them or to the end; none where there is no file. */
   readonly bytesFrom: (path: string, offset: number, length?: number) => Io<Uint8Array>
@@ -94,7 +96,7 @@ export interface Disk {
   /** A second name for a file; `false` where the name is taken. */
   readonly link: (from: string, to: string) => Io<boolean>
   readonly makeFolder: (folder: string) => Io<void>
-  /** That something in the folder itself may have changed. */
+  /** Hints that something in the folder itself may have changed. */
   readonly watch: (folder: string) => Stream.Stream<void, MemoryError.MemoryError>
 }
 
@@ -149,7 +151,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         onFailure: (error) =>
           isReason(error, "AlreadyExists") ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
       })
-    /** What lies at a path, a link not followed; `undefined` where only the platform can tell. */
+    /** Looks at a path, a link not followed; `undefined` where only the platform can tell. */
     const linkStat = (relative: string) =>
       fs.lookNow ? Effect.succeed(fs.lookNow(at(relative))) : DirectFiles.linkStatOf(at(relative))
     const isLink = (relative: string): Io<boolean> =>
@@ -195,7 +197,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             : found?.isFile() === true
             ? Effect.succeed(fileOf(found))
             : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))),
-      // of every file at every look: as few steps as can be
+      // as few steps as can be: every look does it for every file
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: effect,
@@ -272,7 +274,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             "wx", // never through a link that lies there
             (file) => Effect.zipRight(file.writeAll(bytes), force ? file.sync : Effect.void)
           )
-        const isTaken = (error: PlatformError) => isReason(error, "AlreadyExists") // by one who had our name, and died
+        const isTaken = (error: PlatformError) => isReason(error, "AlreadyExists") // one who had our name, and died, left it
         const alone = Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made))
         return io(
           Effect.zipRight(makeFolder(folder), isFenced ? alone : Effect.zipRight(discard, made)),
@@ -318,7 +320,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           isFenced
             ? Effect.matchEffect(fs.rename(at(relative), at(`${turnOf(own)}/removed`)), {
               onSuccess: () => Effect.asSome(io(fs.remove(at(`${turnOf(own)}/removed`)), relative)),
-              // where the file is there, our turn was ended
+              // a file that is there says that our turn was ended
               onFailure: (error) =>
                 Effect.flatMap(stat(relative), (now) =>
                   Option.isSome(now) ? Effect.fail(failure(relative)(error)) : absent(relative)(error))
@@ -339,7 +341,7 @@ const fileOf = ({ birthtime, ino, mtime, size }: DirectFiles.LinkStat): Look => 
   stat: Option.some({ mtime: mtime.getTime(), born: birthtime.getTime() || 0, size, ino, type: "File" }),
   isLink: false
 })
-/** What a look finds where nothing lies. */
+/** A look at a path where nothing lies. */
 export const nothing: Look = { stat: Option.none(), isLink: false }
 /** Whether two looks found the same file as it was, or nothing at all. */
 export const isSameLook = (one: Look, other: Look): boolean =>
@@ -350,9 +352,9 @@ export const isSameLook = (one: Look, other: Look): boolean =>
 
 /** Holds what a writer has in hand. Moved away by whoever takes the lock from it. */
 const turnOf = (own: string): string => `${hidden}/turns/${own}`
-/** What a file is written as, before it is renamed: of two who write the same, neither has the other's in hand. */
+/** Name of a file until it is renamed: of two who write the same, neither has the other's in hand. */
 const temporaryOf = (name: string, own: string): string => `.${name}.~${own}.tmp`
-/** Whose ever. */
+/** Whether a name is one of these, of any process. */
 export const isTemporary = (name: string): boolean => /^\..+\.(?:~[0-9a-z]+|md|jsonl)\.tmp$/s.test(name)
 
 const encoder = new TextEncoder()

@@ -1,7 +1,6 @@
 /**
  * The history of a vault: every revision of every record, in one file that only grows. A revision is appended here and
  * forced to disk before its `.md` is written, so the history is the truth and the `.md` files are its view.
- *
  * A line names the byte at which it stands. A writer that lost the lock and appends late finds other lines there already, so
  * its line stands elsewhere, and no reader takes it. Lines that a compaction wrote with the head name no byte. Every line
  * names the epoch of its file; the first that can be read tells it, so a damaged head loses nothing.
@@ -20,10 +19,12 @@ import { hidden } from "./Layout.ts"
 import { isLost, lost } from "./Lock.ts"
 import * as Places from "./Places.ts"
 
+/** Parts of a history. */
 export type { Batch, Kept, Part, Place, View } from "./HistoryLine.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** The history of a vault, as far as this process has read it. */
 export interface History {
   /** Whether there is a history at all: a new vault has none, nor has one whose hidden folder was lost. */
   readonly isThere: () => boolean
@@ -90,6 +91,7 @@ const file = `${hidden}/history`
 /** Dead bytes that are worth a rewrite: at least these, and more than the living ones. */
 const tolerated = 1_048_576
 
+/** Makes the history of a folder; `news` reads it. */
 export const make = (disk: Disk): History => {
   let ino: number | undefined
   let generation = 0

@@ -12,6 +12,7 @@ import * as EventLoop from "../../../host/EventLoop.ts"
 import { type Claim, type Disk, isTemporary } from "./Disk.ts"
 import { hidden, internal } from "./Layout.ts"
 
+/** The lock of a vault. */
 export interface Lock {
   /** Waits for the lock as long as `isWanted` says, by default without end, and for a holder that lives twenty timeouts. */
   readonly withLock: <A, E>(
@@ -25,7 +26,7 @@ export interface Lock {
 const file = `${hidden}/lock`
 /** Heartbeats of a session, at most: more than a day of them where the timeout is a tenth of a second. */
 const perSession = 1_000_000
-/** Between two looks at a lock that somebody else holds. */
+/** Time between two looks at a lock that somebody else holds. */
 const wait = Duration.millis(5)
 /** Lock timeouts after which a waiter gives up on a holder that lives and does not let go. Many who hold it in turn are waited for. */
 const patience = 20
@@ -33,6 +34,7 @@ const patience = 20
 /** Milliseconds of a clock that nobody sets back: a lock can be stolen after a change of the system's time, too. */
 const monotonic = Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos / 1_000_000n))
 
+/** Makes the lock of a folder. `timeout`: time without a heartbeat after which a lock is taken away. */
 export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock> =>
   Effect.gen(function*() {
     const one = yield* Effect.makeSemaphore(1)
@@ -47,7 +49,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         const found = yield* disk.stat(path)
         if (Option.isNone(found)) return (yield* disk.isLink(path)) ? "a link to nothing" : undefined
         const { ino, mtime, type } = found.value
-        // what is no file is not read: a pipe, or a device, never ends
+        // only a file is read: a pipe, or a device, never ends
         const text = type === "File" ? yield* disk.readLoose(path) : Option.some(type)
         return Option.isNone(text) ? undefined : `${text.value}/${ino}/${mtime}`
       })
@@ -56,10 +58,10 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
       Effect.gen(function*() {
         if ((yield* look(file)) !== seen) return
         const aside = `${file}.${disk.own}.${++thefts}` // a folder may be left from the one before
-        // before its lock goes: whoever has the lock next must not be overwritten by one who wakes
+        // its turn ends before its lock goes: one who wakes must not overwrite whoever has the lock next
         yield* disk.end(ownerIn(seen))
         if (yield* disk.move(file, aside)) {
-          // what we moved may by now be another's: then it goes back as it is, unless a third was quicker
+          // the lock that we moved may by now be another's: it goes back as it is, unless a third was quicker
           if ((yield* look(aside)) !== seen) yield* disk.link(aside, file)
           yield* Effect.catchAll(
             disk.remove(aside, { force: false }),
@@ -75,7 +77,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
       Effect.gen(function*() {
         let seen: string | undefined
         let since = 0
-        /** When the holder was first seen that has the lock now. */
+        /** Time at which the holder that has the lock now was first seen. */
         let first = Infinity
         sessions++
         for (;;) {
@@ -84,7 +86,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
             const isClaimed = Effect.map(disk.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? disk.remove(file, { force: false }) : Effect.void)
             yield* Effect.tapError(disk.begin, () => Effect.option(left))
-            // from here on whoever steals it ends the turn as well
+            // whoever steals it from here on ends the turn as well
             if (yield* isClaimed) return claim.value
             continue
           }
@@ -96,7 +98,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
             seen = other
             since = now
           } else if (isStale && seen !== undefined) {
-            yield* EventLoop.sleepOutside(0) // where this process stood still, a holder in it has a heartbeat due
+            yield* EventLoop.sleepOutside(0) // a holder in this process, which may have stood still, has a heartbeat due
             yield* steal(seen)
           }
           // a stale lock was just removed, so another attempt follows: only a holder that is alive ends the wait
@@ -164,11 +166,11 @@ export const lost = MemoryError.make("conflict", {
 /** Whether a failure is `lost`. In a span, what is failed with is another object. */
 export const isLost = ({ op, reason }: MemoryError.MemoryError): boolean => op === lost.op && reason === lost.reason
 
-/* What a writer was killed in the middle of: a hidden file beside the one it was to become, and of no use to anybody. */
+/* Leftovers of killed writers: hidden files beside those that they were to become, of no use to anybody. */
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
-/** In milliseconds. */
+/** Milliseconds of an hour. */
 const hour = 3_600_000
 
 /**

@@ -33,7 +33,7 @@ export interface Circumstances {
 
 /** The writes of one record. */
 export interface Plan {
-  /** At least one; the last has the file. */
+  /** Revisions, at least one; the last has the file. */
   readonly parts: ReadonlyArray<Part>
   /** The entry of the mirror afterwards; `undefined`: no file. */
   readonly entry: Entry | undefined
@@ -89,7 +89,7 @@ export const make = (
   Effect.gen(function*() {
     const current = mirror.entry(tenant, id)
     const paths = mirror.paths(tenant, id)
-    const expected = writes[0]!.revision // of one write at least
+    const expected = writes[0]!.revision // there is one write at least
     const last = writes.at(-1)!.next
     if (current?.damage && last && !last.forgotten) {
       return yield* MemoryError.make("corrupt", {
@@ -173,7 +173,7 @@ export const make = (
     const first = current && !isKept && last
       ? [earlierOf(current)]
       : []
-    // of many revisions in one batch the last are kept, and an erasure among them erases what was before
+    // the last of many revisions in one batch are kept, and an erasure among them erases what was before
     const kept = writes.filter(({ next }, n) => n >= writes.length - revisionsKept || next === undefined)
     const parts = kept.map(({ next }, n): Part => ({
       tenant,

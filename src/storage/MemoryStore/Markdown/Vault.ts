@@ -33,6 +33,7 @@ import * as VectorFile from "./VectorFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
+/** An open vault. */
 export interface Vault {
   readonly context: Document.Context
   readonly mirror: Mirror.Mirror
@@ -41,7 +42,7 @@ export interface Vault {
   readonly revisions: Revisions.Revisions
   readonly tenants: Io<ReadonlyArray<string>>
   readonly exclusive: <A>(self: Io<A>) => Io<A>
-  /** Within `exclusive`: writes a batch. */
+  /** Writes a batch; to be called within `exclusive`. */
   readonly commit: (tenant: string, writes: ReadonlyArray<Write>) => Io<void>
   /** Runs a turn about these records and keys, in which one batch may be committed together with those of others. */
   readonly inTurn: Commit.Writers["inTurn"]
@@ -64,6 +65,7 @@ export interface Vault {
 /** Number of revisions that may wait to be forced to disk as files. They are in the history, so none can be lost. */
 const waiting = 256
 
+/** Opens the vault of a folder, and writes what writers that died left unwritten. */
 export const open = (
   disk: Disk,
   { analyzer, kinds, notes }: {
@@ -234,7 +236,7 @@ export const open = (
           if (place?.id === id && place.after === hash && place.tenant === tenant && !place.forgotten) known++
           else yield [tenant, id, reopened.get(`${tenant}/${id}`)]
         }
-        if (known === history.records()) return // what most openings find
+        if (known === history.records()) return // most openings end here
         for (const tenant of history.tenants()) {
           for (const { forgotten, id } of history.all(tenant)) {
             if (mirror.entry(tenant, id) === undefined && !forgotten) {
@@ -288,7 +290,7 @@ export const open = (
         if (litter.some(({ batch, parts }) => parts > 1 && unlanded.has(batch))) yield* land
         yield* history.erase(litter)
         const rows = new Set(litter.flatMap(({ id, path }) => path !== null && Layout.isInternal(path) ? [id] : []))
-        if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // which has none of the library's rows
+        if (isPurge || litter.some(({ id }) => !rows.has(id))) yield* snapshot.remove // it has none of the library's rows
       })
 
     const revisions = Revisions.make(history, mirror)
