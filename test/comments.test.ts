@@ -1,0 +1,54 @@
+/** The comments of `src`, as a reader meets them: each names its subject, and every exported name has one. */
+import { assert, describe, it } from "@effect/vitest"
+import { readdirSync, readFileSync } from "node:fs"
+import { join, sep } from "node:path"
+
+const src = join(import.meta.dirname, "../src")
+const files = readdirSync(src, { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts"))
+  .map((file) => file.split(sep).join("/"))
+  .sort()
+const linesOf = (file: string) => readFileSync(join(src, file), "utf8").split("\n")
+
+/** Prepositions, conjunctions and relative words: a comment that begins with one has left its subject out. */
+const words = new Set(
+  ("after and as at because before beneath beside between but by for from how if in of on or over since so than that then " +
+    "to under unless until what when where which who whom whose why with within without").split(" ")
+)
+
+/** The first word of the comment that begins in a line; `undefined`: none does. */
+const firstWord = (lines: ReadonlyArray<string>, n: number): string | undefined => {
+  const line = lines[n] ?? ""
+  const before = lines[n - 1] ?? ""
+  const block = /\/\*\*?\s+([A-Za-z]+)\b/.exec(line) ??
+    (/^\s*\/\*\*?$/.test(before) ? /^\s*\*\s+([A-Za-z]+)\b/.exec(line) : null)
+  if (block) return block[1]
+  const isContinued = /^\s*\/\//.test(line) && /^\s*\/\//.test(before)
+  return isContinued ? undefined : /(?:^|\s)\/\/\s+([A-Za-z]+)\b/.exec(line)?.[1]
+}
+
+describe("comments", () => {
+  it("begin with their subject, and not with a preposition or a relative word", () => {
+    const found = files.flatMap((file) => {
+      const lines = linesOf(file)
+      return lines.flatMap((line, n) => {
+        const word = firstWord(lines, n)
+        return word !== undefined && words.has(word.toLowerCase()) ? [`${file}:${n + 1}: ${line.trim()}`] : []
+      })
+    })
+    assert.deepStrictEqual(found, [])
+  })
+
+  it("stand above every exported name", () => {
+    const found = files.flatMap((file) => {
+      const lines = linesOf(file)
+      return lines.flatMap((line, n) =>
+        /^export (?:declare )?(?:abstract )?(?:const|function|class|interface|type|namespace)\b/.test(line) &&
+          lines[n - 1]?.trim().endsWith("*/") !== true
+          ? [`${file}:${n + 1}: ${line}`]
+          : []
+      )
+    })
+    assert.deepStrictEqual(found, [])
+  })
+})
