@@ -20,12 +20,13 @@ export interface Original {
   readonly square: number
 }
 
+/** The vectors of one model, by record. */
 export class CompactVectors {
   readonly dimensions: number
   /** Records of the index whose vector is not held here. */
   readonly waiting = new Set<MemoryId>()
   readonly #slots = new Map<MemoryId, number>()
-  // by slot; the last one fills the place of the one that goes
+  // the next two are by slot; the last one fills the place of the one that goes
   readonly #ids: Array<MemoryId> = []
   readonly #hashes: Array<string> = []
   /** Originals by hash of the text: all while none is quantised, then those that were read lately, the last one at the end. */

@@ -117,7 +117,7 @@ const none = 0
 const mostGroups = 65_536
 
 interface Group {
-  /** What its records have in common, for a filter to look at. */
+  /** Fields that its records have in common, for a filter to look at. */
   readonly like: Filtered
   readonly isFelt: boolean
   /** Number of records that are not removed. */
@@ -133,7 +133,7 @@ export class Sieve {
   readonly #ended: number
   readonly #groups: Uint16Array
   readonly #scopes: Int32Array
-  /** By group, and by scope: 0 not known yet, 1 passes, 2 does not; `undefined`: all do. */
+  /** Verdicts by group, and by scope: 0 not known yet, 1 passes, 2 does not; `undefined`: all do. */
   readonly #byGroup: Uint8Array | undefined
   readonly #byScope: Uint8Array | undefined
   readonly #isOfGroup: (group: number, slot: number) => boolean
@@ -264,13 +264,14 @@ export class Sieve {
 
 const all = () => true
 
+/** Columns of what filters and ranking ask of every record, by slot. */
 export class Columns {
   readonly #validAt = float64()
   readonly #invalidAt = float64()
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
   readonly #importance = float64()
   readonly #confidence = float64()
-  /** By number; `none` has no group. */
+  /** Groups by number; `none` has no group. */
   readonly #groups: Array<Group | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
   /** No record becomes valid later than this, or ceases to be valid earlier. */

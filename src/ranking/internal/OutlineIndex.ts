@@ -88,6 +88,7 @@ class IndexedFact extends OutlineFact {
   }
 }
 
+/** An index of outlines and vectors. A question that needs texts or vectors first names those that its caller has to read. */
 export class OutlineIndex {
   /** The vectors of each model. */
   readonly #vectors = new Map<string, CompactVectors>()
@@ -213,7 +214,7 @@ export class OutlineIndex {
     const cosineOf = cosineTo(vector)
     const found: Array<{ readonly slot: number; readonly cosine: number }> = []
     for (const id of close) {
-      const slot = slots.get(id)! // of a record that is there
+      const slot = slots.get(id)! // the record is there, so it has a slot
       const { hash } = this.#matcher.recordOf(slot)
       const held = vectors?.get(hash)
       const own = held?.vector ?? read.get(hash)
@@ -316,10 +317,10 @@ type Packed = Omit<Outline, "tags" | "data" | "metadata" | "form" | "hash"> & {
 }
 
 const decode = (encoded: string): Kept => {
-  // as `encode` made it
+  // `encode` made it of these types
   const [length, terms, packed] = JSON.parse(encoded) as [number, ReadonlyArray<string | number>, Packed]
   const { form, hash, id, kind, scope, source } = packed
-  // what a damaged row may lack, and ranking reads unasked
+  // a damaged row may lack these, and ranking reads them unasked
   if (
     typeof id !== "string" || typeof kind !== "string" || typeof hash !== "string" || forms[form] === undefined ||
     typeof scope !== "object" && scope !== Global || scope === null || typeof source !== "object" ||

@@ -5,7 +5,7 @@
  * format   bytes of the head   number of columns   head: JSON   padding to 4   length int32 …   length int32 …   bytes
  * ```
  *
- * In the byte order of the machine: to another, the format is an unknown one. Nothing is checked but that: seal it.
+ * Numbers are in the byte order of the machine: to another, the format is an unknown one. Nothing is checked but that: seal it.
  *
  * A `Writer` takes whole numbers from 0 up, seven bits to a byte, the lowest first, the eighth where more follow.
  */
@@ -13,12 +13,14 @@
 /** Raised with each change of what is packed, or of what is counted of a text (`Tokenizer`, `Bm25.read`). */
 export const format = 3
 
+/** The parts of an index that are packed; the head is JSON. */
 export interface Packed {
   readonly head: unknown
   readonly columns: ReadonlyArray<Int32Array>
   readonly bytes: Uint8Array
 }
 
+/** Packs the parts into one run of bytes. */
 export const pack = ({ bytes, columns, head }: Packed): Uint8Array<ArrayBuffer> => {
   const text = new TextEncoder().encode(JSON.stringify(head))
   const start = 3 + Math.ceil(text.length / 4)
@@ -39,12 +41,15 @@ export const pack = ({ bytes, columns, head }: Packed): Uint8Array<ArrayBuffer> 
   return all
 }
 
-/** Views: the bytes are theirs from now on, and begin at a multiple of 4. `undefined`: of another format. */
+/**
+ * Unpacks what `pack` returned, as views: the bytes are theirs from now on, and must begin at a multiple of 4. `undefined`: the
+ * bytes are of another format.
+ */
 export const unpack = (all: Uint8Array): Packed | undefined => {
   if (all.length < 12) return undefined
   const words = new Int32Array(all.buffer, all.byteOffset, all.length >> 2)
   if (words[0] !== format) return undefined
-  const text = words[1]! // of 12 bytes at least
+  const text = words[1]! // there are 12 bytes at least
   const head: unknown = JSON.parse(new TextDecoder().decode(all.subarray(12, 12 + text)))
   const columns: Array<Int32Array> = []
   let at = 3 + Math.ceil(text / 4)
@@ -60,7 +65,7 @@ export class Writer {
   #bytes: Uint8Array
   #used = 0
 
-  /** `size`: how many bytes to begin with. */
+  /** Makes a writer that has room for `size` bytes to begin with, 64 at least. */
   constructor(size: number) {
     this.#bytes = new Uint8Array(Math.max(64, size))
   }

@@ -14,10 +14,10 @@ import type { Tokenizer } from "../Tokenizer.ts"
 
 /** Greatest length of a passage, in UTF-16 units. */
 const wanted = 600
-/** What a passage is worth beside a record of its own: one of many matches a question more easily by chance. */
+/** Weight of a passage beside a record of its own: one of many matches a question more easily by chance. */
 const worth = 0.9
 
-/** Where a passage lies in the body, in UTF-16 units. */
+/** Place of a passage in the body, in UTF-16 units. */
 export interface Passage {
   readonly start: number
   readonly end: number

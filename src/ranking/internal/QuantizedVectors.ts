@@ -12,6 +12,7 @@
  */
 import { float64, type TopKBounds } from "./Slots.ts"
 
+/** Quantised vectors, by slot, in one WebAssembly memory. */
 export class QuantizedVectors {
   readonly #kernel: DotKernel
   readonly #stride: number
@@ -22,7 +23,7 @@ export class QuantizedVectors {
   #query: Int16Array
   #block: Int32Array
 
-  /** `undefined`: not on this machine, or not with so many dimensions. */
+  /** Makes an empty one; `undefined`: this machine has no such instructions or no room, or the dimensions are too many. */
   static make(dimensions: number): QuantizedVectors | undefined {
     const kernel = dimensions > 65_536 ? undefined : makeKernel()
     return kernel && new QuantizedVectors(dimensions, kernel)
@@ -38,12 +39,12 @@ export class QuantizedVectors {
     this.#reserve(this.#rowsAt)
   }
 
-  /** In bytes. */
+  /** Size of the memory, in bytes. */
   get capacity(): number {
     return this.#bytes.length
   }
 
-  /** `norm`: its length. `false`, and nothing changed: there is no room for more, ever. */
+  /** Sets the vector of a slot. `norm`: its length. `false`, and nothing changed: there is no room for more, ever. */
   set(slot: number, vector: Float32Array, norm: number): boolean {
     const at = this.#rowsAt + slot * this.#stride
     if (!this.#reserve(at + this.#stride)) return false
@@ -75,7 +76,7 @@ export class QuantizedVectors {
     const scales = this.#scale.data
     const errors = this.#error.data
     const dots = this.#block
-    const slack = query.error + 1e-9 // what the arithmetic here rounds off
+    const slack = query.error + 1e-9 // the arithmetic here rounds off less than 1e-9
     for (let from = 0; from < count; from += block) {
       const length = Math.min(block, count - from)
       for (let i = 0; i < length; i++) dots[i] = slots === undefined ? from + i : slots[from + i]!
@@ -111,6 +112,7 @@ export class QuantizedVectors {
 const block = 1_024
 const page = 65_536
 
+/** Bytes of a row: the dimensions, rounded up to a multiple of 16. */
 export const strideOf = (dimensions: number): number => Math.ceil(dimensions / 16) * 16
 
 /** Whole numbers up to `range` and their scale; and how far off they are, as a length. What pads a row stays 0. */
@@ -156,14 +158,14 @@ const quantise = (
 export interface DotKernel {
   readonly memory: {
     readonly buffer: ArrayBuffer
-    /** By pages of 64 KiB; old views of the buffer are empty from then on. Throws a RangeError where there is no room. */
+    /** Grows by pages of 64 KiB; old views of the buffer are empty from then on. Throws a RangeError where there is no room. */
     readonly grow: (pages: number) => number
   }
-  /** At least one: `at` below `end`. */
+  /** Computes the dot products of at least one row: `at` is below `end`. */
   readonly dots: (at: number, end: number, rows: number, stride: number) => void
 }
 
-/** With a memory of its own, of one page. `undefined`: this machine has no such instructions, or no room. */
+/** Makes a kernel with a memory of its own, of one page. `undefined`: this machine has no such instructions, or no room. */
 export const makeKernel = (): DotKernel | undefined => {
   try {
     return compiled === undefined ? undefined : new compiled.Instance(compiled.module).exports
@@ -178,7 +180,7 @@ interface Engine {
   readonly Instance: new(module: object) => { readonly exports: DotKernel }
 }
 
-/** Each line: the bytes, and what they say. */
+/** The module as text: each line has the bytes, and what they say. */
 export const listing = `
 00 61 73 6d 01 00 00 00                          ; module, version 1
 01 08 01 60 04 7f 7f 7f 7f 00                    ; type (param i32 i32 i32 i32)
@@ -262,7 +264,7 @@ fd 1b 03                                         ; i32x4.extract_lane 3
 `
 
 const compiled = ((): (Engine & { readonly module: object }) | undefined => {
-  // as: the types of WebAssembly come with a browser's, which are not ours to ask for
+  // the types of WebAssembly come with a browser's, which are not ours to ask for: hence `as`
   const engine = Reflect.get(globalThis, "WebAssembly") as Engine | undefined
   const bytes = Uint8Array.from(
     listing.match(/\b[0-9a-f]{2}\b(?=[^;\n]*;)/g) ?? [],

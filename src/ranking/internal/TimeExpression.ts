@@ -77,7 +77,7 @@ const unitAt = (name: string, now: number, offset: number): Span => {
 const offsets: Readonly<Record<string, number>> = { last: -1, previous: -1, this: 0, next: 1, coming: 1 }
 
 type Found = Partial<Times>
-/** In this order; what one has read is not read by the next. */
+/** Patterns, tried in this order; a text that one has read is not read by the next. */
 const grammar: ReadonlyArray<readonly [pattern: RegExp, read: (parts: ReadonlyArray<string>, now: number) => Found]> =
   ([
     [`${year}-(\\d{1,2})-(\\d{1,2})`, ([y, m, d]) => ({ spans: dayOf(Number(y), Number(m) - 1, Number(d)) })],
@@ -143,13 +143,13 @@ export const timesIn = (text: string, now: number): Times | undefined => {
       const times = read(parts, now)
       spans.push(...times.spans ?? [])
       yearly.push(...times.yearly ?? [])
-      return ";" // so that nothing is read across it
+      return ";" // nothing may be read across it
     })
   }
   return spans.length + yearly.length === 0 ? undefined : { spans, yearly }
 }
 
-/** How close a time is to the nearest of those that are named: 1 within one, 1/e three days away, 0 far away. */
+/** Closeness of a time to the nearest of those that are named: 1 within one, 1/e three days away, 0 far away. */
 export const closeness = ({ spans, yearly }: Times, at: number): number => {
   let distance = Infinity
   for (const [from, until] of spans) distance = Math.min(distance, Math.max(0, from - at, at - until))

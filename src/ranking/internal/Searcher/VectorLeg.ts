@@ -68,7 +68,7 @@ export function* byVector(
     const one = { fact, cosine: 0, isNear: false, lexical, clues }
     others.push(one)
     if (i < words) all.set(fact.id, one)
-    else about = one // of `also` only the subject is not near
+    else about = one // everything else in `also` is near, so this is the subject
   })
   if (subject !== undefined) about = all.get(subject.id) ?? about
   if (subject !== undefined && about === undefined) {
@@ -102,7 +102,7 @@ export function* byVector(
   }
   return {
     found,
-    // where the words found "at least" so many, those that are near are more of them
+    // the count of words may be "at least" so many: those that are near alone come on top
     count: query.minScore === undefined ? only + Math.max(worded, matches?.count ?? 0) : found.length,
     // a deeper round finds nothing above `minScore` where this one dropped some; but of equally near ones it may find newer ones
     isCut: (last) =>
@@ -195,7 +195,7 @@ export const wordsOf = (
     slopeOf(matches.totalLength / matches.documents)
   )
   const { best, bestWords } = matches
-  // where nothing but words ranks, there are no clues
+  // there are no clues if nothing but words ranks
   const known = clues === undefined ? { words: 1 } : ranked?.read().shares(clues, bestWords ?? 0)
   const shares = ranked === undefined ? [] : Object.entries(known ?? {})
   const whole = shares.reduce((sum, [, share]) => sum + share, 0)
@@ -207,11 +207,11 @@ export const wordsOf = (
 
 const weightsOf = (terms: ReadonlyArray<string>, { documentFrequencies, documents }: Matches) =>
   terms.flatMap((term, i) => {
-    const df = documentFrequencies[i]! // of as many terms as were asked for
+    const df = documentFrequencies[i]! // there is one for each term that was asked for
     return df > 0 ? [[term, idf(documents, df)] as const] : []
   })
 
-/** How sure it is that a match answers the question, where that is asked; 0 where there is none. */
+/** Returns the confidence, 0..1, that a match answers the question; 0 without a match; `undefined` where it is not asked for. */
 export const confidenceIn = (
   { query }: Search,
   { best, bestWords = best, candidates, documentFrequencies, documents, isNamed }: Matches,
@@ -223,7 +223,7 @@ export const confidenceIn = (
     undefined
   )
   if (first === undefined) return 0
-  const weights = terms.map((_, i) => idf(documents, documentFrequencies[i]!)) // of as many terms as were asked for
+  const weights = terms.map((_, i) => idf(documents, documentFrequencies[i]!)) // there is one for each term
   const all = weights.reduce((sum, weight) => sum + weight, 0)
   const unknown = weights.reduce((sum, weight, i) => documentFrequencies[i] === 0 ? sum + weight : sum, 0)
   return confidence({

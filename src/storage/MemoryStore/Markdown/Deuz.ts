@@ -27,12 +27,12 @@ import type { Entry } from "./VaultFile.ts"
 
 type Matter = Readonly<Record<string, unknown>>
 
-/** Ours by Deuz's name. */
+/** Names of our scope fields, by Deuz's names. */
 const scopeFields = { userId: "userId", agentId: "agentId", runId: "runId", chatId: "sessionId", actorId: "actorId" }
 const times = ["createdAt", "updatedAt", "validAt", "invalidAt", "expiresAt"] as const
 const known = new Set(["id", "hash", "kind", "importance", "embeddingModelId", ...times, ...Object.keys(scopeFields)])
 
-/** What every one of them says, and together no file of another system does; ours have their times as dates. */
+/** Fields that every file of Deuz's has, and no file of another system has together; our files have their times as dates. */
 const Head = Schema.Struct({
   id: Schema.NonEmptyString,
   kind: Schema.Literal("episodic", "semantic", "working", "procedural"),
@@ -45,6 +45,7 @@ const isTag = Schema.is(Tag)
 /** Whether a file of Deuz's could lie there. */
 export const isPlace = (path: string): boolean => !path.includes("/")
 
+/** Whether a text at `path` with these keys and values is a file of Deuz's: in the root, of an owner, named by its id. */
 export const isFile = (path: string, matter: Matter): matter is Matter & typeof Head.Type =>
   isPlace(path) && Object.keys(scopeFields).some((field) => isSaid(matter[field])) && isHead(matter) &&
   `${matter.id.replace(/[^a-zA-Z0-9._-]/g, "_")}.md` === path
@@ -56,13 +57,15 @@ export const split = (path: string, text: string): ReturnType<typeof Frontmatter
       ? Either.filterOrLeft(Frontmatter.split(text, lines), ([matter]) => isFile(path, matter), () => issue)
       : Either.left(issue))
 
+/** The record of a file of Deuz's. */
 export interface Read {
-  /** As the record's schema takes it, but for importance, which may be absent. */
+  /** Fields of the record, as its schema takes them; importance may be absent. */
   readonly fields: Readonly<Record<string, unknown>>
-  /** Kept in our file: by which model there is a vector, unless the text is not what it was when Deuz saw it last. */
+  /** Property that our file keeps: the model of the record's vector, unless the text has changed since Deuz hashed it. */
   readonly extra: Readonly<Record<string, unknown>>
 }
 
+/** Reads the record of a file of Deuz's; its id is made of Deuz's. Left: the field that cannot be read. */
 export const read = (matter: Matter & typeof Head.Type, body: string): Either.Either<Read, string> =>
   Either.gen(function*() {
     const scope: Record<string, string> = {}
@@ -114,7 +117,7 @@ export const isUnnamed = (path: string, text: string): boolean =>
 const isStale = (hash: unknown, body: string): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash) && hash !== sha256(body)
 
-/** An empty id narrows nothing there. */
+/** Whether an id of Deuz's names somebody: an empty one narrows nothing there. */
 const isSaid = (id: unknown): boolean => id !== undefined && id !== null && id !== ""
 
 const lines = (text: string): Either.Either<Matter, string> =>
@@ -128,8 +131,9 @@ const json = Schema.decodeUnknownEither(Schema.parseJson())
 
 /* The vectors that Deuz left beside its files, brought in when their model is first asked for. A cache of a stranger's. */
 
+/** A sidecar that brings in Deuz's vectors as their model is followed. */
 export interface DeuzVectors extends Sidecar {
-  /** Why the file cannot be read, once somebody needed it. */
+  /** Returns the error of the file of vectors, once it was needed and could not be read; else nothing. */
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
 }
 
@@ -137,7 +141,7 @@ const path = ".deuz-vectors.json"
 const Vectors = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
 
 /**
- * `sidecar`, with vectors for those of the entries that Deuz wrote and nobody has changed since. `unnamed` is the model of
+ * Adds to `sidecar` vectors for those of the entries that Deuz wrote and nobody has changed since. `unnamed` is the model of
  * those whose record names none. Cost of `unnamed`: each such record is read once more.
  */
 export const vectors = (

@@ -23,11 +23,13 @@ import type { Extra } from "./Frontmatter.ts"
 import * as Layout from "./Layout.ts"
 import type { Context } from "./VaultFile.ts"
 
+/** The type of the `context` that `print` and `parse` take. */
 export type { Context } from "./VaultFile.ts"
 
+/** A record as it was read from a text. */
 export interface Parsed {
   readonly tenant: string
-  /** Of an unsigned text: revision 1, origin `file`, trust 2. */
+  /** The record; that of an unsigned text has revision 1, origin `file`, and trust 2, or 3 if the note had it before. */
   readonly record: MemoryRecord
   readonly signed: boolean
   /** Whether the text has a seal, be it ours or another vault's. Default false. */
@@ -48,7 +50,10 @@ const decodeRecord = (fields: unknown) => Either.map(decodeFields(fields), unche
 const signatureOf = (key: string, tenant: string, record: MemoryRecord): string =>
   sign(key, canonicalJson([tenant, encoded(record)]))
 
-/** For the file at `path`. A note whose name is its owner's carries no id of ours: its own `id`, if any, is an extra. */
+/**
+ * Prints a record for the file at `path`, signed, and checks that it is read back. A note whose name is its owner's carries no
+ * id of ours: its own `id`, if any, is an extra. Left: no file can hold the record.
+ */
 export const print = (
   context: Context,
   path: string,
@@ -83,7 +88,7 @@ export const print = (
   })
   const fields = { ...matter, ...properties, ...(source.actor !== undefined && { actor: source.actor }) }
   const framed = (yaml: string) => `---\n${yaml}---\n\n${record.body}\n`
-  // where the path is that of the record, a text whose keys and values are read back is read as the record
+  // a text at the record's own path is read as the record if its keys and values are read back
   const isPlain = path === Layout.pathOf(tenant, scope, record.id) && Object.keys(properties).length === 0 &&
     record.body.isWellFormed()
   const plain = isPlain ? Frontmatter.printPlain(fields) : undefined
@@ -114,8 +119,8 @@ const apart = ({ notes }: Context, path: string, { metadata }: MemoryRecord, ext
 }
 
 /**
- * `mtime` stands in for a time that the text does not say. Left: why it is no record. What a note of somebody else's has no
- * property for is taken from `previous`.
+ * Reads the record of a text. `mtime` stands in for a time that the text does not say. A note of somebody else's takes from
+ * `previous` what it has no property for. Left: why the text is no record.
  */
 export const parse = (
   context: Context,
@@ -229,7 +234,7 @@ const strict = (
       if (isSigned(whole) || (isSigned(ours) && Either.isRight(whole))) {
         return { tenant, record: frozen(whole.right), signed: true, extra }
       }
-      // to releases that knew no actor it was nobody's field
+      // releases that knew no actor signed it as nobody's field
       const before = decodeRecord({ ...written, source: defined({ ...source, actor: undefined }) })
       if (actor !== undefined && isSigned(before)) {
         return { tenant, record: frozen(before.right), signed: true, extra: { ...extra, actor } }

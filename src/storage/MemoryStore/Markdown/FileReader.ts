@@ -30,6 +30,7 @@ export interface Known {
   readonly rowOf: (tenant: string, record: MemoryRecord) => Stored
 }
 
+/** Reads the files of a vault for its mirror. */
 export interface FileReader {
   /** Looks at a file; `undefined` where there is none. `walked`: come by from the root, with no link on the way. */
   readonly examine: (path: string, walked: boolean) => Io<Entry | Bad | undefined>
@@ -54,6 +55,7 @@ export interface FileReader {
 /** Milliseconds in which two changes of a file may share an mtime. */
 const racy = 2_000
 
+/** Makes the reader of a vault. `vault` is asked what is known of a file or a record. */
 export const make = (disk: Disk, history: History, context: Document.Context, vault: Known): FileReader => {
   const { entry, file, rowOf } = vault
   const identity = makeIdentity(context, history, vault)
@@ -208,6 +210,7 @@ export interface KnownNote extends ForeignNote.Previous {
   readonly isSame: boolean
 }
 
+/** Tells which record a note is. */
 export interface NoteIdentity {
   /** The record that the note at `path` continues, given the hash of its text; `undefined` for a new note and a file of ours. */
   readonly of: (path: string, hash: string) => Effect.Effect<KnownNote | undefined, MemoryError.MemoryError>
@@ -217,6 +220,7 @@ export interface NoteIdentity {
   readonly reset: () => void
 }
 
+/** Makes the identity of a vault's notes, by the last look and the history. */
 export const makeIdentity = (
   context: Context,
   history: History,

@@ -151,7 +151,7 @@ const same = (a: unknown, b: unknown): boolean => canonicalJson(a ?? null) === c
 const tagsAfter = ({ json }: Property, before: MemoryRecord, after: MemoryRecord): Json => {
   const added = ForeignNote.without(after.tags, before.tags)
   const gone = ForeignNote.without(before.tags, after.tags)
-  const items = ForeignNote.listOf(json) as ReadonlyArray<Json> // of JSON
+  const items = ForeignNote.listOf(json) as ReadonlyArray<Json> // the property is JSON, and so are its items
   const kept = items.filter((item) =>
     typeof item === "object" || ForeignNote.without([String(item).trim().replace(/^#/, "")], gone).length > 0
   )

@@ -34,12 +34,13 @@ export interface Previous {
   readonly properties?: ReadonlyArray<string> | undefined
 }
 
-/** The same of a text in our form, which says all that there is: what is missing in it now was taken away. */
+/** Returns the previous note of a text in our form, which says all that there is: what is missing in it now was taken away. */
 export const saidAll = ({ record }: Previous): Previous => ({
   record,
   properties: [...fieldNames, ...Object.keys(record.metadata)]
 })
 
+/** The record of a note, and what its text has beside it. */
 export interface Read {
   readonly tenant: string
   /** Fields of the record, as its schema takes them. */
@@ -93,7 +94,7 @@ export const read = (
   )
 }
 
-/** Where a text that drover wrote at a path of our form belongs. */
+/** Returns tenant and scope of a text that drover wrote at a path of our form. */
 const drovers = (place: Layout.Place, matter: Matter): Either.Either<Layout.Belonging, string> =>
   Either.flatMap(
     Layout.claimedTenant(place, matter),
@@ -179,7 +180,7 @@ const readAt = (
   const validAt = time("validAt") ?? (before?.validAt === before?.createdAt ? undefined : kept("validAt")) ??
     createdAt
   const said = take("metadata", asObject) ?? {}
-  const own = Array.from(rest).filter(([key]) => !place.isOurs || fieldNames.has(key)) // of drover's, others are extra
+  const own = Array.from(rest).filter(([key]) => !place.isOurs || fieldNames.has(key)) // other properties of drover's are extra
   const past = Object.entries(before?.metadata ?? {}).filter(([key]) => !isGone(key) && !belonging.said.has(key))
   return {
     tenant: belonging.tenant,
@@ -241,7 +242,7 @@ const named = (
 /** Name of a note whose text says no other. */
 export const fileNameOf = (path = ""): string => deriveSummary(Layout.placeOf(path).name) || "Untitled"
 
-/** Those of the property `tags`, else `base`; then those in the text. Leaves the property in `rest` where it does not fit. */
+/** Returns the tags of the property, else `base`; then those in the text. Leaves the property in `rest` where it does not fit. */
 const tagsOf = (
   rest: Map<string, unknown>,
   issues: Array<string>,
@@ -265,19 +266,19 @@ export const listOf = (tags: unknown): ReadonlyArray<unknown> =>
     ? tags.split(/[\s,]+/).filter((tag) => tag !== "")
     : (Array.isArray(tags) ? tags : [tags]).filter((tag) => tag !== undefined && tag !== null)
 
-/** The first of each, whatever the case. */
+/** Keeps the first of tags that differ in case only. */
 const distinct = (tags: ReadonlyArray<string>): ReadonlyArray<string> => {
   const seen = new Set<string>()
   return tags.filter((tag) => seen.size < seen.add(tag.normalize("NFC").toLowerCase()).size)
 }
 
-/** Those that are not among the others, whatever the case. */
+/** Returns the tags that are not among the others, whatever the case. */
 export const without = (tags: ReadonlyArray<string>, others: ReadonlyArray<string>): ReadonlyArray<string> => {
   const known = new Set(others.map((tag) => tag.normalize("NFC").toLowerCase()))
   return tags.filter((tag) => !known.has(tag.normalize("NFC").toLowerCase()))
 }
 
-/** Properties as JSON: what JSON has no word for is text, what is too deep is null. */
+/** Returns properties as JSON: a value that JSON has no word for is text, one that is too deep is null. */
 export const jsonOf = (
   properties: ReadonlyArray<readonly [string, unknown]>,
   issues: Array<string> = []

@@ -1,4 +1,4 @@
-/** Where the YAML at the head of a text ends and its body begins. YAML of strangers: bounded, and of JSON's types only. */
+/** Splits a text into the YAML at its head and its body. The YAML may be a stranger's: it is bounded, and of JSON's types only. */
 import * as DateTime from "effect/DateTime"
 import * as Either from "effect/Either"
 import * as Yaml from "yaml"
@@ -121,11 +121,11 @@ const hasKeyTwice = (document: Yaml.Document.Parsed): boolean => {
   return isTwice
 }
 
-/** As a person reads it, where a date can be that late. */
+/** Prints a time as an ISO date; as epoch milliseconds where no date is that late. */
 export const time = (millis: number | undefined): string | number | undefined =>
   millis === undefined || millis > 8.64e15 ? millis : DateTime.formatIso(DateTime.unsafeMake(millis))
 
-/** A date, or epoch milliseconds; a fraction of one is cut off. */
+/** Reads a field that is a date or epoch milliseconds, a fraction of one cut off; `absent` where there is none. */
 export const timeOf = <A>(
   fields: Readonly<Record<string, unknown>>,
   name: string,
@@ -173,11 +173,11 @@ const fault = (error: unknown): string => {
  * ```
  */
 
-/** `undefined` where there are none. */
+/** Prints the links of a record; `undefined` where there are none. */
 export const printLinks = ({ links }: Pick<MemoryRecord, "links">) =>
   links.length === 0 ? undefined : links.map(({ to, type, weight }) => ({ to: `[[${to}]]`, type, weight }))
 
-/** An id with or without its brackets. What is no link is left for the Schema to refuse. */
+/** Reads links, whose ids may stand in brackets. An item that is no link is left for the Schema to refuse. */
 export const readLinks = (links: unknown): unknown => Array.isArray(links) ? links.map(linkOf) : links ?? []
 
 const linkOf = (link: unknown): unknown => {
@@ -192,10 +192,11 @@ const defaults = { type: "related_to", weight: 1 }
 const targetOf = (to: unknown): unknown => typeof to === "string" ? Wikilink.parse(to)[0]?.target ?? to : to
 
 /*
- * What stands around a record's body in the file of a note that somebody else wrote. With it the history can give the
+ * The text around a record's body in the file of a note that somebody else wrote. With it the history can give the
  * author's text back, byte for byte, without keeping the body twice. A file in our form has none: it is printed anew.
  */
 
+/** The text around the body in a file. */
 export interface Frame {
   /** Path of the file. */
   readonly path: string
@@ -269,9 +270,9 @@ const reserved = new Set([
   "__proto__"
 ])
 
-/** `undefined`: not sure. */
+/** Reads a scalar; `undefined` where only the parser can be sure of it. */
 const scalarOf = (text: string): string | number | boolean | undefined => {
-  if (text.startsWith("\"")) return quoted.test(text) ? JSON.parse(text) as string : undefined // as the pattern says
+  if (text.startsWith("\"")) return quoted.test(text) ? JSON.parse(text) as string : undefined // the pattern admits only these
   if (text.startsWith("'")) return single.test(text) ? text.slice(1, -1) : undefined
   if (plain.test(text) && !text.endsWith(" ")) {
     if (!reserved.has(text)) return text
@@ -292,13 +293,13 @@ const flow = /^[A-Za-z0-9][A-Za-z0-9 _./-]*$/
 
 /** A string of JSON without control characters, with the escapes that YAML and JSON share. */
 const quoted = /^"(?:[^"\\\p{C}\u2028\u2029]|\\["\\/bfnrt])*"$/u
-/** Between single quotes, with none of them in it. */
+/** A text between single quotes, with none of them in it. */
 const single = /^'[^'\p{C}\u2028\u2029]*'$/u
 /** Begins with a letter, and has no character that means anything anywhere. */
 const plain = /^\p{L}(?:[\p{L}\p{M}\p{N}\p{So} _.,;/()'!?%&*+=@$^~|<>"-]|:(?! |$))*$/u
 /** Begins with digits and a space, and has a letter next. */
 const numbered = /^[0-9]+\.? \p{L}(?:[\p{L}\p{M}\p{N} _.,/()'-]*[\p{L}\p{M}\p{N}_.)])?$/u
-/** As JSON writes it, with so few digits that every reader has the same number. */
+/** A number as JSON writes it, with so few digits that every reader has the same number. */
 const number = /^-?(?:0|[1-9][0-9]{0,14})(?:\.[0-9]{1,15})?$/
 /** A hash or an id that begins with a digit: a letter in it that no number has. */
 const word = /^(?!0[ox])[0-9][0-9A-Za-z]*[A-DF-Za-df-z][0-9A-Za-z]*$/
@@ -350,7 +351,7 @@ const plainOf = (value: unknown): string | undefined => {
 const printable = /^[A-Za-z0-9][ -[\]-~]*$/
 
 const isReadBack = (text: string, matter: Matter): boolean => {
-  const read = readPlain(text.slice(0, -1)) // without the line break that ends it
+  const read = readPlain(text.slice(0, -1)) // the line break that ends it would be an empty line
   if (read === undefined) return false
   for (const name in matter) {
     const [value, back] = [matter[name], read[name]]

@@ -1,6 +1,6 @@
 /**
- * What makes a folder a vault: the version of its format, and the key with which this vault signs. In two files with a
- * checksum each, so that one of them may be torn, empty, deleted or have a digit turned:
+ * The header makes a folder a vault: the version of its format, and the key with which this vault signs. It stands in two
+ * files with a checksum each, so that one of them may be torn, empty, deleted or have a digit turned:
  *
  * ```text
  * .effect-memory/vault.json        {"version":1,"key":"64 hex digits","checksum":"64 hex digits"}
@@ -41,6 +41,7 @@ const Header = Schema.Struct({
   notes: Schema.optional(Schema.String),
   checksum: Schema.optional(Key)
 })
+/** The header of a vault: version, key, and the way in which notes are read. */
 export type Header = typeof Header.Type
 
 const Text = Schema.parseJson(Schema.Record({ key: Schema.String, value: Schema.Unknown }))
@@ -103,7 +104,7 @@ const drawn = (disk: Disk) =>
     return summed({ version, key, notes: "whole", ...(records.length > 0 && { foreign: true as const }) })
   })
 
-/** `undefined`: a key is to be drawn. */
+/** Decides with which header to open the vault; `undefined`: a key is to be drawn. */
 const decide = (
   disk: Disk,
   kinds: ReadonlyMap<string, MemoryKind>
@@ -246,7 +247,7 @@ interface Sealed {
 const most = 256
 /** Milliseconds between the time that a record says it was written and that of its file, if nobody has touched it since. */
 const moment = 2_000
-/** How many untouched files have to contradict a key that is as it was drawn. */
+/** Number of untouched files that have to contradict a key whose checksum holds. */
 const many = 8
 
 /**
@@ -285,7 +286,7 @@ const sealedAt = (disk: Disk, path: string): Effect.Effect<ReadonlyArray<Sealed>
   })
 const largest = 262_144
 
-/** What cannot be read now says nothing. */
+/** Returns `otherwise`, and logs the error, where something cannot be read now: it says nothing about the key. */
 const available = <A>(self: Io<A>, otherwise: A): Effect.Effect<A> =>
   Effect.catchAll(self, (error) => Effect.as(Effect.logDebug("left out of the check of the key", error), otherwise))
 
@@ -298,7 +299,7 @@ interface Verdict {
   readonly strangers: boolean
 }
 
-/** How many files are enough, as a rule. */
+/** Number of files that are enough, as a rule. */
 const few = 4
 
 /**

@@ -54,7 +54,7 @@ export interface Place extends View {
   /** Bytes from the beginning of the file, and in all. */
   readonly offset: number
   readonly length: number
-  /** Which part of its batch, and of how many. */
+  /** Number of this part in its batch, from 0, and number of parts that the batch has. */
   readonly part: number
   readonly parts: number
   /** Whether a compaction wrote the line, which then names no byte. */
@@ -86,7 +86,7 @@ export interface Meta {
   readonly offset?: number
   readonly landed?: number
   readonly undone?: number
-  /** Where the batch that is undone begins; absent in lines of an earlier release. */
+  /** Byte at which the batch that is undone begins; absent in lines of an earlier release. */
   readonly at?: number
   readonly batch?: number
   readonly part?: number
@@ -151,7 +151,7 @@ const decoder = new TextDecoder()
 /** The first field of a line, which tells it from every other. */
 export const checksumOf = (line: Uint8Array): string => decoder.decode(line.subarray(0, checksumLength))
 
-/** What a line is about; `undefined` where it is not whole. */
+/** Reads the second field of a line; `undefined` where the line is not whole. */
 export const metaOf = (line: Uint8Array): Meta | undefined => {
   const first = line.indexOf(tab)
   if (first !== checksumLength) return undefined
@@ -242,7 +242,7 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   return { lines, placed }
 }
 
-/** Where the lines of a batch stand, in bytes: they follow one another. */
+/** Returns the bytes at which the lines of a batch stand: they follow one another. */
 export const spanOf = (batch: ReadonlyArray<Place>) => {
   const [first] = batch
   const last = batch.at(-1)
@@ -252,10 +252,11 @@ export const spanOf = (batch: ReadonlyArray<Place>) => {
 }
 
 /*
- * What was read of a history, for the snapshot: whoever opens the vault next reads what was appended since, and not the whole
- * file. It counts where the file still begins and ends, up to there, with the bytes that were read.
+ * The index of a history keeps for the snapshot what was read of it: the process that opens the vault next reads what was
+ * appended since, and not the whole file. It counts if the file still begins and ends, up to there, with the bytes that were read.
  */
 
+/** The index of a history up to a byte of its file. */
 export interface HistoryIndex {
   readonly epoch: number
   /** Bytes that were read. */

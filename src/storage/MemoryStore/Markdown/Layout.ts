@@ -1,5 +1,5 @@
 /**
- * Where a record lies below the root. The path says tenant, scope and id as far as a file name can.
+ * The places of records below the root. A path says tenant, scope and id as far as a file name can.
  *
  * ```text
  * global/<id>.md      agents/<agent>/<id>.md      agents/<agent>/runs/<run>/<id>.md      tenants/<tenant>/users/<user>/<id>.md
@@ -15,9 +15,9 @@ import { foreign, type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
 import { type Field, fields, Global, isInternal as isInternalScope, ScopeId } from "../../../domain/MemoryScope.ts"
 
-/** Sidecars: whatever is below is no record. */
+/** The folder of the sidecars. Only the library's own rows are records below it. */
 export const hidden = ".effect-memory"
-/** But for the library's own rows. Raw conversation: what hides the sidecars from git hides it too. */
+/** The folder of the library's own rows. They have raw conversation, which git ignores with the sidecars. */
 export const internal = `${hidden}/outbox`
 
 const folders: Readonly<Record<Field, string>> = {
@@ -33,6 +33,7 @@ export const roots: ReadonlyArray<string> = [internal, "tenants", ...Object.valu
 
 const device = /^(?:con|prn|aux|nul|com[0-9]|lpt[0-9])$/
 
+/** The segment of a path that stands for an id: the id, spelled so that every disk tells it from others, or a hash of it. */
 export const segmentOf = (id: string): string => {
   const name = id.normalize("NFC")
   if (!/^[A-Za-z0-9_-]{1,64}$/.test(name) || device.test(name.toLowerCase())) return `~${sha256(name).slice(0, 32)}`
@@ -52,6 +53,7 @@ const isScopeId = Schema.is(ScopeId)
 export const stands = (segment: string, id: string): boolean =>
   segment === segmentOf(id) || idOf(segment) === id.normalize("NFC")
 
+/** The folder of a tenant, with a slash at its end; empty for the default tenant. */
 export const tenantFolder = (tenant: string): string => tenant === "default" ? "" : `tenants/${segmentOf(tenant)}/`
 
 /** Id of a file whose name its owner chose; the `n`-th of that name, where notes that moved away have those before. */
@@ -69,17 +71,17 @@ const folderOf = (scope: MemoryScope.MemoryScope): string =>
     ? "global"
     : fields.flatMap((field) => scope[field] === undefined ? [] : [folders[field], segmentOf(scope[field])]).join("/")
 
-/** What a path says. */
+/** A path, read: tenant, scope and id. */
 export interface Place {
   /** `undefined`: the default tenant. */
   readonly tenant: string | undefined
-  /** By segment. Empty outside of every scope folder: a note that lies about, `Global`. */
+  /** Segments of the scope's ids, by field. `Global`: the path begins with no folder of an id. */
   readonly scope: typeof Global | typeof internal | ReadonlyMap<Field, string>
   /** `undefined`: a name of somebody's own choosing. */
   readonly id: MemoryId | undefined
   /** Whether the path has the form of those that we write: an id directly in the folder of a scope, or a row of the library. */
   readonly isOurs: boolean
-  /** Without `.md`. */
+  /** Name of the file, without `.md`. */
   readonly name: string
 }
 
@@ -118,18 +120,19 @@ const placeIn = (path: string): Place => {
   return {
     tenant,
     scope: isInternal(path) ? internal : scope.size > 0 ? scope : Global, // folders of one's own below it don't widen it
-    id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // as the pattern says
+    id: ULID_RE.test(name) ? (name as MemoryId) : undefined, // the pattern admits only ids
     isOurs: isInternal(path) || (ULID_RE.test(name) && isScope),
     name
   }
 }
 
-/* What a text claims of where it belongs, held against where it lies. Left: what they disagree about. */
+/* The claims of a text about tenant and scope are held against its path. Left: what they disagree about. */
 
 /** Whether it says that we wrote it: then it says all of where it belongs, and a copy elsewhere gives itself away. */
 export const isSaidOurs = ({ hash }: Readonly<Record<string, unknown>>): boolean =>
   typeof hash === "string" && /^[0-9a-f]{64}$/.test(hash)
 
+/** Returns the tenant of a text in our form. Left: text and path disagree, or neither names it. */
 export const claimedTenant = (
   place: Place,
   matter: Readonly<Record<string, unknown>>
@@ -149,6 +152,7 @@ export const claimedTenant = (
     : Either.left("tenant: the folder says another")
 }
 
+/** Returns the scope of a text in our form. Left: text and path disagree, or neither names an id of it. */
 export const claimedScope = (
   place: Place,
   matter: Readonly<Record<string, unknown>>

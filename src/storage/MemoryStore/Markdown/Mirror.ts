@@ -23,6 +23,7 @@ import * as Moves from "./Moves.ts"
 import { type Ahead, type Bad, type Entry, type Found, nowhere } from "./VaultFile.ts"
 import * as VaultFile from "./VaultFile.ts"
 
+/** A change that a look found, to be published. */
 export interface News {
   readonly tenant: string
   readonly event: Event
@@ -30,6 +31,7 @@ export interface News {
   readonly was?: Entry | undefined
 }
 
+/** The state of a vault, as this process knows it. */
 export interface Mirror {
   readonly entry: (tenant: string, id: MemoryId) => Entry | undefined
   readonly entries: () => ReadonlyArray<Entry>
@@ -42,14 +44,14 @@ export interface Mirror {
   readonly paths: (tenant: string, id: MemoryId) => ReadonlyArray<string>
   readonly catalog: (tenant: string) => Catalog.Catalog
   readonly tenants: () => ReadonlyArray<string>
-  /** Why a path, or a folder above it, cannot be looked at at present. */
+  /** The error for which a path, or a folder above it, cannot be looked at at present. */
   readonly trouble: (path: string) => MemoryError.MemoryError | undefined
   /** Whether anything cannot be looked at at present. */
   readonly isTroubled: () => boolean
-  /** Why what lies there is no record. */
+  /** The error for which the file at a path is no record, or keeps its last good revision; `undefined` where there is none. */
   readonly issue: (path: string) => MemoryError.MemoryError | undefined
   readonly issues: () => ReadonlyArray<{ readonly path: string; readonly error: MemoryError.MemoryError }>
-  /** What we wrote: the next look holds it against its file. `undefined`: no file. */
+  /** Takes in what we wrote, which the next look holds against its file. `undefined`: we removed the file. */
   readonly set: (path: string, entry: Entry | undefined) => void
   /** Takes an entry of the snapshot in, before the first look. Says nothing of it to anybody. */
   readonly restore: (entry: Entry) => void
@@ -61,7 +63,7 @@ export interface Mirror {
     place: Place,
     damage: MemoryError.MemoryError
   ) => Effect.Effect<Entry | undefined, MemoryError.MemoryError>
-  /** Reads these. */
+  /** Looks at the files at these paths. */
   readonly lookAt: (paths: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<News>, MemoryError.MemoryError>
 }
 
@@ -69,6 +71,7 @@ const concurrency = 32
 /** Files after which the event loop turns: a look at one that is as it was takes some microseconds. */
 const perTurn = 512
 
+/** Settings of a mirror. */
 export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
   /** Returns the vectors of a tenant. */
   readonly embeddings: (tenant: string) => Embeddings
@@ -76,9 +79,10 @@ export interface Options extends Document.Context, Omit<Catalog.Options, "embedd
   readonly ahead: Ahead["begin"]
 }
 
+/** Makes the mirror of a vault. It is empty until a look, `set` or `restore`. */
 export const make = (disk: Disk, history: History, context: Options): Mirror => {
   const files = new Map<string, Entry | Bad>()
-  const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>() // of one id of a tenant, the best first
+  const claims = new Map<string, Map<MemoryId, ReadonlyArray<Entry>>>() // the files that claim one id of a tenant, the best first
   const catalogs = new Map<string, Catalog.Catalog>()
   const troubles = new Map<string, MemoryError.MemoryError>()
   /** Time, by `epoch`, from when on a file that was seen or written is known to be as it is. */
@@ -187,7 +191,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       let next = 0
       const lane = Effect.whileLoop({
         while: () => next < left.length,
-        body: () => inspect(left[next++]!, look, findings), // within `left`
+        body: () => inspect(left[next++]!, look, findings), // the loop stays within `left`
         step: () => undefined
       })
       yield* Effect.replicateEffect(lane, concurrency, { concurrency, discard: true }) // a fiber for each would cost more than its stat
@@ -329,12 +333,12 @@ interface Findings {
 }
 const named: Look = { walked: new Set(), sampled: new Set(), isFirst: false, isWhole: false }
 
-/** Of two files with one id, which are of one scope: the canonical place, then what we wrote, then the later revision. */
+/** Orders two files with one id: the one at its canonical place first, then the one we signed, then the later revision. */
 const better = (a: Entry, b: Entry): number =>
   Number(isCanonical(b)) - Number(isCanonical(a)) || Number(b.signed) - Number(a.signed) ||
   b.row.record.revision - a.row.record.revision || (a.path < b.path ? -1 : 1)
 const isCanonical = ({ path, row, tenant }: Entry): boolean =>
   path === Layout.pathOf(tenant, row.record.scope, row.record.id)
 
-/** Whose folder a file lies in, whatever it says. */
+/** The tenant in whose folder a file lies, whatever its text says. */
 const tenantOf = (path: string): string => Layout.idOf(Layout.placeOf(path).tenant ?? "default") ?? "default"

@@ -131,7 +131,7 @@ export const find = (
     return moved
   })
 
-/** Whose a note is. */
+/** Key of the tenant and scope that a note belongs to. */
 const realm = (tenant: string, { scope }: MemoryRecord): string => JSON.stringify([tenant, MemoryScope.key(scope)])
 
 /*
@@ -195,7 +195,7 @@ export const detect = (
   const fresh = appeared.filter(({ text }) => text.trim() !== "")
   const hashes = new Map(fresh.map(({ path, text }) => [path, sha256(text)]))
   const twins = groups(old, ({ hash }) => hash)
-  const copies = groups(fresh, ({ path }) => hashes.get(path)!) // of each
+  const copies = groups(fresh, ({ path }) => hashes.get(path)!) // every path of `fresh` was hashed
   for (const [hash, news] of copies) {
     const olds = twins.get(hash) ?? []
     for (const { path } of news) {

@@ -3,28 +3,30 @@ import type { MemoryId } from "../../../domain/MemoryId.ts"
 import { revisionsKept } from "../../MemoryStore.ts"
 import type { Parsed, Place } from "./HistoryLine.ts"
 
+/** The places of revisions, as the history fills them. */
 export interface Places {
-  /** Those of a record, newest first, at most `revisionsKept`. */
+  /** Returns the places of a record, newest first, at most `revisionsKept`. */
   readonly of: (tenant: string, id: MemoryId) => ReadonlyArray<Place>
   /** The newest revision whose file stands at a path. */
   readonly at: (path: string) => Place | undefined
-  /** The newest of every record of a tenant. */
+  /** Returns the newest place of every record of a tenant. */
   readonly newest: (tenant: string) => ReadonlyArray<Place>
   readonly tenants: () => ReadonlyArray<string>
   /** Number of records. */
   readonly records: () => number
-  /** All of them. Those of a record follow each other, the newest first. */
+  /** Returns all places. Those of a record follow each other, the newest first. */
   readonly all: () => ReadonlyArray<Place>
   /** Takes the parts of a batch, and returns the earlier revisions of the records that it erased. */
   readonly take: (parts: ReadonlyArray<Parsed>) => ReadonlyArray<Place>
-  /** Takes an earlier one than those that are known of its record. */
+  /** Takes a place that is earlier than those that are known of its record. */
   readonly addEarlier: (place: Place) => void
-  /** Takes one out. The one before it has its path again. */
+  /** Takes a place out. The one before it has its path again. */
   readonly remove: (place: Place) => void
   /** Bytes of lines that were taken and count no more. */
   readonly dead: () => number
 }
 
+/** Makes places that know no revision yet. */
 export const make = (): Places => {
   const records = new Map<string, Map<MemoryId, ReadonlyArray<Place>>>()
   const paths = new Map<string, Place>()

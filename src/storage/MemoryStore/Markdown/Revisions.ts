@@ -22,6 +22,7 @@ import type { Entry } from "./VaultFile.ts"
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
+/** Reads the revisions of records. */
 export interface Revisions {
   /** The record as its file has it; without a file, as the history has it, and forgotten. */
   readonly read: (tenant: string, id: MemoryId) => Io<Option.Option<Stored>>
@@ -36,6 +37,7 @@ export interface Revisions {
   readonly lifetimes: (tenant: string) => Io<ReadonlyArray<Version.Lifetime>>
 }
 
+/** Makes the reader of a vault's revisions. */
 export const make = (history: History, mirror: Mirror): Revisions => {
   /** Reads again where the history was compacted meanwhile, so that its lines stand elsewhere. */
   const current = <A>(read: Io<A>): Io<A> =>
@@ -190,6 +192,7 @@ const Steps = Schema.parseJson(Schema.Array(Schema.Struct({
 })))
 const decodeSteps = Schema.decodeOption(Steps)
 
+/** One revision that format 1 kept. */
 export interface Row {
   readonly record: MemoryRecord
   readonly forgotten: boolean
@@ -222,7 +225,7 @@ export const readFormat1 = (
           if (Either.isRight(row)) rows.set(row.right.record.revision, row.right)
         }
         const oldestFirst = Array.from(rows.values()).sort((a, b) => a.record.revision - b.record.revision)
-        if (oldestFirst.length > 0) all.push([tenant, id as MemoryId, oldestFirst]) // as the pattern says
+        if (oldestFirst.length > 0) all.push([tenant, id as MemoryId, oldestFirst]) // the pattern admits only ids
       }
     }
     return all
@@ -288,8 +291,10 @@ const due = (record: MemoryRecord): MemoryRecord =>
 
 /* A text of our own, sealed with the vault's key: what is torn, forged or of another vault does not open. */
 
+/** Puts the signature of a text under a key before it, on a line of its own. */
 export const seal = (key: string, text: string): string => `${sign(key, text)}\n${text}`
 
+/** Returns the text that was sealed under this key; `None` where the signature does not hold. */
 export const unseal = (key: string, sealed: string): Option.Option<string> => {
   const end = sealed.indexOf("\n")
   const text = sealed.slice(end + 1)

@@ -1,5 +1,6 @@
 /**
- * What a look at the folder found, and the indexes made of it, for the next process: a cache, held against every file.
+ * The snapshot keeps what a look at the folder found, and the indexes made of it, for the next process: a cache, which is
+ * held against every file.
  *
  * ```text
  * signature   under the vault's key, of all that follows, and a line break
@@ -9,8 +10,8 @@
  * indexes     of some tenants to a part, one after the other, compressed
  * ```
  *
- * One file, so that an index and the records it is of cannot be of different times. In parts, so that neither reading nor
- * writing it blocks the event loop for long.
+ * It is one file, so that an index and the records it is of cannot be of different times. It has parts, so that neither
+ * reading nor writing it blocks the event loop for long.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -35,18 +36,20 @@ import * as SnapshotPart from "./SnapshotPart.ts"
 import { entriesOf, groupsOf, lineBreak, text, textsOf } from "./SnapshotPart.ts"
 import type { Entry } from "./VaultFile.ts"
 
+/** The content of a snapshot. */
 export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
-  /** By tenant. */
+  /** Encoded indexes, by tenant. */
   readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
   /** Absent while a batch has not landed. */
   readonly history?: HistoryLine.HistoryIndex | undefined
 }
 
+/** A snapshot that was read. */
 export interface Loaded extends Snapshot {
   /** Whether the history's index has the newest revision of every entry as its file has it. */
   readonly isPlaced: boolean
-  /** Whether there is one that this key signed, of whatever circumstances. */
+  /** Whether there is one that this key signed, be it of another version or other kinds. */
   readonly isSigned: boolean
 }
 
@@ -57,7 +60,7 @@ const bytesPerUnit = 32
 /** Parts that are compressed or restored at a time. */
 const concurrency = 4
 
-/** Bytes of a part, and before it was compressed. */
+/** Bytes of a part, compressed and before. */
 const Part = Schema.Tuple(Schema.Int, Schema.Int)
 const Head = Schema.parseJson(Schema.Struct({
   version: Schema.Literal(...SnapshotPart.versions),
@@ -92,7 +95,7 @@ const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
   (notes ?? "") +
   JSON.stringify(Array.from(kinds.values(), ({ dedupe, importance, name }) => [name, dedupe, importance]).sort())
 
-/** Empty where there is none, or it is not ours, or of other circumstances. */
+/** Reads the snapshot; empty where there is none, or its signature does not hold, or kinds or notes were others. */
 export const readSnapshot = (disk: Disk, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
     const body = opened(yield* disk.bytesFrom(file, 0), context.key)
@@ -229,7 +232,7 @@ export const writeSnapshot = (
       indexes: indexes.map(({ of, part }) => [part.length, of] as const)
     })
     const all = joined([
-      new Uint8Array(signature), // as long as it will be
+      new Uint8Array(signature), // the signature is written over it, and has this length
       encoder.encode(`${head}\n`),
       ...[...entries, ...places, ...indexes].map(({ part }) => part)
     ])
@@ -263,6 +266,7 @@ const encoder = new TextEncoder()
  * cold, and as it grows stale, so that a process that is killed leaves one too.
  */
 
+/** Saves and removes the snapshot of a vault. */
 export interface SnapshotKeeper {
   /** Whether a snapshot was found that the vault's key signed. */
   readonly isSigned: boolean
@@ -348,11 +352,11 @@ export const load = (
     return { isSigned, isUnchanged, save: saving.withPermits(1)(save), remove: saving.withPermits(1)(remove) }
   })
 
-/** From opening to the first save, so that the first questions come first. */
+/** Time from opening to the first save, so that the first questions come first. */
 const settling = "10 seconds"
 /** Shortest time between two saves of a vault that is in use, in milliseconds. */
 const spacing = 60_000
-/** How many times as long as a save took the next one waits at least: a twentieth of the time is the most it takes. */
+/** The next save waits at least this many times as long as the last one took, so that saving takes a twentieth of the time. */
 const rest = 20
 
 /**

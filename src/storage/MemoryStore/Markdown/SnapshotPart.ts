@@ -39,7 +39,7 @@ type Row = readonly [
   settled: boolean,
   signed: boolean,
   dedupeKey: string | 0,
-  /** What most entries lack. */
+  /** Fields that most entries lack; 0 where all are missing. */
   rest: Rest | 0,
   /** −1: the history has no such place, and what follows is 0. */
   offset: number,
@@ -63,6 +63,7 @@ const values = 20
 const unlessBlank = <A extends object>(object: A): A | 0 =>
   Object.values(object).every((one) => one === undefined) ? 0 : object
 
+/** Returns the rows of these entries. Fields that are undefined are left out. */
 export const toRows = (all: ReadonlyArray<Placed>): Rows => {
   const orders: Array<ReadonlyArray<keyof MemoryRecord>> = []
   const numbers = new Map<string, number>()
@@ -167,13 +168,17 @@ const fromEarlyTuple = (tuple: EarlyTuple): Entry => {
   return rest === 0 ? entry : { ...entry, ...rest }
 }
 
-/** Bodies are most of it, and many times as fast to write and to read as plain text than as JSON. */
+/**
+ * Prints entries as texts to be joined. Bodies are most of it, and many times as fast to write and to read as plain text than
+ * as JSON.
+ */
 export const textsOf = (entries: ReadonlyArray<Placed>): ReadonlyArray<string> => [
   JSON.stringify(toRows(entries)),
   "\n",
   ...entries.map(({ entry: { row } }) => row.record.body)
 ]
 
+/** Reads the entries of a part that `textsOf` printed; `made` is the version of the snapshot. Nothing is checked: the seal is. */
 export const entriesOf = (bytes: Uint8Array, made: number): ReadonlyArray<Placed> => {
   const end = bytes.indexOf(lineBreak)
   const json: unknown = JSON.parse(text(bytes.subarray(0, end)))
@@ -204,8 +209,10 @@ export const groupsOf = <A>(all: ReadonlyArray<A>, sizeOf: (one: A) => number): 
 /** Bytes of a part, about, before it is compressed. A larger index is a part by itself. */
 const part = 524_288
 
+/** The byte of a line break. */
 export const lineBreak = 10
 const decoder = new TextDecoder()
+/** Decodes UTF-8. */
 export const text = (bytes: Uint8Array): string => decoder.decode(bytes)
 
 /** Brotli's scale goes from 0 to 11. At 2 prose shrinks to three eighths, at 100 MB a second; 5 takes three times as long for a tenth less. */
@@ -229,7 +236,7 @@ export const compress = (bytes: Uint8Array): Effect.Effect<Uint8Array> =>
  */
 export const decompress = (bytes: Uint8Array, length: number): Effect.Effect<Uint8Array, Error> =>
   Effect.async<Uint8Array, Error>((resume) => {
-    const chunkSize = Math.max(1_024, length + 16) // in one piece
+    const chunkSize = Math.max(1_024, length + 16) // the result comes in one piece
     brotliDecompress(
       bytes,
       { chunkSize },
@@ -259,6 +266,7 @@ const atOf = (
   { batch, isKept, length, offset, part, parts }: HistoryLine.Place
 ): At => [offset, length, batch, part, parts, isKept]
 
+/** Returns a place as a tuple, the inverse of `fromTuple`. */
 export const toTuple = (place: HistoryLine.Place): Tuple => {
   const { after, before, forgotten, gone, id, path, revision, tenant, times } = place
   const names = gone.length > 0 ? gone : 0
@@ -266,6 +274,7 @@ export const toTuple = (place: HistoryLine.Place): Tuple => {
   return times ? [...tuple, times] : tuple
 }
 
+/** Returns the place of a tuple. */
 export const fromTuple = (
   [tenant, id, revision, forgotten, path, after, before, gone, at, times]: Tuple
 ): HistoryLine.Place => {

@@ -15,25 +15,26 @@ import type { History, Place } from "./History.ts"
 import * as Layout from "./Layout.ts"
 import { internal } from "./Layout.ts"
 
-/** How the files of a vault are read and written. */
+/** Settings by which the files of a vault are read and written. */
 export interface Context {
   readonly key: string
   readonly kinds: ReadonlyMap<string, MemoryKind.MemoryKind>
   /** Whether any signature counts as ours, so that a record is what its text claims. Default false. */
   readonly isAdopting?: boolean | undefined
   /**
-   * How notes that we did not write are read. `whole`: each is a record (`ForeignNote`). Absent: as releases before read
-   * them, where what does not fit makes a file none, and properties are no metadata.
+   * The way in which notes that we did not write are read. `whole`: each is a record (`ForeignNote`). Absent: the way of
+   * earlier releases, where a field that does not fit makes the file no record, and properties are no metadata.
    */
   readonly notes?: "whole" | undefined
 }
 
 /* A file of the vault as it was last looked at: a record, or none. */
 
+/** A file as it was last looked at. */
 export interface Seen {
   readonly path: string
   readonly stat: Stat
-  /** Read long enough after it was last changed that its `stat` tells the next change. */
+  /** Whether it was read long enough after it was last changed that its `stat` tells the next change. */
   readonly settled: boolean
 }
 /** A file that is a record. */
@@ -49,7 +50,7 @@ export interface Entry extends Seen {
   readonly extra: Extra
   /** Text around the body, where the file is its author's. Absent: the file is in our form. */
   readonly frame?: Frame | undefined
-  /** Why the file cannot be read, where the row is its last good revision. */
+  /** The error for which the file cannot be read; the row is then its last good revision. */
   readonly damage?: MemoryError.MemoryError | undefined
   /** Parts of the text that lost their meaning. Absent: none. */
   readonly issues?: ReadonlyArray<string> | undefined
@@ -70,11 +71,12 @@ export const nowhere: Stat = { mtime: -1, size: -1, ino: -1, born: -1 }
 /** Bytes of a file that are read: of a note the first so many, of a file of ours none where there are more. */
 export const maxBytes = 4_194_304
 
+/** The text of a file, as far as it was read. */
 export interface Text {
   readonly text: string
   /** Hash of the text; SHA-256, hex. */
   readonly hash: string
-  /** Why the text is not all that the file has. */
+  /** Reasons why the text is not all that the file has, a sentence each. Absent: it is. */
   readonly loss?: ReadonlyArray<string>
 }
 
@@ -105,7 +107,7 @@ const partly = (text: string, loss: string): Text => ({ text, hash: sha256(text)
 
 /* Finds damage in the text of a file that the history knows, signs that no hand would have written it so, and reports it. */
 
-/** Why the text is damaged; `undefined` where nothing says so. Legal text with part of it missing is an edit, and no damage. */
+/** Tells the damage of a text; `undefined` where nothing shows any. Legal text with part of it missing is an edit, and no damage. */
 export const damageIn = (text: string): string | undefined => {
   if (text === "") return "empty"
   if (/^\0+$/.test(text)) return "nothing but zeros"
@@ -131,7 +133,7 @@ const isInConflict = (text: string): boolean => {
 /** Longest message of an issue, in UTF-16 units. A file's name and a Schema's complaints may be of any length. */
 const maxMessage = 300
 
-/** Why a file is no record, or not as it was written. */
+/** Makes the `corrupt` error of a file that is no record, or not as it was written. */
 export const corrupt = (location: string, message: string): MemoryError.MemoryError => {
   const whole = `${Layout.shown(location)}: ${message}`
   const told = whole.length > maxMessage ? `${whole.slice(0, maxMessage - 1).toWellFormed()}…` : whole
@@ -156,7 +158,7 @@ export const unsealed = (records: number) => ({
 
 const concurrency = 32
 
-/** `unreadable`: what is to be taken for the files of a folder that cannot be read now. */
+/** Lists the paths of those files. `unreadable` returns what is to be taken for the files of a folder that cannot be read now. */
 export const walk = (
   disk: Disk,
   unreadable: (folder: string, error: MemoryError.MemoryError) => ReadonlyArray<string>
@@ -185,6 +187,7 @@ export const walk = (
  * same, since a bit that rots, and a tool that restores the time of a file it changed, leave size and times alone.
  */
 
+/** Draws the samples of the looks, one after the other. */
 export interface Sampling {
   /** The next sample of these paths, which come in the same order each time. Cost: the paths of the sample. */
   readonly next: (paths: ReadonlyArray<string>, now: number) => ReadonlySet<string>
@@ -195,7 +198,7 @@ export const rounds = 100
 /** Files of a sample at most: a vault of more than 1,600 files takes longer to be read once, and no longer to be looked at. */
 const maxSample = 16
 
-/** Begins anywhere, by the clock, so that processes that take one look each do not all read the same files. */
+/** Makes a sampling that begins anywhere, by the clock: processes that take one look each do not all read the same files. */
 export const makeSampling = (): Sampling => {
   let at: number | undefined
   return {
@@ -233,6 +236,7 @@ export interface Look {
   readonly confirm: (path: string) => void
 }
 
+/** Completes looks, and knows the files that the history is ahead of. */
 export interface Ahead {
   /**
    * Begins a look. What it returns brings what was found up to the history: `found` gets what the files will be. `false`: the
@@ -243,7 +247,7 @@ export interface Ahead {
   readonly has: (path: string) => boolean
 }
 
-/** `viewed`: the last batch whose files this process wrote or found on disk. */
+/** Makes the completion of a vault's looks. `viewed`: the last batch whose files this process wrote or found on disk. */
 export const makeAhead = (
   history: History,
   { rowOf, viewed }: { readonly viewed: () => number; readonly rowOf: (tenant: string, record: MemoryRecord) => Stored }

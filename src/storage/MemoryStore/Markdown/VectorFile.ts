@@ -42,7 +42,7 @@ const Header = Schema.parseJson(Schema.Struct({
 const decodeHeader = Schema.decodeOption(Header)
 const encodeHeader = Schema.encodeSync(Header)
 
-/** How far a file has been read, and what it was like then. */
+/** The byte up to which a file has been read, and its `stat` then. */
 interface Position extends Omit<Stat, "born"> {
   readonly offset: number
 }
@@ -238,7 +238,7 @@ const headOf = ({ dimensions, model, tenant }: typeof Header.Type): Uint8Array =
 }
 
 const body = (rows: ReadonlyArray<Row>): Uint8Array => {
-  const words = 9 + rows[0]![1].length // of one row at least
+  const words = 9 + rows[0]![1].length // there is one row at least
   const all = new Uint8Array(rows.length * words * 4)
   const view = new DataView(all.buffer)
   rows.forEach(([hash, vector], i) => {
