@@ -67,18 +67,34 @@ export class Impacts {
         table[number] = weight * saturation(code >> 1, lengths[number]!, slope) + (code & 1)
       }
     })
-    return (n, arena, from, end, into) => scatter(arena, from, end, tables[n]!, into)
+    return (n, arena, from, end, into) =>
+      into.passing === undefined
+        ? scatter(arena, from, end, tables[n]!, into)
+        : scatterPassing(arena, from, end, tables[n]!, into, into.passing)
   }
 }
 
 /** By number of a term: what each pair gives to a score. */
 const tables: Array<Float64Array> = []
 
-/** What is written to: scores by slot; the slots of those that reach a score; the number of those that had none. */
+/** Groups by slot, and verdicts by group: odd where its slots are counted. */
+export interface Passing {
+  readonly groups: Uint16Array
+  readonly verdicts: Uint8Array
+}
+
+/** What is told of each scope whose matches are scored, as `InvertedIndex.match` says; and which of all are counted, `undefined`: all. */
+export interface Reader {
+  readonly read: (from: number) => number
+  readonly passing: () => Passing | undefined
+}
+
+/** What is written to: scores by slot; the slots of those that reach a score; the number of those that had none, and pass. */
 interface Scored {
   readonly scores: { readonly data: Float64Array }
   readonly matches: { readonly data: Int32Array }
   readonly reach: number
+  readonly passing: Passing | undefined
   matched: number
   found: number
 }
@@ -104,6 +120,31 @@ const scatter = (arena: Int32Array, from: number, end: number, table: Float64Arr
   into.matched = matched
 }
 
+/** The same, where those are counted that pass. */
+const scatterPassing = (
+  arena: Int32Array,
+  from: number,
+  end: number,
+  table: Float64Array,
+  into: Scored,
+  { groups, verdicts }: Passing
+): void => {
+  const { matches: { data: matches }, reach, scores: { data: scores } } = into
+  let { found, matched } = into
+  for (let i = from; i < end; i += 2) {
+    const slot = arena[i]!
+    const score = scores[slot]!
+    const sum = score + table[arena[i + 1]!]!
+    scores[slot] = sum
+    found += +(score === 0) & verdicts[groups[slot]!]!
+    if (sum < reach) continue
+    matches[matched] = slot
+    matched += +(score < reach)
+  }
+  into.found = found
+  into.matched = matched
+}
+
 /** The same without a table. */
 const scatterFew = (
   arena: Int32Array,
@@ -115,7 +156,7 @@ const scatterFew = (
   lengths: Int32Array,
   into: Scored
 ): void => {
-  const { matches: { data: matches }, reach, scores: { data: scores } } = into
+  const { matches: { data: matches }, passing, reach, scores: { data: scores } } = into
   let { found, matched } = into
   for (let i = from; i < end; i += 2) {
     const slot = arena[i]!
@@ -124,7 +165,7 @@ const scatterFew = (
     const score = scores[slot]!
     const sum = score + (weight * saturation(code >> 1, lengths[number]!, slope) + (code & 1))
     scores[slot] = sum
-    found += +(score === 0)
+    found += +(score === 0) & (passing === undefined ? 1 : passing.verdicts[passing.groups[slot]!]!)
     if (sum < reach) continue
     matches[matched] = slot
     matched += +(score < reach)

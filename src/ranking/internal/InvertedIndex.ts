@@ -9,7 +9,7 @@ import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Sight } from "../../domain/Viewer.ts"
 import { idf, slopeOf, type Tokens } from "../Bm25.ts"
 import { isCounted, type Vocabulary } from "../Tokenizer.ts"
-import { leastScore } from "./Impacts.ts"
+import { leastScore, type Passing, type Reader } from "./Impacts.ts"
 import type { Marks } from "./Marks.ts"
 import type { Packed } from "./Packed.ts"
 import { Postings, Walk } from "./Postings.ts"
@@ -41,8 +41,9 @@ export class InvertedIndex {
   matched = 0
   /** By slot; 0 but for the matches. */
   readonly scores = float64()
-  /** Number of documents that match. Only those are in `matches` that have at least the score `reach`. */
+  /** Number of documents that match, and are `passing`. Only those are in `matches` that have at least the score `reach`. */
   found = 0
+  passing: Passing | undefined
   reach = leastScore
   /** Whether so many documents match that `clear` takes the score of each, listed or not. */
   isDense = false
@@ -228,11 +229,11 @@ export class InvertedIndex {
 
   /**
    * Scores the documents that hold any of the terms, and lists those that reach a score: at first all. Where the view is not `whole`,
-   * some may not be seen. `clear` before the next. `marks`: marks the matches, too. `scoped` is told of each scope once its matches
+   * some may not be seen. `clear` before the next. `marks`: marks the matches, too. `reader` is told of each scope once its matches
    * are scored, and where those begin that are listed: the last ones, of which it may drop some by `drop` and `matched`. Returns the
-   * score to be reached from then on, no less than before; where few match, all are listed all the same.
+   * score to be reached from then on, no less than before; where few match, all are listed all the same, and `passing` is not read.
    */
-  match(view: View, terms: ReadonlyArray<string>, marks?: Marks, scoped?: (from: number) => number): void {
+  match(view: View, terms: ReadonlyArray<string>, marks?: Marks, reader?: Reader): void {
     this.#marks = marks
     const slope = this.slope = slopeOf(view.length / view.count)
     let seen: ReadonlySet<number> | undefined
@@ -254,6 +255,7 @@ export class InvertedIndex {
       this.weights.push(df > 0 ? idf(view.count, df) : 0)
     })
     this.isDense = 4 * many > this.slots
+    this.passing = this.isDense && view.whole ? reader?.passing() : undefined
     const impacts = postings.impacts.weighed(this.weights, slope, many)
     let from = 0
     this.#walk.run((list, n) => {
@@ -263,7 +265,7 @@ export class InvertedIndex {
       impacts(n, postings.arena, at, end, this)
       if (marks !== undefined && n < 31) marks.mark(postings.arena, at, end, n, this.isDense && view.whole)
     }, () => {
-      const least = scoped?.(from) ?? leastScore
+      const least = reader?.read(from) ?? leastScore
       if (this.isDense) this.reach = least
       from = this.matched
     })
@@ -293,6 +295,7 @@ export class InvertedIndex {
     this.matched = this.found = 0
     this.reach = leastScore
     this.isDense = false
+    this.passing = undefined
     for (const each of [this.documentFrequencies, this.weights, this.#asked]) each.length = 0
   }
 

@@ -170,7 +170,7 @@ export class Matcher<R extends Outline> {
         pool = poolOf(matches.subarray(0, sieve.narrow(matches, 0, matched)), scores)
       } else {
         const skim = new Skim(index, view, sieve, limit, share, marks)
-        index.match(view, terms, marks, skim.read)
+        index.match(view, terms, marks, { read: skim.read, passing: () => sieve.byGroup(index.slots) })
         pool = skim.pool()
       }
       return this.#matchesOf(view, sieve, question, ranked, pool)

@@ -17,6 +17,7 @@ import * as MemoryScope from "../../domain/MemoryScope.ts"
 import type { Asked, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
 import { Ceiling, steps } from "./Ceiling.ts"
+import type { Passing } from "./Impacts.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
 import type { Form } from "./Ranker.ts"
 import { float64, GrowableArray } from "./Slots.ts"
@@ -186,6 +187,17 @@ export class Sieve {
     if (this.#byScope !== undefined) kept = this.#narrowByScope(this.#byScope, slots, from, kept)
     if (this.#begun < Infinity) kept = this.#narrowByTime(slots, from, kept)
     return kept
+  }
+
+  /** Tells by groups which of so many slots pass, where columns tell by nothing else and the groups are few. */
+  byGroup(slots: number): Passing | undefined {
+    const verdicts = this.#byGroup
+    const isMore = this.#byScope !== undefined || this.#begun < Infinity
+    if (verdicts === undefined || isMore || 16 * verdicts.length > slots || verdicts.length === mostGroups) {
+      return undefined
+    }
+    for (let group = none + 1; group < verdicts.length; group++) this.#inGroup(verdicts, group, 0) // which tells without a slot
+    return { groups: this.#groups, verdicts }
   }
 
   /** Returns how many of the slots between two places pass as far as columns tell. */

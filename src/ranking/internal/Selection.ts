@@ -81,8 +81,7 @@ export class Skim {
     this.#bar = new Bar(limit)
     this.#limit = limit
     this.#marks = marks
-    // what is looked at one by one has to be listed
-    this.#share = view.whole && sieve.isOpen ? share : 0
+    this.#share = view.whole ? share : 0
   }
 
   /** Reads the matches from a place on. Returns the score that is to be reached from then on. */
@@ -92,7 +91,8 @@ export class Skim {
     this.#dropUnseen(from)
     if (!index.isDense || !this.#view.whole) this.#marks?.gather(matches, from, index.matched)
     const end = this.#sieve.narrow(matches, from, index.matched)
-    this.#count = this.#share > 0 ? index.found : this.#count + end - from
+    const share = this.#sieve.isOpen || index.passing !== undefined ? this.#share : 0 // others have to be listed
+    this.#count = share > 0 ? index.found : this.#count + end - from
     const bar = this.#bar
     const promising = this.#promising
     let least = bar.value
@@ -106,7 +106,7 @@ export class Skim {
       least = bar.value
     }
     if (index.isDense) index.matched = end
-    return this.#share > 0 ? Math.max(leastScore, this.#share * least) : leastScore
+    return share > 0 ? Math.max(leastScore, share * least) : leastScore
   }
 
   /** What was found. Good until the index is cleared. */
