@@ -21,7 +21,7 @@ type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: 
 export class Ceiling {
   readonly #shares: Shares
   readonly #columns: Factors
-  /** By group: steps of fading to a millisecond, and what a feeling may give. */
+  /** Steps of fading, by group, to a millisecond, and what a feeling may give. */
   readonly #rates: ReadonlyArray<number>
   readonly #feelings: ReadonlyArray<number>
   /** The most that any record's other factors than its relevance add. */

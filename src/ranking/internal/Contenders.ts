@@ -48,14 +48,15 @@ export interface Ranking {
 
 type Passes = (slot: number) => boolean
 
+/** The contenders of questions, and what decides among them. */
 export class Contenders {
   readonly #conversations: Conversations
   readonly #speakers = new Speakers()
-  /** By slot: rank, and the last question of which it was a contender. */
+  /** Rank by slot, and the last question of which it was a contender. */
   #ranks = new Float64Array()
   readonly #chosen = int32()
   #round = 0
-  // of the question under way
+  // the question under way has these
   #isSpeaker: Passes | undefined
   #rank: (slot: number) => number = () => 0
   /** The least rank of a contender, over the best BM25. */
@@ -65,7 +66,7 @@ export class Contenders {
   readonly #passages: Passages
   /** Slots of long records. */
   readonly #long = new Set<number>()
-  /** Of the question under way: what the best passages of long contenders are worth, by slot. */
+  /** Worth of the best passages of long contenders of the question under way, by slot. */
   readonly #words = new Map<number, number>()
 
   /** `recordOf`: the record of a slot that is not removed; `textOf`: its texts, where they are at hand. */
@@ -80,7 +81,7 @@ export class Contenders {
     this.#passages = Passages.of(tokenizer)
   }
 
-  /** For records that are of a session, have a speaker or are long. `scope` is the number of the record's. */
+  /** Adds a record that is of a session, has a speaker or is long. `scope` is the number of the record's. */
   add(slot: number, scope: number, record: Outline): void {
     this.#conversations.add(slot, scope, record)
     this.#speakers.add(slot, scope, record)
@@ -266,7 +267,7 @@ export class Contenders {
   }
 }
 
-/* Who said what. */
+/* Speakers, and what they said. */
 
 interface Speaker {
   /** Folded; `given` is the first word of it. */
@@ -284,7 +285,7 @@ class Speakers {
   readonly #speakerNumbers = new Map<string, number>()
   /** Speakers by the first word of their name, and by that word without one of its letters. */
   readonly #called = new Map<string, Set<number>>()
-  /** By slot: number of the speaker plus 1, 0: none. */
+  /** Number of the speaker plus 1, by slot; 0: none. */
   readonly #actor = int32()
 
   add(slot: number, scope: number, record: Outline): void {

@@ -29,7 +29,7 @@ const steps = 4
 
 interface Session {
   readonly scope: number
-  /** In the order of their numbers, those without one last; some may be removed. Not so while it is not `isTidy`. */
+  /** Turns in the order of their numbers, those without one last; some may be removed. Not so while it is not `isTidy`. */
   turns: Array<number>
   isTidy: boolean
   /** `validAt` of the first and of the last turn, where they were asked for. */
@@ -38,12 +38,13 @@ interface Session {
   live: number
 }
 
-/** Of a record of which nothing is known. */
+/** Signs of a record of which nothing is known. */
 export const noClues: Readonly<Clues> = {
   ...{ words: 0, isTurn: false, neighbours: 0, session: 0, reply: 0, coverage: 0, isSpeaker: false },
   ...{ isQuestion: false, isFirstPerson: false, namesTime: false, validAt: 0, length: 0 }
 }
 
+/** The sessions of an index, and the turns of each. */
 export class Conversations {
   readonly #sessions: Array<Session> = []
   readonly #numbers = new Map<string, number>()
@@ -52,13 +53,13 @@ export class Conversations {
   readonly #live: Array<number> = []
   /** Groups are sessions: by their numbers plus 1. */
   readonly marks = new Marks()
-  // by slot
+  // columns by slot
   readonly #sequence = float64()
   readonly #place = int32()
-  /** What is known of the text: two bits for each of `signs`, that it is known, and what it is. */
+  /** Signs of the text: two bits for each of `signs`, that it is known, and what it is. */
   readonly #form = int32()
   readonly #recordOf: (slot: number) => Outline
-  // of the question under way, as `contenders` was told
+  // the question under way has these, as `contenders` was told
   #index: InvertedIndex | undefined
   #at = 0
   #isTimed = false
@@ -301,7 +302,7 @@ export class Conversations {
   }
 }
 
-/** How each sign of a text is read, and the bits that it is kept in. */
+/** Signs of a text: how each is read, and the bits that it is kept in. */
 const signs = {
   isQuestion: { known: 1, value: 2, read: isQuestion },
   isFirstPerson: { known: 4, value: 8, read: isFirstPerson },

@@ -9,8 +9,9 @@ import { int32 } from "./Slots.ts"
 /** The least number above 0: every match scores as much. */
 export const leastScore = Number.MIN_VALUE
 
+/** The pairs of a code and a length that postings name. */
 export class Impacts {
-  // by number
+  // columns by number
   readonly #codes = int32()
   readonly #lengths = int32()
   #count = 0
@@ -74,7 +75,7 @@ export class Impacts {
   }
 }
 
-/** By number of a term: what each pair gives to a score. */
+/** Share that each pair gives to a score, by number of a term. */
 const tables: Array<Float64Array> = []
 
 /** Groups by slot, and verdicts by group: odd where its slots are counted. */
@@ -83,13 +84,13 @@ export interface Passing {
   readonly verdicts: Uint8Array
 }
 
-/** What is told of each scope whose matches are scored, as `InvertedIndex.match` says; and which of all are counted, `undefined`: all. */
+/** Call for each scope whose matches are scored, as `InvertedIndex.match` says; and which of all are counted, `undefined`: all. */
 export interface Reader {
   readonly read: (from: number) => number
   readonly passing: () => Passing | undefined
 }
 
-/** What is written to: scores by slot; the slots of those that reach a score; the number of those that had none, and pass. */
+/** Columns that are written to: scores by slot; the slots of those that reach a score; the number of those that had none, and pass. */
 interface Scored {
   readonly scores: { readonly data: Float64Array }
   readonly matches: { readonly data: Int32Array }

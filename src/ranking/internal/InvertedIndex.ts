@@ -2,8 +2,8 @@
  * Documents by slot, postings by term and scope, totals by scope: BM25 over exactly what is in sight.
  *
  * A document is seen while `until` lies beyond the view's `at`: it expires then, and one that was removed has −Infinity.
- * Where none of a scope's documents is dead or expired, its lists and totals are right as they stand; else they are
- * counted by walking. Removing leaves a tombstone; `compacted` makes a copy without.
+ * Lists and totals of a scope without dead or expired documents are right as they stand; else they are counted by walking.
+ * Removing leaves a tombstone; `compacted` makes a copy without.
  */
 import type { MemoryScope } from "../../domain/MemoryScope.ts"
 import type { Sight } from "../../domain/Viewer.ts"
@@ -14,14 +14,13 @@ import type { Marks } from "./Marks.ts"
 import type { Packed } from "./Packed.ts"
 import { Postings, Walk } from "./Postings.ts"
 import { float64, type GrowableArray, int32, ScopeIndex, ScopeSlots } from "./Slots.ts"
-
 /** The documents in sight. Good until the index changes. */
 export interface View {
   /** `undefined`: every scope. */
   readonly scopes: ReadonlyArray<number> | undefined
   /** Epoch ms; −Infinity sees what is expired too. */
   readonly at: number
-  /** How many documents, and their lengths together. */
+  /** Number of documents, and their lengths together. */
   readonly count: number
   readonly length: number
   /** No list of these scopes has a posting that is not seen. */
@@ -31,6 +30,7 @@ export interface View {
 /** Documents of an index that remembers no numbers: a vault may have an index for each of thousands of tenants. */
 const small = 256
 
+/** Documents by the terms that they hold. */
 export class InvertedIndex {
   live = 0
   /** Documents that were removed. */
@@ -39,7 +39,7 @@ export class InvertedIndex {
   /** Slots, in no order that means anything. The first `matched` are those of the last `match` or `everything`. */
   readonly matches = int32()
   matched = 0
-  /** By slot; 0 but for the matches. */
+  /** Scores by slot; 0 but for the matches. */
   readonly scores = float64()
   /** Number of documents that match, and are `passing`. Only those are in `matches` that have at least the score `reach`. */
   found = 0
@@ -48,7 +48,7 @@ export class InvertedIndex {
   /** Whether so many documents match that `clear` takes the score of each, listed or not. */
   isDense = false
   #marks: Marks | undefined
-  // of the last `match`, by term of the question
+  // the last `match` left these, by term of the question
   readonly documentFrequencies: Array<number> = []
   readonly weights: Array<number> = []
   slope = 0
@@ -56,14 +56,14 @@ export class InvertedIndex {
   readonly #asked: Array<number> = []
   readonly #walk = new Walk()
 
-  /** By term; 0 but while a document is added. */
+  /** Counts by term; 0 but while a document is added. */
   readonly #codes = int32()
   readonly #scopes = new ScopeIndex()
   readonly #scope = int32()
   readonly #length = int32()
   #postings = new Postings(this.#length)
   readonly #places = new ScopeSlots()
-  // by scope
+  // columns by scope
   readonly #count = int32()
   readonly #total = float64()
   readonly #dead = int32()
@@ -71,7 +71,7 @@ export class InvertedIndex {
   #known:
     | { readonly vocabulary: Vocabulary; readonly generation: number; readonly terms: GrowableArray<Int32Array> }
     | undefined
-  // of all scopes; `soonest` is never later than the first expiry
+  // all scopes together; `soonest` is never later than the first expiry
   #totalLength = 0
   #totalSoonest = Infinity
 
@@ -327,7 +327,7 @@ export class InvertedIndex {
     this.#postings = this.#postings.packed()
   }
 
-  /** Of an index without tombstones. `order`: the slot of each document, those of a scope in the order in which they came. */
+  /** Encodes an index without tombstones. `order`: the slot of each document, those of a scope in the order in which they came. */
   encode(order: Int32Array): Packed {
     const numbers = new Int32Array(this.slots)
     order.forEach((slot, number) => numbers[slot] = number)
@@ -336,12 +336,12 @@ export class InvertedIndex {
     return { head: { terms, scopes: this.#scopes.all }, columns: [scopes!, lengths!, ends], bytes: lists }
   }
 
-  /** What `encode` gave, and the slots of its documents in their order; `untils` in that order. Totals are added up anew. */
+  /** Restores what `encode` gave, with the slots of its documents in their order; `untils` in that order. Totals are added up anew. */
   static decode(
     { bytes, columns, head }: Packed,
     untils: ReadonlyArray<number>
   ): { readonly index: InvertedIndex; readonly order: Int32Array } {
-    const { scopes, terms } = head as { scopes: ReadonlyArray<MemoryScope>; terms: ReadonlyArray<string> } // as encoded
+    const { scopes, terms } = head as { scopes: ReadonlyArray<MemoryScope>; terms: ReadonlyArray<string> } // `encode` wrote it
     const [scope, length, ends] = columns // three of three
     const index = new InvertedIndex()
     for (const one of scopes) index.#scopes.numberOf(one)

@@ -1,20 +1,21 @@
 /**
- * Which of a question's terms documents and groups of documents hold: a bit for each of the first 31 terms. Where few documents match,
+ * Marks of the question's terms that documents and groups of documents hold: a bit for each of the first 31 terms. Where few documents match,
  * a posting marks its document alone, and the groups are read off the documents afterwards; where many do, it marks the group, too.
  */
 import { int32 } from "./Slots.ts"
 
+/** The marks of the question under way. */
 export class Marks {
-  // by slot
+  // columns by slot
   /** The number of its group, counted from 1; 0: none. */
   readonly #groups = int32()
   readonly #masks = int32()
-  /** By group: which terms it holds; of the slots of none, whatever they hold, all. */
+  /** Terms that a group holds, by group; of the slots of none, whatever they hold, all. */
   readonly #byGroup = int32(new Int32Array(64).fill(-1, 0, 1))
   /** Groups that hold a term: the first `#held`. */
   readonly #touched = int32()
   #held = 0
-  /** By term, by group: 1 where `mark` has marked it. Those of the first `#many` terms. */
+  /** Marks by term, by group: 1 where `mark` has marked it. Those of the first `#many` terms. */
   readonly #holders: Array<Uint8Array> = []
   #many = 0
   /** The last group. */
@@ -87,7 +88,7 @@ export class Marks {
     const [groups, masks] = [this.#groups.data, this.#masks.data]
     const [byGroup, touched] = [this.#byGroup.data, this.#touched.data]
     let held = this.#held
-    // without a branch: how many turns of a session match is mostly foreseen wrongly
+    // no branch is taken: how many turns of a session match is mostly foreseen wrongly
     for (let i = from; i < end; i++) {
       const slot = slots[i]!
       const group = groups[slot]!

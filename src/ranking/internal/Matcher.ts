@@ -15,6 +15,7 @@ import type { Ranked } from "./Ranker.ts"
 import { bestThat, choose, firstLook, type Pool, poolOf, sampled, Skim } from "./Selection.ts"
 import { narrow, RecencyIndex } from "./Slots.ts"
 
+/** Parts of a matcher. */
 export interface Options<R extends Outline> {
   /** Makes the words of a passage. */
   readonly tokenizer: Tokenizer
@@ -34,9 +35,10 @@ export interface Seen {
   readonly few: ReadonlyArray<MemoryId> | undefined
 }
 
+/** The documents that may answer a question, and who may see them. */
 export class Matcher<R extends Outline> {
   readonly slots = new Map<MemoryId, number>()
-  // by slot; the columns repeat what is asked of every match
+  // columns by slot; they repeat what is asked of every match
   index = new InvertedIndex()
   #records: Array<R | undefined> = []
   #timeline = new RecencyIndex()
@@ -101,7 +103,7 @@ export class Matcher<R extends Outline> {
     this.#anySpecial = 0
     const made = new Int32Array(before.length)
     kept.forEach((old, slot) => made[old] = slot)
-    for (const old of slots) this.add(made[old]!, before[old]!) // in the order in which they came, which is mostly that of time
+    for (const old of slots) this.add(made[old]!, before[old]!) // the order is that in which they came, which is mostly that of time
   }
 
   #noContenders(): Contenders {
@@ -218,7 +220,7 @@ export class Matcher<R extends Outline> {
       best: ranking?.best,
       rest: ranking === undefined || minScore > 0 ? rest : undefined,
       scored,
-      // of a few each is looked at
+      // each of a few is looked at
       ceiling: ranking === undefined && shares !== undefined && pool.count > examined
         ? this.#columns.ceiling(shares, recencies)
         : undefined,

@@ -196,7 +196,7 @@ export class Sieve {
     if (verdicts === undefined || isMore || 16 * verdicts.length > slots || verdicts.length === mostGroups) {
       return undefined
     }
-    for (let group = none + 1; group < verdicts.length; group++) this.#inGroup(verdicts, group, 0) // which tells without a slot
+    for (let group = none + 1; group < verdicts.length; group++) this.#inGroup(verdicts, group, 0) // a group tells without a slot
     return { groups: this.#groups, verdicts }
   }
 

@@ -1,5 +1,5 @@
 /**
- * Who holds a term: one list per term and exact scope, so that a viewer walks his own lists only.
+ * Holders of a term: one list per term and exact scope, so that a viewer walks his own lists only.
  *
  * ```text
  * terms   term → its number
@@ -35,6 +35,7 @@ export interface Encoded {
   readonly ends: Int32Array
 }
 
+/** The lists of all terms, in one arena. */
 export class Postings {
   readonly impacts = new Impacts()
   readonly #terms = new Map<string, number>()
@@ -43,7 +44,7 @@ export class Postings {
   arena: Int32Array = new Int32Array(64)
   #lists = 0
   #used = 0
-  /** By the logarithm of a block's size: where a block lies idle, plus 1. An idle block holds the next one. */
+  /** Place of an idle block plus 1, by the logarithm of its size. An idle block holds the next one. */
   #idle: Int32Array = new Int32Array(32)
   /** Open addressing, by term and scope: lists but the first of each term, plus 1. */
   #table: Int32Array = new Int32Array(16)
@@ -130,7 +131,7 @@ export class Postings {
     }
     return count
   }
-  /** Where in the arena. */
+  /** Place in the arena. */
   at(list: number): number {
     return this.heads[list + AT]!
   }

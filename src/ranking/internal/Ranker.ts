@@ -17,6 +17,7 @@ import { asksWhen, closeness, namesTime, type Times, timesIn } from "./TimeExpre
 
 export { asksWhen } from "./TimeExpression.ts"
 
+/** Weight of each feature of the ranker. */
 export const weights = {
   /** BM25 of the record, over the best. */
   words: 3.07,
@@ -32,7 +33,7 @@ export const weights = {
   speaker: 2.01,
   /** Whether it speaks in the first person, and the question names who said it. */
   firstPerson: 0.73,
-  /** How close its time is to one that the question names. */
+  /** Closeness of its time to one that the question names. */
   date: 4.21,
   /** Whether it names a time, where the question asks for one. */
   time: 1.84,
@@ -41,13 +42,14 @@ export const weights = {
   /** Whether it is no question. */
   statement: 0.49
 }
+/** Name of a feature. */
 export type Feature = keyof typeof weights
 
 const features = Object.keys(weights) as ReadonlyArray<Feature> // the keys of the constant above
 const inConversation: ReadonlyArray<Feature> = ["neighbours", "session", "reply", "coverage"]
 const ofForm: ReadonlyArray<Feature> = ["length", "statement"]
 
-/** What a holder of records knows of one that a question may mean, bodies aside. */
+/** Facts that a holder of records knows of one that a question may mean, bodies aside. */
 export interface Clues {
   /** BM25; 0 where it shares no word with the question. */
   words: number
@@ -73,14 +75,14 @@ export interface Clues {
   length: number
 }
 
-/** How contenders are ranked, read off the question where that is needed. */
+/** Ranking of contenders, read off the question where that is needed. */
 export interface Asking {
   /** Whether the question may name or ask for a time. Else records of no session and no speaker are in the order of their words. */
   readonly isTimely: boolean
   readonly read: () => Ranked
 }
 
-/** What a question asks for beside its words, as a holder of records needs it. */
+/** Demands of a question beside its words, as a holder of records needs them. */
 export interface Ranked extends Ranker {
   /** Whether the clues of candidates are wanted. */
   readonly isExplained: boolean
@@ -137,7 +139,7 @@ export const make = (text: string, now: number, { conversation, ranker }: Emphas
   return { times, isWhen, rank, shares }
 }
 
-/** What a best match says of whether it answers. Shares are 0..1. */
+/** Signs of a best match that it answers. Shares are 0..1. */
 export interface Evidence {
   /** Rank of the best turn, not over anything; `undefined`: the best match is no turn. */
   readonly rank: number | undefined
@@ -218,6 +220,7 @@ export const isQuestion = (body: string): boolean => {
   const end = body.trimEnd()
   return end.endsWith("?") || end.endsWith("？")
 }
+/** Whether a body speaks of its writer. */
 export const isFirstPerson = (body: string): boolean => first.test(body)
 
 const first = /\b(?:i|i['’]?m|i['’]ve|i['’]d|i['’]ll|my|me|mine|myself|we|our|ours|us|we['’]re|we['’]ve)\b/i

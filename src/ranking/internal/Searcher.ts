@@ -9,9 +9,8 @@
  * then      order, ties newest first → bodies → near-duplicates folded → limit → budget
  * ```
  *
- * Each operation is a plan: a generator that yields the effects of the retrieval, as the body of an `Effect.gen` does. A store
- * runs it as an Effect. `atOnce` runs it without a fiber where the retrieval answers at once, so that an index in memory
- * stays synchronous.
+ * Each operation is a plan: a generator that yields the effects of the retrieval, as the body of an `Effect.gen` does. A store runs
+ * it as an Effect. `atOnce` runs it without a fiber where the retrieval answers at once, as an index in memory does.
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
@@ -59,8 +58,9 @@ export interface Options {
 /** The body of an `Effect.gen` over the effects of a retrieval. */
 export type Plan<A> = Generator<YieldWrap<Effect.Effect<unknown, MemoryError>>, A, never>
 
+/** Hits of a query that names no limit. */
 export const defaultLimit = 20
-/** When a record has to be true to be shown: now, but to the library at any time. */
+/** Time at which a record has to be true to be shown: now, but to the library at any time. */
 export const trueAt = (viewer: Viewer.Any, now: number): number | undefined => Viewer.isSystem(viewer) ? undefined : now
 
 /**
@@ -163,7 +163,7 @@ export const atOnce = <A>(plan: Plan<A>): A => {
   while (step.done !== true) {
     const answer = yieldWrapGet(step.value)
     if (!Either.isEither(answer)) throw new TypeError("a retrieval that does not answer at once")
-    // as never: a generator is typed for the answers to all of its questions, of which this is the one to its last
+    // never: a generator is typed for the answers to all of its questions, of which this is the one to its last
     step = plan.next(Either.getOrThrowWith(answer, (error) => error) as never)
   }
   return step.value
@@ -305,7 +305,7 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Pla
   }
 }
 
-/** How the contenders of a question are ranked; `undefined`: no words are asked for, or nothing but words counts. */
+/** Ranking of the contenders of a question; `undefined`: no words are asked for, or nothing but words counts. */
 const askingOf = ({ now, query, viewer, weights }: Search): Asking | undefined => {
   const { asOf = now, confidence = false, explain = false, mode, text } = query
   if (text === undefined || mode === "vector" || weights.ranker === 0) return undefined

@@ -1,7 +1,6 @@
 /**
- * The best of many matches by their final scores, looking at few records: a match is asked whether it passes a filter, and what it
- * is worth, only while it could be among the best so far. What is chosen is the same as if all were asked; how many pass is
- * then only known to be at least so many.
+ * Best of many matches by their final scores, looking at few records: a match is asked whether it passes, and what it is worth, only
+ * while it could be among the best so far. The choice is as if all were asked; at least as many pass as are counted.
  */
 import { relevanceOf } from "../Bm25.ts"
 import type { Question } from "../Retrieval.ts"
@@ -13,7 +12,6 @@ import type { Sieve } from "./Outline.ts"
 import { Bar, bestOf, narrow, topK } from "./Slots.ts"
 
 type Passes = (slot: number) => boolean
-
 /** Slots to choose from, each once. */
 export interface Pool {
   readonly count: number
@@ -34,7 +32,7 @@ export const poolOf = (slots: Int32Array, ranks: Float64Array): Pool => ({
   all: () => slots,
   reaching(least) {
     let kept = 0
-    // without a branch, as `Sieve.narrow`
+    // no branch is taken, as in `Sieve.narrow`
     for (let i = 0; i < slots.length; i++) {
       const slot = slots[i]!
       slots[i] = slots[kept]!
@@ -109,7 +107,7 @@ export class Skim {
     return share > 0 ? Math.max(leastScore, share * least) : leastScore
   }
 
-  /** What was found. Good until the index is cleared. */
+  /** Matches that were found. Good until the index is cleared. */
   pool(): Pool {
     const index = this.#index
     const listed = (least?: number) => {
@@ -162,6 +160,7 @@ export interface Choice {
   readonly examined: number
 }
 
+/** Matches that were chosen. */
 export interface Chosen {
   /** Best first. */
   readonly first: ReadonlyArray<number>
@@ -274,6 +273,7 @@ const bounded = (
   return kept
 }
 
+/** Matches that passed, and how many did not. */
 export interface Passed {
   /** The best that pass, best first. */
   readonly best: ReadonlyArray<number>
@@ -316,7 +316,7 @@ interface Looking {
   readonly tie: (a: number, b: number) => number
 }
 
-/** What was found so far of the best by their final scores. */
+/** Best matches so far, by their final scores. */
 interface Looked {
   /** Slots that may be among the best; their scores lie in `finals`. */
   readonly reached: Int32Array
@@ -361,7 +361,7 @@ const lookFor = (looking: Looking, look: (slot: number) => number | undefined): 
       finals[slot] = final
       reached.push(slot)
       bar.offer(final)
-      // of those that are worth as much as they can be no later one comes before an earlier one: equals are in the order of ties
+      // no later one of those that are worth as much as they can be comes before an earlier one: equals are in the order of ties
       if (final === most[slot] && ++certain === limit) {
         return { reached: new Int32Array(reached), count: found, isWhole: false }
       }

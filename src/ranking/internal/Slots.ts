@@ -29,8 +29,10 @@ export class GrowableArray<A extends Int32Array | Float64Array | Uint8Array | Ui
   }
 }
 
+/** Makes a column of whole numbers. */
 export const int32 = (data?: Int32Array): GrowableArray<Int32Array> =>
   new GrowableArray((length) => new Int32Array(length), data)
+/** Makes a column of numbers. */
 export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((length) => new Float64Array(length))
 
 /** The slots of an index in the order of their records' time. A slot stays in it when its record is removed. */
@@ -149,18 +151,18 @@ const idsOf = (ids: MemoryScope.Ids): ReadonlyArray<string> =>
 const mostRoom = 1_024
 
 /**
- * Where the documents of each scope lie. Those of one scope lie side by side, so that a question that walks scope by scope reads and
+ * Slots of the documents of each scope. Those of one scope lie side by side, so that a question that walks scope by scope reads and
  * writes what is in the processor's nearest cache: a scope that has filled its slots is given as many again, up to 1,024.
  */
 export class ScopeSlots {
   /** Slots given to scopes: those of documents, of removed ones, and those that wait for one. */
   end = 0
-  // by scope
+  // columns by scope
   /** The slot of its last document, plus 1; how many slots wait behind that; and how many documents came. */
   readonly #last = int32()
   readonly #room = int32()
   readonly #filled = int32()
-  /** By slot: the slot before in the same scope, plus 1. */
+  /** Slot before in the same scope, plus 1, by slot. */
   readonly #before = int32()
 
   /** Returns the slot of a scope's next document; where that is new, `end` grows. */

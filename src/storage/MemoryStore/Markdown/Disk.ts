@@ -22,8 +22,7 @@ export interface Look {
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
-
-/** A file of ours, held open: as long as it is, no other file has its inode, and what is written goes into this one alone. */
+/** A file of ours, held open: no other file has its inode meanwhile, and what is written goes into this one alone. */
 export interface Claim {
   readonly ino: number
   /** Writes in place: no text is shorter than the one before. */
@@ -100,6 +99,7 @@ export interface Disk {
   readonly watch: (folder: string) => Stream.Stream<void, MemoryError.MemoryError>
 }
 
+/** Makes the disk of a folder. */
 export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSystem | Path.Path | Scope.Scope> =>
   Effect.gen(function*() {
     const fs = yield* DirectFiles.make(yield* FileSystem.FileSystem)
@@ -197,7 +197,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
             : found?.isFile() === true
             ? Effect.succeed(fileOf(found))
             : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))),
-      // as few steps as can be: every look does it for every file
+      // few steps: every look does it for every file
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
           onFailure: effect,
