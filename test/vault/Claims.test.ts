@@ -1,4 +1,4 @@
-/** What the vault's lock is made of: a claim that another takes away at any moment, and files whose names have numbers of their own. */
+/** Claims, which the vault's lock is made of: one that another takes away at any moment, and one where each name of a file has an inode. */
 import { NodeContext } from "@effect/platform-node"
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
@@ -110,7 +110,7 @@ describe("a claim that stands still", () => {
     }))
 })
 
-describe("where the names of a file have numbers of their own", () => {
+describe("a lock on a disk where each name of a file has an inode number of its own", () => {
   it.scopedLive("a lock is taken and left like any other, and nobody takes it from itself", () =>
     Effect.gen(function*() {
       const root = yield* place
@@ -147,7 +147,7 @@ describe("where the names of a file have numbers of their own", () => {
     }))
 })
 
-describe("what is left of a turn that was ended", () => {
+describe("leftovers of a turn that was ended", () => {
   const things: Readonly<Record<string, (at: string) => void>> = {
     "an empty folder": (at) => void fs.mkdirSync(at, { recursive: true }),
     "a folder with files and folders in it": (at) => {

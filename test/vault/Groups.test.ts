@@ -1,4 +1,4 @@
-/** What becomes of a group of writers where the disk is full, a hand writes as well, or the lock goes in the middle of it. */
+/** Groups of writers where the disk is full, a hand writes as well, or the lock goes in the middle of it. */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"

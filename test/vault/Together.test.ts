@@ -164,6 +164,27 @@ describe("writers who come at the same time", () => {
       assert.strictEqual((yield* get(store, ada, id("a")))?.body, `again ${count - 1}`)
     }))
 
+  it.scopedLive("of whom one writes nothing let it go at once, while they wait for the disk", () =>
+    Effect.gen(function*() {
+      const vault = yield* hooked(yield* place)
+      yield* put(vault.store, draft("first"))
+      const [reached, go] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+      vault.hook((method, at) =>
+        method === "fsync" && isHistory(at)
+          ? Effect.zipRight(Deferred.succeed(reached, undefined), Deferred.await(go))
+          : Effect.void
+      )
+      const writing = yield* Effect.fork(put(vault.store, draft("busy")))
+      const refused = yield* Effect.fork(Effect.either(vault.store.update(ada, idOf(1), { body: "of none" })))
+      yield* Deferred.await(reached)
+      for (let turns = 0; turns < 500; turns++) yield* Effect.yieldNow()
+      const ended = yield* Fiber.poll(refused)
+      yield* Deferred.succeed(go, undefined)
+      yield* Fiber.join(writing)
+      assert.strictEqual(ended._tag, "Some")
+      assert.isTrue(Either.isLeft(yield* Fiber.join(refused)))
+    }))
+
   it.scopedLive("of whom some give up while they wait hold up nobody", () =>
     Effect.gen(function*() {
       const root = yield* place

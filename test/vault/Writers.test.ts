@@ -1,4 +1,4 @@
-/** What becomes of writers that come at the same time where some give up, the disk fails, or another process writes as well. */
+/** Writers that come at the same time, of whom some give up, whose disk fails, or beside whom another process writes. */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import { assert, describe, it } from "@effect/vitest"
 import * as Deferred from "effect/Deferred"
@@ -46,19 +46,26 @@ const quick = platformWith((real) => ({
       }))
 }))
 
+/** Bodies of the records that are told of, in the order in which they are. */
+const listening = (store: Opened["store"]) =>
+  Effect.gen(function*() {
+    const told: Array<string> = []
+    yield* Effect.forkScoped(
+      Stream.runForEach(
+        store.changes(ada),
+        (change) => Effect.sync(() => change._tag === "Written" && told.push(change.record.body))
+      )
+    )
+    yield* steps(64) // until it listens
+    return told
+  })
+
 describe("writers of whom some are interrupted", () => {
   const law = (victimsOf: (step: number) => ReadonlyArray<number>, platform?: typeof quick) =>
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, {}, platform)
-      const told: Array<string> = []
-      yield* Effect.forkScoped(
-        Stream.runForEach(
-          store.changes(ada),
-          (change) => Effect.sync(() => change._tag === "Written" && told.push(change.record.body))
-        )
-      )
-      yield* steps(64) // until it listens
+      const told = yield* listening(store)
       const expected: Array<string> = []
       const outcomes = { whole: 0, nothing: 0 }
       for (let step = 0;; step += times(11, 1)) {
@@ -285,14 +292,7 @@ describe("writers who commit together", () => {
     Effect.gen(function*() {
       const root = yield* place
       const { store } = yield* opened(root, {}, quick)
-      const told: Array<string> = []
-      yield* Effect.forkScoped(
-        Stream.runForEach(
-          store.changes(ada),
-          (change) => Effect.sync(() => change._tag === "Written" && told.push(change.record.body))
-        )
-      )
-      yield* steps(64) // until it listens
+      const told = yield* listening(store)
       yield* Effect.forEach(
         Array.from({ length: 96 }, (_, n) => n),
         (n) => Effect.withMaxOpsBeforeYield(put(store, draft(`number ${n}`)), n % 2 === 0 ? 16 : 2_048),

@@ -17,10 +17,10 @@ import * as Scope from "effect/Scope"
 import type { Files, OpenFile } from "./DirectFiles.ts"
 
 /** A file of ours, held open: no other file has its inode meanwhile. */
-export interface Claim {
+export interface Claim<E = PlatformError> {
   readonly ino: number
   /** Writes in place: no text is shorter than the one before. */
-  readonly write: (text: string) => Effect.Effect<void, PlatformError>
+  readonly write: (text: string) => Effect.Effect<void, E>
 }
 
 /** The file that is kept, and its first name. */

@@ -216,14 +216,14 @@ export interface About {
 interface Turn {
   /** `undefined`: it is about everything, and has the lock for itself. */
   readonly about: (About & { readonly tenant: string }) | undefined
-  /** Done when it is let in, with what is done when the lock is left; fails where the lock could not be had. */
+  /** Done when it is let in; fails where the lock could not be had. */
   readonly begun: Deferred.Deferred<void, MemoryError.MemoryError>
   /** Done when the next writer may be let in. */
   readonly given: Deferred.Deferred<void>
   /** Done when nothing more comes of it. */
   readonly over: Deferred.Deferred<void>
-  /** Done when the lock under which it ran is left; `undefined`: it was not let in. */
-  left?: Deferred.Deferred<void>
+  /** Done when the lock under which it wrote is left; `undefined`: it wrote nothing, and waits for nothing. */
+  left?: Deferred.Deferred<void> | undefined
 }
 
 /** A batch that waits to be written. */
@@ -264,6 +264,8 @@ export const makeWriters = (
     let isBehind = false
     /** Turns since other processes had their moment. */
     let row = 0
+    /** Done when the lock that is held now is left. */
+    let left: Deferred.Deferred<void> | undefined
 
     const flush: Effect.Effect<void> = Effect.gen(function*() {
       const batches = waiting
@@ -287,26 +289,25 @@ export const makeWriters = (
           (about.ids.some((id) => batch.ids.has(id)) || about.dedupeKeys.some((key) => batch.keys.has(key)))
       )
     /** Serves the line while the lock is held. */
-    const session = (left: Deferred.Deferred<void>): Io<void> =>
-      Effect.gen(function*() {
-        yield* caughtUp
-        isBehind = false
-        let last: Turn | undefined
-        while (row < inARow) {
-          if (line[0] !== undefined && mustBeWritten(line[0])) yield* flush
-          const [next] = line // others may have given up meanwhile
-          if (next === undefined || isBehind) break
-          if (last !== undefined && (last.about === undefined || next.about === undefined)) break
-          line.shift()
-          row++
-          last = current = next
-          next.left = left
-          yield* Deferred.succeed(next.begun, undefined)
-          yield* Deferred.await(next.given)
-          yield* paced(8_192 + (waiting.at(-1)?.batch.size ?? 0))
-        }
-        yield* flush
-      })
+    const session: Io<void> = Effect.gen(function*() {
+      yield* caughtUp
+      isBehind = false
+      let last: Turn | undefined
+      while (row < inARow) {
+        if (line[0] !== undefined && mustBeWritten(line[0])) yield* flush
+        const [next] = line // others may have given up meanwhile
+        if (next === undefined || isBehind) break
+        if (last !== undefined && (last.about === undefined || next.about === undefined)) break
+        line.shift()
+        row++
+        last = current = next
+        if (next.about === undefined) next.left = left
+        yield* Deferred.succeed(next.begun, undefined)
+        yield* Deferred.await(next.given)
+        yield* paced(8_192 + (waiting.at(-1)?.batch.size ?? 0))
+      }
+      yield* flush
+    })
     /** Serves the line until it is empty. */
     const lead = Effect.gen(function*() {
       while (line.length > 0) {
@@ -316,13 +317,10 @@ export const makeWriters = (
         }
         const [first, ...others] = line
         let isHeld = false
-        const left = yield* Deferred.make<void>()
-        const held = Effect.suspend(() => {
-          isHeld = true
-          return session(left)
-        })
+        const leaving = left = yield* Deferred.make<void>()
+        const held = Effect.zipRight(Effect.sync(() => isHeld = true), session)
         const done = yield* Effect.exit(lock.withLock(held, () => line.length > 0))
-        yield* Deferred.succeed(left, undefined)
+        yield* Deferred.succeed(leaving, undefined)
         if (Exit.isSuccess(done) || isLostIn(done.cause)) continue
         for (const turn of isHeld ? [first] : [first, ...others]) { // a lock that nobody gets is waited for once
           const at = turn === undefined ? -1 : line.indexOf(turn)
@@ -379,6 +377,7 @@ export const makeWriters = (
             batch = yield* prepare // this batch may be about what was written
           }
           const outcome = yield* Deferred.make<void, MemoryError.MemoryError>()
+          turn.left = left
           waiting.push({ batch, turn, outcome })
           yield* Deferred.succeed(turn.given, undefined)
           yield* Deferred.await(outcome)

@@ -22,12 +22,8 @@ export interface Look {
 }
 
 type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
-/** A file of ours, held open: no other file has its inode meanwhile, and what is written goes into this one alone. */
-export interface Claim {
-  readonly ino: number
-  /** Writes in place: no text is shorter than the one before. */
-  readonly write: (text: string) => Io<void>
-}
+/** A claim, in the words of a disk. */
+export type Claim = Claims.Claim<MemoryError.MemoryError>
 
 /** The folder of a vault. Paths are relative to it. */
 export interface Disk {
