@@ -62,8 +62,7 @@ const profiles = {
     "each match is given a bound by its rank and by the extremes of the columns; where many ranks are the same it leaves few out",
   build: "terms are found by hash and put into lists per scope, in JavaScript; FTS5 is C and has one list",
   memory: "postings are pairs of 32-bit numbers in blocks whose size is a power of two",
-  put:
-    "one append and one wait for the disk for all that come at once; a lock is taken and left for each session of writers",
+  put: "20 % collecting garbage, 18 % making the file, 20 % in fibers, 7 % forcing it to disk",
   open: "bodies and JSON of the snapshot 160 ms, the index 70, the look at each file 65",
   stalls:
     "the first search after 20,000 records came, and the restoring and encoding of a vault's index, are made in one go"
