@@ -79,6 +79,20 @@ describe("Redaction.byPatterns", () => {
       `-----BEGIN ${"PGP PRIVATE"} KEY BLOCK-----\n\nlQdG\n-----END ${"PGP PRIVATE"} KEY BLOCK-----`,
       "(redacted key)"
     ],
+    ["an option of a command", `mysql --password "two words" -u ada`, `mysql --password "(redacted token)" -u ada`],
+    ["an option in a list", `["--db-password", "two words"]`, `["--db-password", "(redacted token)"]`],
+    ["an option of PowerShell", "New-User -Password 'two words'", "New-User -Password '(redacted token)'"],
+    ["an option without quotes", "login --api-key q1w2e3r4t5 --all", "login --api-key (redacted token) --all"],
+    ["a name in one word", `{"dbPassword":"two words","x":1}`, `{"dbPassword":"(redacted token)","x":1}`],
+    ["a token by its owner's name", "githubToken = q1w2e3r4t5", "githubToken = (redacted token)"],
+    ["a variable of PostgreSQL", "PGPASSWORD=hunterhunter psql", "PGPASSWORD=(redacted token) psql"],
+    ["a basic header", "Authorization: Basic YWRhOmxvdmU=", "Authorization: Basic (redacted token)"],
+    ["a basic header in JSON", `{"authorization":"Basic YWRhOmxvdmU="}`, `{"authorization":"Basic (redacted token)"}`],
+    ["a key of Google", `${key("ya29.", 30)}.`, "(redacted key)."],
+    ["a key of PyPI", key("pypi-", 60), "(redacted key)"],
+    ["a key of SendGrid", `${key("SG.", 22)}.${key("", 43)}`, "(redacted key)"],
+    ["an app's key of Slack", key("xapp-1-", 30), "(redacted key)"],
+    ["a card with spaces that break no line", "4111\u00a01111\u00a01111\u00a01111", "(redacted card)"],
     ["a card", "pay with 4111 1111 1111 1111 12 times", "pay with (redacted card) 12 times"],
     ["a card of 13 digits", "4222222222222", "(redacted card)"],
     ["a card without spaces", "5555555555554444", "(redacted card)"],
@@ -102,6 +116,8 @@ describe("Redaction.byPatterns", () => {
     "password: \"\", password: \"required\", \"password\" is the name of a field, \"password\": 5",
     "users 305012345678901230 and 512345678901234568, row 3000000000000004", // with a check digit, but of no card's length
     "password: z.string().min(8), password = getpass.getpass(), password: this.form.password, secretKey = crypto.randomBytes(32)",
+    "Use the --password option, --password-file /run/secrets/db1, --token $CI_TOKEN_1, --secret /run/secrets/db1, a -token 128000",
+    "const hashPassword = function(text) and validatePassword = (password) =>, basic understanding, Authorization: required",
     "call +351 912 345 678 on 2026-11-24 at 13:30"
   ])("leaves alone: %s", (text) => assert.deepStrictEqual(redact(text), { text, count: 0 }))
 
@@ -168,7 +184,12 @@ describe("Redaction.byPatterns", () => {
         "://:",
         "password:",
         "password=\\",
-        "token is "
+        "token is ",
+        "--password ",
+        "-a",
+        "--a-password \"",
+        "password for ",
+        "authorization: basic "
       ],
       ...["_token=", "pwd=", "-----BEGIN PRIVATE KEY-----", "-----BEGIN ", "-", " ", "\n", "=", "\\", "\\n", "\""],
       ...["4", "4242 4242 4242 4243 ", "a", "a.", "a@", "a@a.", "a1", "1", "(redacted "]

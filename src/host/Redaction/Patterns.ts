@@ -40,7 +40,7 @@ export const byPatterns = (options: Options = {}): (text: string) => Redacted =>
     })),
     ...tokens ? passphrases.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
     ...keys ? [{ name: "key", pattern: privateKey }, { name: "key", pattern: providerKey }] : [],
-    ...tokens ? [bearer, webToken, urlPassword].map((pattern) => ({ name: "token", pattern })) : [],
+    ...tokens ? [header, bearer, webToken, urlPassword].map((pattern) => ({ name: "token", pattern })) : [],
     ...tokens ? assigned.map((pattern) => ({ name: "token", pattern, accepts: isValue })) : [],
     ...cards ? [{ name: "card", pattern: cardNumber, accepts: hasCheckDigit }] : [],
     ...emails ? [{ name: "email", pattern: email }] : []
@@ -70,14 +70,23 @@ const providerKey = new RegExp(
     "sk-(?=[\\w-]{0,64}\\d)[\\w-]{10,}", // OpenAI, Anthropic
     "[rsp]k_(?:live|test)_\\w{10,}", // Stripe
     "(?:AKIA|ASIA)[0-9A-Z]{16}", // AWS
-    "AIza[\\w-]{35}", // Google
+    "AIza[\\w-]{35}|ya29\\.[\\w-]{20,}|GOCSPX-[\\w-]{20,}", // Google
     "gh[oprsu]_\\w{30,}|github_pat_\\w{30,}",
     "glpat-[\\w-]{20,}",
     "npm_\\w{36}",
     "hf_\\w{30,}",
-    "xox[abeoprs]-[\\w-]{10,}" // Slack
+    "pypi-[\\w-]{40,}",
+    "dckr_pat_[\\w-]{20,}", // Docker
+    "whsec_\\w{20,}", // Stripe
+    "SG\\.[\\w-]{16,64}\\.[\\w-]{16,}", // SendGrid
+    "(?:xox[abeoprs]|xapp)-[\\w-]{10,}" // Slack
   ].join("|") + ")",
   "g"
+)
+/** Credentials of a header; those of a bearer stand in any text. */
+const header = new RegExp(
+  "(?<=authorization\\\\?[\"'`]?\\s{0,3}[:=]\\s{0,3}\\\\?[\"'`]?(?:basic|token|api-?key)\\s{1,3})[\\w.~+/-]{6,}=*",
+  "gi"
 )
 const bearer = new RegExp(`(?<=${begins}bearer\\s{1,3})(?=[\\w.~+/-]{0,100}\\d)[\\w.~+/-]{16,}=*`, "gi")
 /** A JSON Web Token with no dash before it: in a text that repeats its beginning each would be tried to the end of the text. */
@@ -88,7 +97,11 @@ const urlPassword = new RegExp(
 )
 /** Pattern of the place where a name may begin: as `begins`, or after an underscore (DB_PASSWORD). */
 const said = "(?:(?<![A-Za-z0-9])|(?<=\\\\[bfnrt]))"
+/** Pattern of the end of a name that calls its value a password: password, userPassword. */
 const passwords = "pass(?:word|wd|phrase|code)"
+const secrets = "(?:secret|token|(?:api|access|secret|account)[ _-]?key)"
+/** Pattern of an option of a command and what ends it, in a shell or in a list of arguments: `--db-password `, `"--password", `. */
+const option = (names: string) => `(?<![\\w-])-{1,2}(?:[\\w-]{0,40}-)?${names}(?:\\s{1,3}|\\\\?["'\`],\\s{0,3})`
 /** Pattern of whose password it is: the password for the guests is. */
 const whose = "(?:\\s(?:for|of|to)\\s[^\"'`:=\\n]{1,40})?"
 /** Pattern of what stands between a name and its value: `:`, `=`, `:=`, `=>`, is, is:, was. */
@@ -103,21 +116,25 @@ const passphrases = [
   ["[“„«]", "[^“”«»\\n]", "[“”»]"],
   ["[‘‚]", "(?:[^‘’\\n]|’(?=\\p{L}))", "’"] // a word may have an apostrophe
 ].map(([opens, within, closes]) =>
-  new RegExp(`(?<=${said}${passwords}(?:\\\\?["'])?${whose}${says}${opens})${within}{6,200}(?=${closes})`, "giu")
+  new RegExp(
+    `(?<=(?:${passwords}(?:\\\\?["'])?${whose}${says}|${option(passwords)})${opens})${within}{6,200}(?=${closes})`,
+    "giu"
+  )
 )
 /** Patterns of values whose name says that they are secret. A password after a colon or an equals sign may be any word; other values have a digit. */
 const assigned = (() => {
-  const secrets = "(?:(?:client|app)?secret|(?:access|refresh|auth|id|session)?token|(?:api|access|secret)[ _-]?key)"
   const quote = "(?:\\\\?[\"'`“„«‘‚])?"
   const set = `${quote}\\s{0,3}[:=]\\s{0,3}${quote}`
   const is = `${quote}${says}${quote}`
   const value = "[^\\s\"'`“”«»‘’,;)\\]}]{6,}(?<!\\\\)"
   const hasDigit = "(?=[^\\s\"']{0,100}\\d)"
+  const isQuantity = "[\\d._]{1,10}(?:[\\s\"'`,;)\\]}]|$)"
   return [
-    `(?<=${said}${passwords}${set})${value}`,
+    `(?<=${said}(?:PG)?${passwords}${set})${value}`, // hashPassword = function
+    `(?<=${option(`(?:${passwords}|${secrets})`)}${quote})${hasDigit}(?![$/~<.\\\\-]|${isQuantity})${value}`,
     `(?<=${said}pwd${set})(?![/~.\\\\$]|[a-z]:)${value}`, // no directory
-    `(?<=${said}${passwords}${is})${hasDigit}${value}`,
-    `(?<=${said}${secrets}${is})${hasDigit}(?![\\d._]{1,10}(?:[\\s"'\`,;)\\]}]|$))${value}` // no quantity
+    `(?<=${passwords}${is})${hasDigit}${value}`,
+    `(?<=${secrets}${is})${hasDigit}(?!${isQuantity})${value}`
   ].map((pattern) => new RegExp(pattern, "gi"))
 })()
 /**
@@ -127,6 +144,8 @@ const assigned = (() => {
 const isValue = (match: string): boolean =>
   !/^(?:[a-z_$][\w$]*(?:\.[a-z_$][\w$]*)+\(\S*$|this(?:\.\w+)+$|(?:string|number|boolean|required|optional|missing|invalid|incorrect|forgotten|expired|undefined|unknown)[.!?|]*$|process\.env\b|import\.meta\b|os\.environ\b|\$\{)/i
     .test(match)
+/** Pattern of what stands between the groups of a card number: a space or a dash, also one that breaks no line. */
+const between = "[ \\u00a0\\u202f\\u2010-\\u2013-]"
 /**
  * Card numbers by the lengths that their issuers give them. Only Visa has cards of 13 digits, only cards that begin with 6 have 17 or
  * 18, and none that begins with 3 or 5 has more than 16: other numbers are times, orders, articles, ids.
@@ -138,8 +157,8 @@ const cardNumber = new RegExp(
     "6\\d{15,18}",
     "2[2-7]\\d{14}",
     "3(?:[0689]\\d{12}|[47]\\d{13}|5\\d{14})",
-    "(?:[3-6]\\d{3}|2[2-7]\\d\\d)([ -])\\d{4}\\1\\d{4}\\1\\d{4}",
-    "3[47]\\d\\d([ -])\\d{6}\\2\\d{5}"
+    `(?:[3-6]\\d{3}|2[2-7]\\d\\d)(${between})\\d{4}\\1\\d{4}\\1\\d{4}`,
+    `3[47]\\d\\d(${between})\\d{6}\\2\\d{5}`
   ].join("|") + ")(?![\\w-])",
   "g"
 )
