@@ -25,9 +25,18 @@ export interface SchemaIssue {
   readonly message: string
 }
 
-/** Returns every violation, in the order of the Schema's fields. Keeps a Schema's own `message` annotations unchanged. */
-export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> =>
-  ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({ message, path }))
+/**
+ * Returns every violation, in the order of the Schema's fields, but not that an optional field is expected to be undefined, where
+ * another violation says what else it may be. Keeps a Schema's own `message` annotations unchanged.
+ */
+export const issuesOf = (error: ParseResult.ParseError): ReadonlyArray<SchemaIssue> => {
+  const all = ParseResult.ArrayFormatter.formatIssueSync(unquoted(error.issue)).map(({ message, path }) => ({
+    message,
+    path
+  }))
+  const said = all.filter(({ message }) => message !== "Expected undefined")
+  return said.length === 0 ? all : said
+}
 
 /** Formats a violation as `path.to.field: message`, or as the message alone where the path is empty. */
 export const line = ({ message, path }: SchemaIssue): string =>

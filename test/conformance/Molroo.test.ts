@@ -155,7 +155,7 @@ describe("molroo's adapter", () => {
         const [saved] = yield* awaited(() => adapter.recall({}))
         assert.deepInclude(saved, { importance: 1, intensity: 0, emotionSnapshot: { V: -1, A: 1, D: 0 } })
         assert.deepInclude(Reflect.get(saved!, "appraisal"), { agency: -1, expectedness: 0.5 })
-        for (const query of [{ minImportance: 2 }, { limit: -1 }, { type: [] }]) {
+        for (const query of [{ minImportance: 2 }, { limit: -1 }, { type: [] }, { valenceRange: [-1, 7] as const }]) {
           assert.deepInclude(yield* rejection(() => adapter.recall(query)), { reason: "invalid_draft" })
         }
       })

@@ -16,7 +16,7 @@ const linesOf = (schema: Schema.Schema.AnyNoContext, input: unknown): ReadonlyAr
   })
 
 describe("Check", () => {
-  it("names the path and the expected value of every violation", () => {
+  it("names the path and the expected value of every violation, and not that an optional field may be left out", () => {
     const schema = Schema.Struct({
       a: Schema.Int,
       b: Schema.Array(Schema.Literal("x", "y")),
@@ -33,11 +33,11 @@ describe("Check", () => {
       "c: Expected a string at least 2 character(s) long",
       "d: is missing",
       "e.f: Expected boolean",
-      "e: Expected undefined",
       "e: Expected number"
     ])
     assert.deepStrictEqual(linesOf(Schema.Struct({ d: schema.fields.d }), { d: "secret" }), ["d: expected an x"])
     assert.deepStrictEqual(linesOf(Schema.String, 7), ["Expected string"])
+    assert.deepStrictEqual(linesOf(Schema.Undefined, 7), ["Expected undefined"])
   })
 
   it("does not repeat the message of a failed transformation, which may quote its input", () => {

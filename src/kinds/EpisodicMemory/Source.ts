@@ -157,6 +157,9 @@ export const filterOf = (
 ): Effect.Effect<Pick<MemoryFilter, "minImportance" | "validAt" | "where">, MemoryError> => {
   const [first, ...rest] = typesOf(type)
   if (type !== undefined && first === undefined) return invalid(op, "type: at least one is to be named")
+  if (valenceRange?.every((bound) => bound >= -1 && bound <= 1) === false) {
+    return invalid(op, "valenceRange: expected two numbers between -1 and 1")
+  }
   return Effect.succeed({
     minImportance,
     validAt: timeRange,
