@@ -313,6 +313,31 @@ describe("MemoryToolkit.chat", () => {
       assert.notInclude(JSON.stringify(asked[1]!.prompt), "Ada")
     }))
 
+  it.scoped("a chat is its viewer's: a call as a viewer of another thread is refused, by one answer or a stream, before a model is asked", () =>
+    Effect.gen(function*() {
+      const threads = yield* threadsOver(MemoryStore.layerInMemory)
+      const { asked, model } = scripted([text("hello Ada")], [text("hello again")])
+      yield* Effect.gen(function*() {
+        const chat = yield* MemoryToolkit.chat("a").pipe(MemoryService.as(ada))
+        const tuesday = Viewer.make({ userId: "ada", sessionId: "tuesday" })
+        yield* chat.generateText({ prompt: "one" })
+        yield* chat.generateText({ prompt: "two" }).pipe(MemoryService.as(tuesday))
+        for (const other of [Viewer.make({ userId: "bob" }), Viewer.make({ userId: "ada", tenant: "other" })]) {
+          const calls = [chat.generateText({ prompt: "x" }), Stream.runDrain(chat.streamText({ prompt: "x" }))]
+          for (const call of calls) {
+            const { cause } = yield* Effect.flip(
+              Effect.asVoid<unknown, { readonly cause?: unknown }, LanguageModel.LanguageModel>(call)
+            )
+              .pipe(MemoryService.as(other))
+            assert.deepInclude(cause, { reason: "not_owned" })
+          }
+          assert.deepStrictEqual(yield* threads.list(other), [])
+        }
+        assert.lengthOf(asked, 2)
+        assert.lengthOf((yield* threads.messages(ada, "a")).items, 4)
+      }).pipe(Effect.provide(model), Effect.provideService(Threads.Threads, threads))
+    }))
+
   it.scoped("a store that fails fails the call with an AiError that has the MemoryError as its cause", () =>
     Effect.gen(function*() {
       const threads = yield* threadsOver(

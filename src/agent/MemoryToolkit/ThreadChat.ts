@@ -9,12 +9,15 @@ import * as Encoding from "effect/Encoding"
 import * as Exit from "effect/Exit"
 import { identity } from "effect/Function"
 import * as Inspectable from "effect/Inspectable"
+import * as Option from "effect/Option"
 import * as Ref from "effect/Ref"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as MemoryError from "../../domain/MemoryError.ts"
+import * as MemoryScope from "../../domain/MemoryScope.ts"
 import { Message } from "../../domain/Message.ts"
 import type { JsonObject } from "../../domain/Payload.ts"
+import * as Viewer from "../../domain/Viewer.ts"
 import * as MemoryService from "../../harness/MemoryService.ts"
 import * as Threads from "../../harness/Threads.ts"
 
@@ -38,6 +41,9 @@ export interface ChatOptions {
  * Each call begins with the messages that the thread has by then, whoever appended them; a call that fails leaves nothing behind.
  * Cost: the messages within the budget are read for each call.
  *
+ * A chat is its viewer's, who is current where it is made. A call as a viewer of another thread fails with the reason `not_owned`, since what
+ * its tools find would be kept in a thread of the first: make a chat for each viewer.
+ *
  * A failure of the thread fails the call with an `AiError` of module `ThreadChat`, whose cause is the `MemoryError`.
  */
 export const chat = (
@@ -55,8 +61,13 @@ export const chat = (
     const calls = yield* Effect.makeSemaphore(1)
     const before = system === undefined ? [] : [Prompt.makeMessage("system", { content: system })]
 
-    /** Makes the history what the thread has within the budget, and returns its length. */
+    /** Makes the history what the thread has within the budget, and returns its length. Fails for a viewer of another thread. */
     const follow = Effect.gen(function*() {
+      const caller = yield* Effect.serviceOption(MemoryService.CurrentViewer)
+      if (Option.isSome(caller) && !isSameThread(caller.value, viewer)) {
+        const message = "the chat was made for another viewer: make one for the viewer that calls"
+        return yield* MemoryError.make("not_owned", { op: "chat", message })
+      }
       const window = yield* threads.window(viewer, thread, budget)
       const all = [...before, ...yield* Effect.forEach(window.items, messageOf)]
       yield* Ref.set(inner.history, Prompt.fromMessages(all))
@@ -114,6 +125,11 @@ export const chat = (
       streamText: (options) => keptStream(inner.streamText(options))
     })
   }).pipe(Effect.withSpan("ThreadChat.make", { attributes: { thread } }))
+
+/** Whether two viewers have the same threads. */
+const isSameThread = (one: Viewer.Viewer, other: Viewer.Viewer): boolean =>
+  Viewer.tenantOf(one) === Viewer.tenantOf(other) &&
+  MemoryScope.key(Viewer.subjectOf(one)) === MemoryScope.key(Viewer.subjectOf(other))
 
 /** Whether a stream failed, rather than that its consumer left it. */
 const isFailed = (exit: Exit.Exit<unknown, unknown>): boolean =>
