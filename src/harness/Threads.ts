@@ -109,7 +109,7 @@ export interface Service {
 
   /**
    * Copies a thread, or its messages before a place, into a new one, in one batch. Fails with `not_found` where there is nothing to copy,
-   * and with `invalid_id` where the name is taken. Cost: the messages.
+   * with `invalid_id` where the name is taken, and with `invalid_draft` where the place is not a whole number, 0 or more. Cost: the messages.
    */
   readonly fork: (
     viewer: Viewer.Viewer,
@@ -193,11 +193,11 @@ const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effect.gen(
           after === undefined ? Effect.succeed(undefined) : legal(after),
           (after) => ThreadReads.list(rows, after, limit)
         )),
-    fork: (viewer, thread, name, { before = Infinity } = {}) =>
+    fork: (viewer, thread, name, options = {}) =>
       operation("fork", viewer, (rows, legal) =>
         Effect.flatMap(
           Effect.all([legal(thread), legal(name)]),
-          ([source, target]) => ThreadWrites.fork(rows, locks, source, target, before)
+          ([source, target]) => ThreadWrites.fork(rows, locks, source, target, options)
         )),
     rename: (viewer, thread, name) =>
       operation("rename", viewer, (rows, legal) =>

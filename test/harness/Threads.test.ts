@@ -146,6 +146,31 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents((yield* threads.messages(ada, "a")).items), ["new"])
     }))
 
+  it.scoped("a value that is no message, and a place that is none, are refused, and nothing of the call is kept", () =>
+    Effect.gen(function*() {
+      const { threads } = yield* over(layer)
+      yield* threads.append(ada, "a", said("one"))
+      const wrong: ReadonlyArray<unknown> = [
+        { role: "robot", content: "x" },
+        { role: "user", content: 3 },
+        { role: "user" },
+        { role: "user", content: "x", tool: "yes" },
+        { role: "user", content: "x", data: [() => 1] },
+        new Message.Message({ role: "user", content: 3 as never }, { disableValidation: true }),
+        null,
+        "x"
+      ]
+      for (const value of wrong) {
+        const error = yield* Effect.flip(threads.append(ada, "a", [Message.user("two"), value as Message.Message]))
+        assert.strictEqual(error.reason, "invalid_draft")
+      }
+      for (const before of [-1, 1.5, NaN, Infinity]) {
+        assert.strictEqual((yield* Effect.flip(threads.fork(ada, "a", "b", { before }))).reason, "invalid_draft")
+      }
+      assert.deepStrictEqual(contents((yield* threads.messages(ada, "a")).items), ["one"])
+      assert.lengthOf(yield* threads.list(ada), 1)
+    }))
+
   it.scoped("a search finds what was said, also after more was said and in another process", () =>
     Effect.gen(function*() {
       const { another, threads } = yield* over(layer)

@@ -145,12 +145,18 @@ export const append = (
     )
   })
 
-const storedOf = ({ data, ...message }: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
-  Effect.flatMap(
-    // a value that is no message is refused before it is sanitized
-    Check.check("append", ThreadRows.Stored, { message: new Message(message, { disableValidation: true }), data }),
-    ({ message, ...rest }) => Effect.succeed({ ...rest, message: sanitize(message) })
+/** The fields of a message to append. A class would check no field of an instance. */
+const NewMessage = Schema.Struct({ ...Message.fields, ...ThreadRows.Stored.fields }).pipe(Schema.omit("message"))
+
+/** Prepares a message. Refuses a value that is no message before it is sanitized. */
+const storedOf = (said: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
+  Effect.map(
+    Check.check("append", NewMessage, said),
+    ({ data, ...message }) => ({ data, message: sanitize(message) })
   )
+
+/** Where a fork ends. */
+const Forked = Schema.Struct({ before: Schema.optional(Schema.NonNegativeInt) })
 
 /** Copies the messages of a thread before a place into a new thread. */
 export const fork = (
@@ -158,13 +164,14 @@ export const fork = (
   locks: TenantLocks,
   source: string,
   target: string,
-  before: number
+  options: typeof Forked.Type
 ): Io<ThreadRows.Thread> =>
   Effect.zipRight(
     writing(
       rows,
       locks,
       Effect.gen(function*() {
+        const { before = Infinity } = yield* Check.check("fork", Forked, options)
         const { data } = yield* needed("fork", rows, source)
         yield* free("fork", rows, target)
         const all = yield* ThreadRows.messages(rows, data.generation, 0, Math.min(before, data.length))
