@@ -15,6 +15,7 @@ import * as Either from "effect/Either"
 import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
 import * as Schema from "effect/Schema"
+import { check } from "../domain/Check.ts"
 import { canonicalJson } from "../domain/Digest.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryQuery, SearchResult } from "../domain/MemoryFilter.ts"
@@ -22,7 +23,7 @@ import * as MemoryKind from "../domain/MemoryKind.ts"
 import { Applied, inverse as inverseOf, MemoryMutation } from "../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import type { MemoryScope } from "../domain/MemoryScope.ts"
-import type { Message } from "../domain/Message.ts"
+import { type Message, Role } from "../domain/Message.ts"
 import { tokensIn } from "../domain/PromptText.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import { Completion } from "../host/Completion.ts"
@@ -127,8 +128,9 @@ export interface Receipt extends Schema.Schema.Type<typeof Receipt> {}
 /** Operations of `MemoryPipeline`. */
 export interface Service {
   /**
-   * Extracts, reconciles and writes. Fails with `model`, which is retryable, and changes nothing if the model's answer is
-   * prose, JSON of another shape or longer than 262,144 characters. An explicit empty list means that there are no facts.
+   * Extracts, reconciles and writes. Fails with `invalid_draft` if a value is no message. Fails with `model`, which is retryable,
+   * and changes nothing if the model's answer is prose, JSON of another shape or longer than 262,144 characters. An explicit
+   * empty list means that there are no facts.
    */
   readonly remember: (
     viewer: Viewer.Any,
@@ -158,6 +160,9 @@ export interface Service {
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
+/** What each message must have to be read at all. */
+const Messages = Schema.Array(Schema.Struct({ role: Role, content: Schema.String }))
+
 /** Tag of the pipeline. */
 export class MemoryPipeline extends Context.Tag("@memory/MemoryPipeline")<MemoryPipeline, Service>() {}
 
@@ -177,9 +182,12 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore | Compl
         op,
         viewer,
         (viewer) =>
-          redaction === undefined ? remember(viewer, messages, options, write) : Effect.flatMap(
-            Redaction.messages(redaction, viewer, messages),
-            (messages) => remember(viewer, messages, redacting(redaction, viewer, options), write)
+          Effect.zipRight(
+            check(op, Messages, messages),
+            redaction === undefined ? remember(viewer, messages, options, write) : Effect.flatMap(
+              Redaction.messages(redaction, viewer, messages),
+              (messages) => remember(viewer, messages, redacting(redaction, viewer, options), write)
+            )
           )
       ).pipe(
         Effect.tap(() =>

@@ -27,7 +27,7 @@ describe("a configuration", () => {
           extraction: {
             nowhere: true,
             archive: { trigger: ExtractionTrigger.interval(0), extractor: "ingest" },
-            notes: { options: { kind: "a b", ttl: "soon" as "1 day", topK: NaN } }
+            notes: { options: { kind: "a b", ttl: "soon" as "1 day", topK: NaN, maxFacts: 0 } }
           },
           injection: { maxEntries: 0, budget: -1 }
         }
@@ -38,6 +38,7 @@ describe("a configuration", () => {
           "extraction.nowhere: there is no such store; there are notes, archive",
           "extraction.archive: the store takes no writes",
           "extraction.archive: interval: expected a whole number of turns, 1 or more",
+          "extraction.notes: options.maxFacts: expected 1 to 256",
           "extraction.notes: there is no language model: provide a Completion below MemoryManager.layer",
           "extraction.notes: options.kind: expected a name such as semantic",
           "extraction.notes: options.ttl: expected a time, 0 ms or more, such as \"10 seconds\" or Duration.infinity",

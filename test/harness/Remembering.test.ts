@@ -53,6 +53,19 @@ const reason = <A, R>(self: Effect.Effect<A, { readonly reason: string }, R>) =>
   Effect.map(Effect.flip(self), ({ reason }) => reason)
 
 describe("MemoryService remembers", () => {
+  it.effect("a value that is no message is refused, with or without a model, and nothing of the call is kept", () =>
+    Effect.gen(function*() {
+      const memory = yield* service
+      for (
+        const value of [{ role: "user", content: 3 }, { role: "robot", content: "x" }, { role: "user" }, null, "x"]
+      ) {
+        const all = [...turns, value as Message.Message]
+        assert.strictEqual(yield* reason(memory.remember(all, { scope, infer: false })), "invalid_draft")
+        assert.strictEqual(yield* reason(memory.plan(all, { scope })), "invalid_draft")
+      }
+      assert.deepStrictEqual((yield* memory.list({})).items, [])
+    }).pipe(run()))
+
   it.effect("what is remembered is recalled, and taken back; each is told", () =>
     Effect.gen(function*() {
       const memory = yield* service

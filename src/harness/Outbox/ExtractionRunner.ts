@@ -15,12 +15,14 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
 import * as Check from "../../domain/Check.ts"
 import * as MemoryError from "../../domain/MemoryError.ts"
 import type { Applied, MemoryMutation } from "../../domain/MemoryMutation.ts"
 import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
+import * as Extraction from "../../pipeline/Extraction.ts"
 import type * as MemoryPipeline from "../../pipeline/MemoryPipeline.ts"
 import type * as MemoryStore from "../../storage/MemoryStore.ts"
 import type { ExtractionConfig, Listener, Options } from "../Outbox.ts"
@@ -112,8 +114,12 @@ export const issuesOf = ({ trigger, ...options }: Options): ReadonlyArray<string
   ...Check.countIssues("openLines", options.openLines, 1),
   ...Check.timeIssues("turn", options.turn, { least: 1 }),
   ...Check.timeIssues("timeout", options.timeout, { least: 1 }),
-  ...Check.timeIssues("flushTimeout", options.flushTimeout, { least: 0 })
+  ...Check.timeIssues("flushTimeout", options.flushTimeout, { least: 0 }),
+  ...(options.options?.maxFacts === undefined || isMaxFacts(options.options.maxFacts)
+    ? []
+    : ["options.maxFacts: expected 1 to 256"])
 ]
+const isMaxFacts = Schema.is(Extraction.MaxFacts)
 
 /** Fails with `invalid_draft` and every violation of `issuesOf`. */
 export const checked = (options: Options): Effect.Effect<void, MemoryError.MemoryError> =>

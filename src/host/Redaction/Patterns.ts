@@ -10,7 +10,10 @@ export interface Redacted {
 export interface Options {
   /** Private keys, and keys of providers that begin as theirs do: `sk-`, `AKIA`, `ghp_` and others. Default true. */
   readonly keys?: boolean | undefined
-  /** JSON Web Tokens, bearer tokens, passwords of URLs, and values that a text calls password, passcode, secret, token or key. Default true. */
+  /**
+   * JSON Web Tokens, bearer tokens, basic credentials of headers, passwords of URLs, and values that a text or an option of a command
+   * calls password, passcode, secret, token or key. Default true.
+   */
   readonly tokens?: boolean | undefined
   /** Numbers of 13 to 19 digits that begin as a card's does and have its length and check digit. Default true. */
   readonly cards?: boolean | undefined
