@@ -212,18 +212,21 @@ export class Matcher<R extends Outline> {
       },
       ranked
     )
+    // each of a few is looked at
+    const ceiling = ranking === undefined && shares !== undefined && pool.count > examined
+      ? this.#columns.ceiling(shares, recencies)
+      : undefined
     const scored = score &&
-      ((slot: number, relevance: number) => score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
+      ((slot: number, relevance: number) =>
+        ceiling?.exactly(slot, relevance) ??
+          score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
     const { best, count, first, isExact } = choose({
       pool: ranking === undefined ? pool : poolOf(ranking.slots, ranking.ranks),
       ranks: ranking?.ranks ?? scores,
       best: ranking?.best,
       rest: ranking === undefined || minScore > 0 ? rest : undefined,
       scored,
-      // each of a few is looked at
-      ceiling: ranking === undefined && shares !== undefined && pool.count > examined
-        ? this.#columns.ceiling(shares, recencies)
-        : undefined,
+      ceiling,
       newestFirst,
       examined
     }, question)

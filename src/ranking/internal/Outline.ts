@@ -16,7 +16,7 @@ import { hashOf, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import type { Asked, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
-import { Ceiling, steps } from "./Ceiling.ts"
+import { Ceiling } from "./Ceiling.ts"
 import type { Passing } from "./Impacts.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
 import type { Form } from "./Ranker.ts"
@@ -373,16 +373,16 @@ export class Columns {
   /** Makes what tells the most that a score can be. `recencies`: by slot. */
   ceiling(shares: Shares, recencies: Float64Array): Ceiling {
     const { emotion, halfLifeOf } = shares
-    const rates = new Map<string, number>()
-    const rateOf = (kind: string): number => {
-      const known = rates.get(kind) ?? steps / halfLifeOf(kind)
-      rates.set(kind, known)
+    const halfLives = new Map<string, number>()
+    const knownOf = (kind: string): number => {
+      const known = halfLives.get(kind) ?? halfLifeOf(kind)
+      halfLives.set(kind, known)
       return known
     }
     return new Ceiling(
       shares,
       [this.#group.data, recencies, this.#importance.data, this.#confidence.data],
-      this.#groups.map((group) => group === undefined ? 0 : rateOf(group.like.kind)),
+      this.#groups.map((group) => group === undefined ? Infinity : knownOf(group.like.kind)),
       this.#groups.map((group) => emotion * (group === undefined || group.isFelt ? 1 : 0.5)),
       [this.#mostImportance, this.#mostConfidence]
     )
