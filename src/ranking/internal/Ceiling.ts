@@ -12,6 +12,16 @@ const left = Float64Array.from(
   (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // powers are not exact
 )
 
+/** Makes a function that is asked once for each name. */
+export const remembering = (of: (name: string) => number): (name: string) => number => {
+  const known = new Map<string, number>()
+  return (name) => {
+    const value = known.get(name) ?? of(name)
+    known.set(name, value)
+    return value
+  }
+}
+
 type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: Float64Array, confidence: Float64Array]
 
 /**
@@ -72,7 +82,8 @@ export class Ceiling {
     const group = groups[slot]!
     const feeling = this.#feelings[group]!
     if (group === 0 || (emotion > 0 && feeling === emotion)) return undefined // a feeling is read off the record
-    const sum = share * relevance + (recency > 0 ? recency * fade(now - recencies[slot]!, this.#halfLives[group]!) : 0) +
+    const sum = share * relevance +
+      (recency > 0 ? recency * fade(now - recencies[slot]!, this.#halfLives[group]!) : 0) +
       importance * importances[slot]! + confidence * confidences[slot]! + feeling
     return Math.min(1, sum)
   }
