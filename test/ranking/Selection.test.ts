@@ -2,9 +2,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Either from "effect/Either"
 import * as Option from "effect/Option"
-import type { MemoryQuery } from "../../src/domain/MemoryFilter.ts"
+import { matches as matching, type MemoryQuery } from "../../src/domain/MemoryFilter.ts"
 import * as MemoryKind from "../../src/domain/MemoryKind.ts"
 import { type MemoryRecord, textHash } from "../../src/domain/MemoryRecord.ts"
+import type { Json } from "../../src/domain/Payload.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import { read } from "../../src/ranking/Bm25.ts"
@@ -47,6 +48,7 @@ const make = (examined?: number) => {
       return asked.passes(one)
     },
     textOf: (one) => one,
+    hasMetadata: true,
     examined
   })
   const retrieval: Retrieval = {
@@ -112,6 +114,7 @@ describe("a search that looks at few of its matches", () => {
       tags: [`t${n % 4}`],
       importance: ((n * 31) % 100) / 100,
       data: { room: n % 10 },
+      metadata: { colour: n % 3 === 0 ? "red" : "blue", shelf: n % 7, ...(n % 11 === 0 && { since: ["then"] }) },
       createdAt: 60_000 * n
     }))
   const [index, whole] = [make(), make(Infinity)]
@@ -126,6 +129,70 @@ describe("a search that looks at few of its matches", () => {
     return { ...result, looks: index.looks }
   }
 
+  const conditions: ReadonlyArray<NonNullable<MemoryQuery["where"]>> = [
+    { "metadata.colour": { eq: "red" } },
+    { "metadata.colour": { ne: "red" }, "metadata.shelf": { lt: 3 } },
+    { "metadata.since": { exists: true } },
+    { "metadata.since.0": { eq: "then" } },
+    { "metadata.shelf": { in: [1, 2], orAbsent: true }, "data.room": { eq: 4 } },
+    { "metadata.toString": { exists: true } }
+  ]
+
+  it("finds of thousands of matches with some metadata those that a search without finds, narrowed afterwards", () => {
+    for (const where of conditions) {
+      const isMeant = matching({ where }, undefined)
+      for (const weights of [undefined, { recency: 1, importance: 0.5 }]) {
+        const asked = { text: "tea", fold: false, weights }
+        const all = index.search(everyone, { ...asked, limit: many.length }, now).hits.filter(({ record }) =>
+          isMeant(record)
+        )
+        const { hits } = index.search(everyone, { ...asked, where, limit: 30 }, now)
+        const ids = all.slice(0, 30).map(({ record }) => record.id)
+        assert.deepStrictEqual(hits.map(({ record }) => record.id), ids, JSON.stringify(where))
+      }
+    }
+  })
+
+  it("looks at no record for a condition on metadata that thousands share", () => {
+    for (const text of ["tea", "cup7 cup8 cup9"]) {
+      const { hits, looks } = looksOf({ text, where: { "metadata.colour": { eq: "red" } } })
+      assert.isAbove(hits.length, 2)
+      // those of no group are looked at, and those that are shown
+      assert.isBelow(looks, 60)
+    }
+  })
+
+  it("groups metadata by all that a condition can tell apart: the same hits as of records that are looked at one by one", () => {
+    const values: ReadonlyArray<Json> = ["1", 1, true, "true", null, "null", "", 0, -0, "x".repeat(65), [1], { a: 1 }]
+    const index = MemoryIndex.make()
+    const records = Array.from({ length: 4_000 }, (_, n) => {
+      const value = n < 2_500 ? values[n % values.length]! : `${n}` // more values than there are groups
+      return record(`m${n}`, {
+        body: "tea",
+        metadata: n % 13 === 0 ? {} : { value, [`f${n % 3}`]: n % 2 },
+        createdAt: n
+      })
+    })
+    for (const one of records) index.add(one)
+    const scalars = values.filter((value) => typeof value !== "object")
+    const wheres: ReadonlyArray<NonNullable<MemoryQuery["where"]>> = [
+      ...scalars.map((value) => ({ "metadata.value": { eq: value } })),
+      { "metadata.value": { exists: false } },
+      { "metadata.value": { gte: "2" } },
+      { "metadata.value": { between: [0, 1] }, "metadata.f1": { eq: 1 } },
+      { "metadata.value.a": { eq: 1 } }
+    ]
+    for (const where of wheres) {
+      const isMeant = matching({ where }, undefined)
+      const expected = records.filter(isMeant).map(({ id }) => id).reverse()
+      const { hits, leftOut } = index.search(everyone, { text: "tea", fold: false, where, limit: 100 }, now)
+      assert.deepStrictEqual(hits.map(({ record }) => record.id), expected.slice(0, 100), JSON.stringify(where))
+      if (leftOut.exact === undefined) assert.strictEqual(hits.length + leftOut.limit, expected.length)
+      const listed = index.list(everyone, { where, limit: 1_000 }, now)
+      assert.deepStrictEqual(listed?.items.map(({ id }) => id), expected.slice(0, 1_000), JSON.stringify(where))
+    }
+  })
+
   it("finds and scores among thousands of matches, many of them worth the same, what one finds that looks at each", () => {
     const any = random(7)
     const { below, maybe, next, of } = any
@@ -137,7 +204,7 @@ describe("a search that looks at few of its matches", () => {
         text: maybe(0.9, () => of(["tea", "tea cup1", "cup2 cup3 cup4", "tea of77 cup500"])),
         tags: maybe(0.2, () => [`T${below(4)}`]),
         minImportance: maybe(0.3, next),
-        where: maybe(0.3, () => ({ "data.room": { lt: below(11) } }))
+        where: maybe(0.3, () => of([{ "data.room": { lt: below(11) } }, ...conditions]))
       }
       const at = now + of([0, 30, 300]) * 86_400_000
       const about = `${n}: ${JSON.stringify([query, at])}`
@@ -228,7 +295,7 @@ describe("a search that looks at few of its matches", () => {
       assert.isAbove(leftOut.limit, 0)
     }
     const { leftOut, looks } = looksOf({ weights: { recency: 1, importance: 0.5 } })
-    assert.isBelow(looks, 1_500)
+    assert.isBelow(looks, 400) // columns score the matches
     assert.deepStrictEqual(leftOut, { limit: many.length - 20, budget: 0, folded: 0 })
   })
 

@@ -12,6 +12,16 @@ const left = Float64Array.from(
   (_, n) => n === 0 || n === lastStep ? fade(n, steps) : fade(n, steps) * (1 + 1e-12) // powers are not exact
 )
 
+/** Makes a function that is asked once for each name. */
+export const remembering = (of: (name: string) => number): (name: string) => number => {
+  const known = new Map<string, number>()
+  return (name) => {
+    const value = known.get(name) ?? of(name)
+    known.set(name, value)
+    return value
+  }
+}
+
 type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: Float64Array, confidence: Float64Array]
 
 /**
@@ -21,22 +31,25 @@ type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: 
 export class Ceiling {
   readonly #shares: Shares
   readonly #columns: Factors
-  /** Steps of fading, by group, to a millisecond, and what a feeling may give. */
+  /** Half-lives by group, in ms; steps of fading to a millisecond; and what a feeling may give. */
+  readonly #halfLives: ReadonlyArray<number>
   readonly #rates: ReadonlyArray<number>
   readonly #feelings: ReadonlyArray<number>
   /** The most that any record's other factors than its relevance add. */
   readonly #others: number
 
+  /** `halfLives` and `feelings`: by group, of which number 0 stands for no group. */
   constructor(
     shares: Shares,
     columns: Factors,
-    rates: ReadonlyArray<number>,
+    halfLives: ReadonlyArray<number>,
     feelings: ReadonlyArray<number>,
     [importance, confidence]: readonly [most: number, most: number]
   ) {
     this.#shares = shares
     this.#columns = columns
-    this.#rates = rates
+    this.#halfLives = halfLives
+    this.#rates = halfLives.map((halfLife) => steps / halfLife)
     this.#feelings = feelings
     this.#others = shares.recency + shares.importance * importance + shares.confidence * confidence + shares.emotion
   }
@@ -56,6 +69,22 @@ export class Ceiling {
     const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
     const sum = share * relevance + recency * left[step]! + importance * importances[slot]! +
       confidence * confidences[slot]! + this.#feelings[group]!
+    return Math.min(1, sum)
+  }
+
+  /**
+   * Returns the score of a slot, given its relevance, where columns tell all of it; else `undefined`. It is added up in the order of
+   * `Scorer`, so that it is the same number. Few records lie in a cache, columns mostly do.
+   */
+  exactly(slot: number, relevance: number): number | undefined {
+    const { confidence, emotion, importance, now, recency, relevance: share } = this.#shares
+    const [groups, recencies, importances, confidences] = this.#columns
+    const group = groups[slot]!
+    const feeling = this.#feelings[group]!
+    if (group === 0 || (emotion > 0 && feeling === emotion)) return undefined // a feeling is read off the record
+    const sum = share * relevance +
+      (recency > 0 ? recency * fade(now - recencies[slot]!, this.#halfLives[group]!) : 0) +
+      importance * importances[slot]! + confidence * confidences[slot]! + feeling
     return Math.min(1, sum)
   }
 }

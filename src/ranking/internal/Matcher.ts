@@ -22,6 +22,8 @@ export interface Options<R extends Outline> {
   readonly factOf: (record: R, length: number) => Fact
   /** Whether a record passes a filter, validity aside. */
   readonly passes: (asked: Asked, record: R) => boolean
+  /** Whether records hold all of their metadata: then a condition on it is asked once for those that have the same. Default false. */
+  readonly hasMetadata?: boolean | undefined
   /** Returns the texts of a long record, to rank it by its passages; `undefined`: they are not at hand. */
   readonly textOf: (record: R) => MemoryRecord | undefined
   /** Number of matches up to which each is looked at, so that those that pass are counted exactly. Default 2,048. */
@@ -46,11 +48,12 @@ export class Matcher<R extends Outline> {
   /** Number of records that more than words rank, by number of their scope; and of all scopes. */
   #special: Array<number> = []
   #anySpecial = 0
-  #columns = new Columns()
+  #columns: Columns
   readonly #options: Options<R>
 
   constructor(options: Options<R>) {
     this.#options = options
+    this.#columns = new Columns(options.hasMetadata === true)
     this.#contenders = this.#noContenders()
   }
 
@@ -97,7 +100,7 @@ export class Matcher<R extends Outline> {
     this.index = index
     this.#records = []
     this.#timeline = new RecencyIndex()
-    this.#columns = new Columns()
+    this.#columns = new Columns(this.#options.hasMetadata === true)
     this.#contenders = this.#noContenders()
     this.#special = []
     this.#anySpecial = 0
@@ -212,18 +215,21 @@ export class Matcher<R extends Outline> {
       },
       ranked
     )
+    // each of a few is looked at
+    const ceiling = ranking === undefined && shares !== undefined && pool.count > examined
+      ? this.#columns.ceiling(shares, recencies)
+      : undefined
     const scored = score &&
-      ((slot: number, relevance: number) => score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
+      ((slot: number, relevance: number) =>
+        ceiling?.exactly(slot, relevance) ??
+          score(this.factOf(slot), relevance, () => index.frequenciesIn(slot)))
     const { best, count, first, isExact } = choose({
       pool: ranking === undefined ? pool : poolOf(ranking.slots, ranking.ranks),
       ranks: ranking?.ranks ?? scores,
       best: ranking?.best,
       rest: ranking === undefined || minScore > 0 ? rest : undefined,
       scored,
-      // each of a few is looked at
-      ceiling: ranking === undefined && shares !== undefined && pool.count > examined
-        ? this.#columns.ceiling(shares, recencies)
-        : undefined,
+      ceiling,
       newestFirst,
       examined
     }, question)

@@ -16,8 +16,8 @@ import { hashOf, type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import type { Asked, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
-import { Ceiling, steps } from "./Ceiling.ts"
-import type { Passing } from "./Impacts.ts"
+import { Ceiling, remembering } from "./Ceiling.ts"
+import { MetadataGroups, type Passing } from "./Impacts.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
 import type { Form } from "./Ranker.ts"
 import { float64, GrowableArray } from "./Slots.ts"
@@ -292,6 +292,12 @@ export class Columns {
   /** No record has more. */
   #mostImportance = 0
   #mostConfidence = 0
+  readonly #metadata: MetadataGroups | undefined
+
+  /** `hasMetadata`: whether records that are added hold all of their metadata. */
+  constructor(hasMetadata: boolean) {
+    this.#metadata = hasMetadata ? new MetadataGroups() : undefined
+  }
 
   add(slot: number, record: Outline): void {
     const { confidence = 0.5, importance, invalidAt = Infinity, validAt } = record
@@ -299,6 +305,7 @@ export class Columns {
     const group = this.#groups[number]
     if (group !== undefined) group.live++
     this.#group.set(slot, number)
+    this.#metadata?.add(slot, record)
     this.#validAt.set(slot, validAt)
     this.#invalidAt.set(slot, invalidAt)
     this.#importance.set(slot, importance)
@@ -341,7 +348,7 @@ export class Columns {
   /** Makes the sieve of a filter. `passes`: tells whether a slot passes the whole filter, validity aside. */
   sieve({ at: now, filter }: Asked, index: InvertedIndex, passes: (slot: number) => boolean): Sieve {
     const at = filter.asOf ?? now
-    const { closed = false, kinds, maxTrust, scope, tags } = filter
+    const { closed = false, kinds, maxTrust, scope, tags, where } = filter
     const isTimeless = at === undefined || (this.#lastValid <= at && (closed || this.#firstInvalid > at))
     const groups = this.#groups
     const isLike = kinds === undefined && maxTrust === undefined && tags === undefined
@@ -366,28 +373,25 @@ export class Columns {
       isShut: () =>
         isLike !== undefined && groups.length < mostGroups &&
         !groups.some((group) => group !== undefined && group.live > 0 && isLike(group.like)),
-      rest: looked.some((clause) => filter[clause] !== undefined) ? passes : undefined
+      rest: looked.some((clause) => filter[clause] !== undefined)
+        ? passes
+        : where && (this.#metadata?.passing(where, passes) ?? passes)
     })
   }
 
   /** Makes what tells the most that a score can be. `recencies`: by slot. */
   ceiling(shares: Shares, recencies: Float64Array): Ceiling {
     const { emotion, halfLifeOf } = shares
-    const rates = new Map<string, number>()
-    const rateOf = (kind: string): number => {
-      const known = rates.get(kind) ?? steps / halfLifeOf(kind)
-      rates.set(kind, known)
-      return known
-    }
+    const knownOf = remembering(halfLifeOf)
     return new Ceiling(
       shares,
       [this.#group.data, recencies, this.#importance.data, this.#confidence.data],
-      this.#groups.map((group) => group === undefined ? 0 : rateOf(group.like.kind)),
+      this.#groups.map((group) => group === undefined ? Infinity : knownOf(group.like.kind)),
       this.#groups.map((group) => emotion * (group === undefined || group.isFelt ? 1 : 0.5)),
       [this.#mostImportance, this.#mostConfidence]
     )
   }
 }
 
-/** Clauses of a filter that no column tells. */
-const looked = ["ids", "createdAt", "validAt", "minImportance", "where"] as const
+/** Clauses of a filter, beside `where`, that no column tells. */
+const looked = ["ids", "createdAt", "validAt", "minImportance"] as const
