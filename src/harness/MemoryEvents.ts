@@ -5,7 +5,7 @@
  * Events carry ids, scopes, scores and counts, so that a log of them holds nothing that a user said. The summaries of
  * written records and the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
  *
- * Metrics of Effect count every published event, with or without a listener; docs/recipes.md has their names.
+ * Metrics of Effect count every published event, with or without a listener; docs/observability.md has their names.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
