@@ -1,6 +1,21 @@
 /**
  * Adapters for @effect/ai, as `effect-memory/ai`: the memory tools as a Toolkit, and its models as `Completion` and `Embedder`. A
  * module by itself, since @effect/ai is an optional peer dependency.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { MemoryService, Viewer } from "effect-memory"
+ * import * as MemoryToolkit from "effect-memory/ai"
+ *
+ * const program = Effect.gen(function*() {
+ *   const { handle } = yield* MemoryToolkit.toolkit
+ *   const { isFailure } = yield* handle("remember", { scope: "user", kind: "user", summary: "Drinks tea", body: "Tea." })
+ *   return isFailure
+ * }).pipe(MemoryService.as(Viewer.make({ userId: "ada" })), Effect.provide(MemoryToolkit.layer))
+ * const isFailure = await program.pipe(Effect.provide(MemoryService.layerTest()), Effect.runPromise)
+ *
+ * isFailure // => false
+ * ```
  */
 import * as EmbeddingModel from "@effect/ai/EmbeddingModel"
 import * as LanguageModel from "@effect/ai/LanguageModel"

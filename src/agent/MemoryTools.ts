@@ -1,6 +1,19 @@
 /**
  * Tools by which a model reaches memory, each behind `MemoryService.guard`: `make` by scope, `makeRecords` by id, `makeStores`
  * by store, `makeThread` over the conversation itself. The harness says who the viewer is, never an argument of a tool.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { MemoryService, MemoryTools, Viewer } from "effect-memory"
+ *
+ * const program = Effect.gen(function*() {
+ *   const [remember, recall] = yield* MemoryTools.make(Viewer.make({ userId: "ada" }))
+ *   yield* remember!.call({ scope: "user", kind: "user", summary: "Drinks tea", body: "Drinks tea." })
+ *   return (yield* recall!.call({ query: "tea" })).text.includes("Drinks tea.")
+ * }).pipe(Effect.provide(MemoryService.layerTest()))
+ *
+ * await Effect.runPromise(program) // => true
+ * ```
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -22,10 +35,7 @@ import * as StoreTools from "./StoreTools.ts"
 export { make as makeStores, type StoreToolsOptions } from "./StoreTools.ts"
 export { make as makeThread } from "./ThreadTools.ts"
 
-/**
- * Makes the memory tools of a viewer: `remember` if its model may write any scope, `recall`, and `forget` with
- * `allowForget`. Makes none if the spec says `enabled: false`.
- */
+/** Makes a viewer's tools: `remember` if its model may write any scope, `recall`, `forget` with `allowForget`; none with `enabled: false`. */
 export const make = (
   viewer: Viewer
 ): Effect.Effect<ReadonlyArray<MemoryTool.MemoryTool>, never, MemoryService.MemoryService> =>
@@ -39,9 +49,8 @@ export const make = (
       : [])
 
 /**
- * Makes tools for records by id, of all that the viewer sees: `memory_append`, `memory_search`, `memory_update`,
- * `memory_delete` and `memory_view`; none if the spec says `enabled: false`. An appended record has all ids of the viewer as its
- * scope. A viewer without ids appends to Global, which only `sharedWrites` opens.
+ * Makes tools for records by id, of all that the viewer sees; none with `enabled: false`. An appended record has all ids of the viewer
+ * as its scope. A viewer without ids appends to Global, which only `sharedWrites` opens.
  */
 export const makeRecords = (
   viewer: Viewer
@@ -63,10 +72,7 @@ const whose = "Whose it is, and so who will see it: the narrowest that serves."
 const scopesOf = (names: ReadonlyArray<StoreTools.Name>) =>
   Schema.Array(StoreTools.oneOf(names, "Whose.")).pipe(Schema.maxItems(5)).annotations({ description: "Default: all." })
 
-/**
- * The names, descriptions and parameters of the tools of `make`, as they are declared where the viewer is not known yet. `make`
- * declares to a model the scopes of its viewer only.
- */
+/** The declarations of the tools of `make` where the viewer is not known yet; `make` declares the scopes of its viewer only. */
 export const declarations = {
   remember: {
     name: "remember",

@@ -1,4 +1,12 @@
-/** Hashes, signatures and canonical JSON. The one module that may import node:crypto. */
+/**
+ * Hashes, signatures and canonical JSON. The one module that may import node:crypto.
+ *
+ * ```ts
+ * import { Digest } from "effect-memory"
+ *
+ * Digest.canonicalJson({ b: 1, a: 2 }) // => "{\"a\":2,\"b\":1}"
+ * ```
+ */
 import { createHmac, hash, randomBytes } from "node:crypto"
 
 /** Returns the SHA-256 as 64 hex digits. A text is hashed as UTF-8. */

@@ -1,4 +1,14 @@
-/** Scopes: the user, agent, run, session or actor that a record belongs to. A record for everyone must name `Global`. */
+/**
+ * Scopes: the user, agent, run, session or actor that a record belongs to. A record for everyone must name `Global`.
+ *
+ * ```ts
+ * import { MemoryScope } from "effect-memory"
+ *
+ * MemoryScope.matchesScope({ userId: "ada", sessionId: "monday" }, { userId: "ada" }) // => true
+ *
+ * MemoryScope.matchesScope({ userId: "bob" }, { userId: "ada" }) // => false
+ * ```
+ */
 import * as Arbitrary from "effect/Arbitrary"
 import * as Schema from "effect/Schema"
 

@@ -1,6 +1,22 @@
 /**
  * Injection of memory into prompts: finds the records that relate to a turn and renders them as a block for its end. The block is
  * made anew for every call and kept nowhere. The module also renders the memory index and the instructions.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { MemoryService, Message, Viewer } from "effect-memory"
+ *
+ * const program = Effect.gen(function*() {
+ *   const { context, put } = yield* MemoryService.MemoryService
+ *   yield* put({ scope: { userId: "ada" }, kind: "user", body: "Drinks tea, never coffee." })
+ *   const asked = yield* context([Message.user("Would I like coffee?")])
+ *   const greeted = yield* context([Message.user("ok")])
+ *   return [asked.text.includes("Drinks tea, never coffee."), greeted.text]
+ * }).pipe(MemoryService.as(Viewer.make({ userId: "ada" })))
+ * const injected = await program.pipe(Effect.provide(MemoryService.layerTest()), Effect.runPromise)
+ *
+ * injected // => [true, ""]
+ * ```
  */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"

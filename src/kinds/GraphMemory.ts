@@ -1,10 +1,23 @@
 /**
- * Entities and their relationships: links between records, indexed both ways.
+ * Entities and their relationships: links between records, indexed both ways. A relationship is a link of the record at which it begins,
+ * or a `[[Name]]` in that record's body, of type `wikilink` and weight 1. It exists only for viewers who see both of its ends. Walks pass
+ * through entities only, a search through records of all kinds. A walk costs the neighbourhood that it passes, however large the graph is.
  *
- * A relationship is a link of the record at which it begins, or a `[[Name]]` in that record's body. The latter has type
- * `wikilink` and weight 1, and only an edit of the body removes it. A relationship exists only for viewers who see both of
- * its ends. Walks pass through entities only, a search through records of all kinds. The cost of a walk is the neighbourhood
- * that it passes through, however large the graph is.
+ * ```ts
+ * import { Effect } from "effect"
+ * import { GraphMemory, MemoryStore, Viewer } from "effect-memory"
+ *
+ * const ada = Viewer.make({ userId: "ada" })
+ * const named = (name: string) => ({ scope: { userId: "ada" }, body: "", data: { name, type: "person" } })
+ * const program = Effect.gen(function*() {
+ *   const { addEntity, relate, traverse } = yield* GraphMemory.make
+ *   const [from, to] = yield* Effect.forEach([named("Ada"), named("Charles")], (entity) => addEntity(ada, entity))
+ *   yield* relate(ada, { from: from!.record.id, to: to!.record.id, type: "works_with", weight: 1 })
+ *   return (yield* traverse(ada, from!.record.id)).map(({ data }) => data.name)
+ * }).pipe(Effect.provide(MemoryStore.layerInMemory))
+ *
+ * await Effect.runPromise(program) // => ["Charles"]
+ * ```
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -93,10 +106,7 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 export interface Service {
   /** Adds an entity. Its summary is by default its name, by which a `[[Name]]` finds it. */
   readonly addEntity: (viewer: Viewer.Any, entity: TypedMemory.DraftOf<Entity>) => Io<TypedMemory.Typed<Entity>>
-  /**
-   * Relates two entities. There is one relationship per `from`, `to` and type: relating them again sets its weight. Fails
-   * with `not_found` unless both ends are visible entities. Cost: the links of `from`.
-   */
+  /** Relates two entities, once per `from`, `to` and type; again sets the weight. `not_found` unless both are visible. Cost: `from`'s links. */
   readonly relate: (viewer: Viewer.Any, relationship: Relationship) => Io<void>
   /** Removes a relationship. Returns whether there was one. */
   readonly unrelate: (viewer: Viewer.Any, relationship: Omit<Relationship, "weight">) => Io<boolean>
@@ -120,9 +130,8 @@ export interface Service {
    */
   readonly findPath: (viewer: Viewer.Any, from: MemoryId, to: MemoryId, options?: PathSearch) => Io<Option.Option<Path>>
   /**
-   * Returns the hits of a search and what is linked to them, of any kind that the query allows. A link passes on
-   * `weight · graph ÷ (1 + graph)` of a record's score, by the query's `weights.graph` (default 1: half). The best of
-   * several ways, and of the record's own score, counts. `limit` is the number of records that each hop goes on from.
+   * Returns hits, and what is linked to them, of any kind that the query allows. A link passes on `weight · graph ÷ (1 + graph)` of a
+   * score, by `weights.graph` (default 1: half); the best of several ways counts. Each hop goes on from `limit` records.
    */
   readonly search: (
     viewer: Viewer.Any,
@@ -160,7 +169,6 @@ export const make: Effect.Effect<Service, never, MemoryStore.MemoryStore> = Effe
 /** Provides `GraphMemory` over a `MemoryStore`. */
 export const layer: Layer.Layer<GraphMemory, never, MemoryStore.MemoryStore> = Layer.effect(GraphMemory, make)
 
-/** A store, and its entities. */
 interface Graph {
   readonly store: MemoryStore.Service
   readonly entities: TypedMemory.TypedMemory<Entity>
@@ -292,10 +300,7 @@ interface Step {
   readonly relationship: Relationship
 }
 
-/**
- * Returns the steps that lead away from a record: those of the greatest weight first, among equals in the order of the
- * record's own links, then the records that link to it, newest first.
- */
+/** Returns the steps away from a record, heaviest first; among equals its own links in order, then those to it, newest first. */
 const stepsFrom = (
   { store }: Graph,
   viewer: Viewer.Any,
@@ -316,7 +321,6 @@ const stepsFrom = (
       .sort((a, b) => b.relationship.weight - a.relationship.weight)
   })
 
-/** An entity on a walk, and how the walk came to it. */
 interface Walked {
   readonly id: MemoryId
   readonly found: TypedMemory.Typed<Entity>
@@ -333,10 +337,7 @@ const pathTo = (end: Walked): Path => {
   return path.reverse()
 }
 
-/**
- * Walks breadth first from an entity: each other entity once, by a shortest path, nearest first. Stops when `isEnough`,
- * which is asked after each record that it comes to, be it an entity or not. Pauses for the event loop.
- */
+/** Walks breadth first: each other entity once, by a shortest path. Stops when `isEnough`, asked after each record that it comes to. */
 const walk = (
   graph: Graph,
   viewer: Viewer.Any,

@@ -1,10 +1,21 @@
 /**
- * Values by key in a namespace: a Map that outlives the process.
+ * Values by key in a namespace: a Map that outlives the process. A layer serves one namespace, the viewer says whose values are meant.
+ * A key is one record in exactly the viewer's scope, neither a broader nor a narrower one. Text is the record's body, any other value
+ * its `data`. Keys that differ only in what redaction takes out are one. A key that was edited by hand is no entry until it is mended.
  *
- * A layer serves one namespace; the viewer says whose values are meant. A key is one record in exactly the viewer's scope,
- * neither a broader nor a narrower one, and its id is made of scope, namespace and key. Text is kept as the record's body,
- * any other value in its `data`. A key is redacted before its id is made of it: keys that differ only in what was taken out are
- * one. A record whose key was edited by hand is no entry until the key is what it was.
+ * ```ts
+ * import { Effect, Option } from "effect"
+ * import { KeyValueMemory, MemoryStore, Viewer } from "effect-memory"
+ *
+ * const ada = Viewer.make({ userId: "ada" })
+ * const program = Effect.gen(function*() {
+ *   const { get, set } = yield* KeyValueMemory.KeyValueMemory
+ *   yield* set(ada, "editor", { tabs: 2 })
+ *   return yield* get(ada, "editor")
+ * }).pipe(Effect.provide(KeyValueMemory.layer("settings")), Effect.provide(MemoryStore.layerInMemory))
+ *
+ * await Effect.runPromise(program) // => Option.some({ tabs: 2 })
+ * ```
  */
 import { type PlatformError, SystemError } from "@effect/platform/Error"
 import * as KeyValueStore from "@effect/platform/KeyValueStore"
@@ -130,10 +141,7 @@ export const layerKeyValueStore = (
     Effect.map(KeyValueMemory, (memory) => toKeyValueStore(memory, viewer))
   )
 
-/**
- * Makes a `KeyValueStore` of `@effect/platform` for one viewer. Bytes are kept as base64; a value that is not text is read as
- * its JSON.
- */
+/** Makes a `KeyValueStore` of `@effect/platform` for one viewer. Bytes are kept as base64; a value that is no text is read as JSON. */
 export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueStore.KeyValueStore =>
   KeyValueStore.makeStringOnly({
     get: (key) =>
@@ -150,10 +158,7 @@ export const toKeyValueStore = (memory: Service, viewer: Viewer.Any): KeyValueSt
     size: platform("size", memory.size(viewer))
   })
 
-/**
- * Copies the texts under these keys from platform's `KeyValueStore`, which cannot list its keys, in one write. Returns how
- * many were there. Fails with `io` if that store does.
- */
+/** Copies the texts of these keys from a `KeyValueStore` in one write; it cannot list its keys. Returns their number. Fails with `io`. */
 export const copyKeyValueStore = (
   memory: Service,
   viewer: Viewer.Any,
@@ -174,10 +179,7 @@ export const copyKeyValueStore = (
     return entries.length
   })
 
-/**
- * A key-value store of promises. This library runs no effects by itself, so a caller that adapts one brings the function that
- * does.
- */
+/** A key-value store of promises. */
 export interface MemoryBackend {
   set<T>(key: string, value: T, metadata?: Metadata): Promise<void>
   get<T>(key: string): Promise<T | undefined>
@@ -189,10 +191,7 @@ export interface MemoryBackend {
   size(): Promise<number>
 }
 
-/**
- * Makes a `MemoryBackend` for one viewer: `toBackend(memory, viewer, Effect.runPromise)`. The type of a value is what the
- * caller says it is.
- */
+/** Makes a `MemoryBackend` for one viewer: `toBackend(memory, viewer, Effect.runPromise)`. The caller says the type of a value. */
 export const toBackend = (
   memory: Service,
   viewer: Viewer.Any,

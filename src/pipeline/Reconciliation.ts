@@ -10,8 +10,16 @@
  * NOOP     nothing
  * ```
  *
- * Law: every change of a related memory is refused if that memory has changed since, and an answer that only deletes loses no
- * fact. Cost of an attribution: each text is cut into words once, and a comparison looks only at texts that share a word.
+ * Laws: a change of a related memory is refused if that memory has changed since; an answer that only deletes loses no fact.
+ *
+ * ```ts
+ * import { Reconciliation } from "effect-memory"
+ *
+ * const answer = "{\"memory\": [{\"event\": \"ADD\", \"text\": \"Ada lives in Lisbon\"}]}"
+ * const events = Reconciliation.parseDecision(answer, 0).map(({ event }) => event)
+ *
+ * events // => ["ADD"]
+ * ```
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"
@@ -123,9 +131,7 @@ export const added = (fact: Fact): Decision => ({ ...fact, event: "ADD" })
 /**
  * Gives each decision the kind, importance and attributes of the fact it speaks of: the one with its text, else with most of
  * its words. A record that a fact repeats is not deleted for it; a fact that nothing speaks of is added where something
- * is deleted, since that is what it was deleted for.
- *
- * @internal
+ * is deleted, since that is what it was deleted for. @internal
  */
 export const attribute = (
   decisions: ReadonlyArray<Decision>,
@@ -170,9 +176,7 @@ export const attribute = (
 
 /**
  * Returns the candidate that shares the most words with `text` (Jaccard), the first of equals; none if the best share is
- * below `min`, 0..1, default 0. With `open`, only candidates that it holds count; it is in the order of `all`.
- *
- * @internal
+ * below `min`, 0..1, default 0. With `open`, only candidates that it holds count; it is in the order of `all`. @internal
  */
 export type Nearest<A> = (text: string, min?: number, open?: ReadonlySet<A>) => A | undefined
 

@@ -13,6 +13,16 @@
  *
  * Scores of different legs are never compared, only ranks. Hits of equal score share the rank of the first of them
  * (1 2 2 4), since the leg does not tell them apart.
+ *
+ * ```ts
+ * import { Fusion } from "effect-memory"
+ *
+ * const byWords = { name: "words", hits: [{ id: "a", score: 9 }, { id: "b", score: 2 }] }
+ * const byMeaning = { name: "meaning", hits: [{ id: "b", score: 0.8 }, { id: "c", score: 0.7 }] }
+ * const ids = Fusion.reciprocalRank([byWords, byMeaning]).map(({ id }) => id)
+ *
+ * ids // => ["b", "a", "c"]
+ * ```
  */
 import type { Scored } from "./Bm25.ts"
 

@@ -1,4 +1,4 @@
-/** What the README says is there, is there. */
+/** What the README and docs/compat.md say is there, is there. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { readFileSync } from "node:fs"
@@ -8,6 +8,7 @@ import { root } from "./programs.ts"
 
 const text = (file: string) => readFileSync(join(root, file), "utf8")
 const readme = text("README.md")
+const compat = text("docs/compat.md")
 const { devDependencies, peerDependencies, scripts } = JSON.parse(text("package.json"))
 
 /** The parts of the README that `.ci/run` reads and executes. */
@@ -103,10 +104,10 @@ const nexus = [
   ["recordTask", "endSession"]
 ].flat()
 
-/** The table under the heading that begins so: each name of the seed, and ours. */
+/** The table of names under a heading of docs/compat.md: each name of the system, and ours. */
 const rowsOf = (heading: string) =>
   Array.from(
-    readme.slice(readme.indexOf(`## ${heading}`)).split(/\n## /)[0]!.matchAll(/^\| `(\w+)` \| `(\w+)\.(\w+)` \|/gm),
+    compat.split(`\n## ${heading}\n`)[1]!.split(/\n## /)[0]!.matchAll(/^\| `(\w+)` \| `(\w+)\.(\w+)` \|/gm),
     ([, name, module, ours]) => ({ name: name!, module: module!, ours: ours! })
   )
 
@@ -122,14 +123,8 @@ const isPublished = (module: string, name: string): boolean => {
 }
 
 describe("the README", () => {
-  it.each([["Coming from drover", drover], ["Coming from Strands", strands], ["Coming from Deuz", deuz], [
-    "Coming from molroo",
-    molroo
-  ], [
-    "Coming from nexus",
-    nexus
-  ]])(
-    "%s: names ours for every name of the seed, once, and each is published",
+  it.each([["drover", drover], ["Strands", strands], ["Deuz", deuz], ["molroo", molroo], ["nexus-agents", nexus]])(
+    "docs/compat.md names ours for every name of %s, once, and each is published",
     (heading, seed) => {
       const rows = rowsOf(heading)
       assert.deepStrictEqual(rows.map(({ name }) => name).sort(), seed.toSorted())
@@ -137,7 +132,7 @@ describe("the README", () => {
     }
   )
 
-  it("tells every reason of an error, and no other", () => {
+  it("lists every reason of an error, and no other", () => {
     const table = readme.slice(readme.indexOf("## Errors"), readme.indexOf("## Performance"))
     const told = Array.from(table.matchAll(/^\| `(\w+)` \|/gm), ([, reason]) => reason)
     assert.deepStrictEqual(told, [...MemoryError.Reason.literals])

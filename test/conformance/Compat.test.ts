@@ -6,9 +6,9 @@ import { join } from "node:path"
 const text = readFileSync(join(import.meta.dirname, "../../docs/compat.md"), "utf8")
 const seeds = ["drover", "Strands", "Deuz", "molroo", "nexus-agents"]
 
-/** The cells of the rows below a heading, without those of the table's head. */
+/** The cells of the table of departures below a heading, without those of its head. */
 const rowsOf = (heading: string): ReadonlyArray<ReadonlyArray<string>> =>
-  (text.split(`\n## ${heading}\n`)[1] ?? "").split("\n## ")[0]!.split("\n")
+  (text.split(`\n## ${heading}\n`)[1] ?? "").split("\n## ")[0]!.split("\nDepartures:\n")[1]!.split("\n")
     .filter((line) => line.startsWith("|"))
     .slice(2)
     .map((line) => line.slice(1, -1).split(" | ").map((cell) => cell.trim()))

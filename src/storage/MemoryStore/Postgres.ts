@@ -5,6 +5,13 @@
  * Laws: batches of different users do not wait for each other. A batch with more than 128 ids and dedupe keys together locks its
  * whole tenant until its transaction ends. Instances see each other's writes at once, unless they may read a `replica`, and hear
  * of them within the time of `poll`. Several may start at the same time. Transactions of the caller are separate from the store's.
+ *
+ * ```ts
+ * import { Redacted } from "effect"
+ * import { Postgres } from "effect-memory/postgres"
+ *
+ * export const Store = Postgres.layer({ url: Redacted.make("postgres://localhost/memory"), maxConnections: 10 })
+ * ```
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

@@ -1,0 +1,103 @@
+/** The pages in README.md and `docs`: how long, how they are found, and that what they list is what `src` has. */
+import { assert, describe, it } from "@effect/vitest"
+import { existsSync, readdirSync, readFileSync } from "node:fs"
+import { join } from "node:path"
+
+const root = join(import.meta.dirname, "..")
+const text = (file: string) => readFileSync(join(root, file), "utf8")
+const docs = readdirSync(join(root, "docs")).filter((file) => file.endsWith(".md")).map((file) => join("docs", file))
+const pages = ["README.md", "AGENTS.md", "bench/README.md", ...docs]
+const unfenced = (page: string) => text(page).replace(/^```[^]*?^```$/gm, "")
+
+/** The fragments by which the headings of a page are linked to. */
+const headingsOf = (page: string) =>
+  Array.from(
+    unfenced(page).matchAll(/^#+ (.+)$/gm),
+    ([, title]) => title!.toLowerCase().replace(/[^\p{L}\p{N} _-]/gu, "").replaceAll(" ", "-")
+  )
+
+const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
+  .filter((file) => file.endsWith(".ts"))
+  .map((file) => text(join("src", file)))
+
+/** What stands between an opening parenthesis that ends at `from` and the one that closes it. */
+const argumentsAt = (source: string, from: number): string => {
+  let depth = 1
+  let at = from
+  while (depth > 0 && at < source.length) {
+    const character = source[at++]
+    if (character === "(") depth++
+    if (character === ")") depth--
+  }
+  return source.slice(from, at - 1)
+}
+
+/** The modules whose spans `src` opens; a store's spans have its name in place of one. */
+const spanning = sources.flatMap((source) =>
+  Array.from(source.matchAll(/withSpan\(/g), (call) => {
+    const names = argumentsAt(source, call.index + call[0].length)
+      .matchAll(/["`](\w+|\$\{name\})\.(?:\w+|\$\{[\w.]+\})["`]/g)
+    return Array.from(names, ([, module]) => module!).at(-1)!
+  })
+)
+
+/** The first cells of the rows of a table below a heading of docs/observability.md. */
+const listed = (heading: string): ReadonlyArray<string> =>
+  Array.from(
+    text("docs/observability.md").split(`\n## ${heading}\n`)[1]!.split("\n## ")[0]!.matchAll(/^\| (`[^|]+) \|/gm),
+    ([, cell]) => cell!
+  ).flatMap((cell) => Array.from(cell.matchAll(/`([^`]+)`/g), ([, name]) => name!))
+
+describe("README.md", () => {
+  it("has 250 lines at most", () => {
+    assert.isAtMost(text("README.md").split("\n").length - 1, 250)
+  })
+
+  it("links to every page of docs", () => {
+    for (const page of docs) assert.include(text("README.md"), `](${page})`)
+  })
+})
+
+describe("the pages", () => {
+  it.each(pages)(
+    "%s: every link without a scheme leads to a file that is there, and to a heading that it has",
+    (page) => {
+      for (const [, link] of unfenced(page).matchAll(/\]\((?![a-z]+:)([^)\s]+)\)/g)) {
+        const [target = "", heading] = link!.split("#")
+        const file = target === "" ? page : join(page, "..", target)
+        assert.isTrue(existsSync(join(root, file)), link)
+        if (heading !== undefined) assert.include(headingsOf(file), heading, link)
+      }
+    }
+  )
+
+  it.each(pages)("%s: every file of the repository that it names in backticks is there", (page) => {
+    const named = unfenced(page).matchAll(/`((?:\.ci|assets|bench|docs|examples|src|test)\/[\w./-]+)`/g)
+    for (const [, file] of named) assert.isTrue(existsSync(join(root, file!)), file)
+  })
+})
+
+describe("docs/observability.md", () => {
+  it("lists every metric that src makes, and no other", () => {
+    const made = sources.flatMap((source) =>
+      Array.from(source.matchAll(/\b(?:counter|gauge|timer)\("(memory_\w+)"/g), ([, name]) => name!)
+    )
+    const rows = listed("Metrics").filter((name) => name.startsWith("memory_"))
+    assert.deepStrictEqual(rows.toSorted(), made.toSorted())
+  })
+
+  it("lists every event, and no other", () => {
+    const tags = Array.from(
+      text("src/harness/MemoryEvents.ts").matchAll(/\bTaggedStruct\("(memory_\w+)"/g),
+      ([, name]) => name!
+    )
+    assert.deepStrictEqual(listed("Events").toSorted(), tags.toSorted())
+  })
+
+  it("lists the spans of every module that opens any, and of every store", () => {
+    const rows = listed("Spans").flatMap((name) => name.endsWith(".*") ? [name.slice(0, -2)] : [])
+    const stores = ["memory", "markdown", "sqlite", "postgres", "overlay"]
+    const modules = spanning.filter((module) => module !== "${name}" && !stores.includes(module))
+    assert.deepStrictEqual(rows.toSorted(), [...new Set([...modules, ...stores])].sort())
+  })
+})
