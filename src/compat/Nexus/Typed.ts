@@ -58,11 +58,14 @@ export interface Episode {
   readonly timestamp?: number | undefined
 }
 
+/** Conditions of a query of episodes; 0 is a time, and no limit. */
+export type EpisodeQuery = TaskMemory.EpisodeQuery
+
 /** The memory of task episodes. */
 export interface IEpisodicMemory {
   recordEpisode(episode: Episode): Promise<void>
   /** Returns matching episodes, latest first. `limit`: 1..1,000, default 20. */
-  queryEpisodes(query: TaskMemory.EpisodeQuery): Promise<ReadonlyArray<Episode>>
+  queryEpisodes(query: EpisodeQuery): Promise<ReadonlyArray<Episode>>
   /** Finds episodes that share a word with a task, best first. `limit`: default 20. */
   getSimilarEpisodes(taskDescription: string, limit?: number): Promise<ReadonlyArray<Episode>>
   /** Returns failures, latest first. `limit`: default 10. */
