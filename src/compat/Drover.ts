@@ -74,7 +74,7 @@ export interface MemoryEntry extends Omit<MemoryDraft, "id" | "kind"> {
   readonly updatedAt?: number | undefined
 }
 
-/** An entry that a search found, with its score, 0 to 1; 0 where no query was given. */
+/** An entry that a search found, with its score, 0 to 1; without a query every score is 1, where drover has 0. */
 export interface MemoryHit extends MemoryEntry {
   readonly score: number
 }
