@@ -5,7 +5,7 @@ import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { homedir } from "node:os"
 import { dirname, join, relative, sep } from "node:path"
 
-const strata = ["domain", "ranking", "host", "storage", "kinds", "pipeline", "harness", "agent", "testing"]
+const strata = ["domain", "ranking", "host", "storage", "kinds", "pipeline", "harness", "agent", "compat", "testing"]
 
 const root = join(import.meta.dirname, "..")
 const src = join(root, "src")
@@ -24,7 +24,9 @@ const importsOf = (file: string) =>
     relative(src, join(src, dirname(file), specifier)).split(sep).join("/")
   )
 /** The modules of the package's subpaths that lie in no stratum. */
-const entries = ["cluster.ts", "index.ts", "postgres.ts", "sqlite.ts"].filter((file) => files.includes(file))
+const entries = ["cluster.ts", "compat.ts", "index.ts", "postgres.ts", "sqlite.ts"].filter((file) =>
+  files.includes(file)
+)
 const levelOf = (file: string) => strata.indexOf(file.split("/")[0]!)
 
 /** In any file of `src`; `where` names those that may. */
@@ -36,9 +38,9 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("there are 147 modules at most, the laws of a store, threads and what an optional peer is for aside", () => {
+  it("there are 147 modules at most, the laws of a store, the names of other systems, threads and what an optional peer is for aside", () => {
     const aside =
-      /^testing\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
+      /^testing\/|^compat\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 147)
   })
 
@@ -128,7 +130,7 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => textOf(file).split("\n").length - 1 > 400), [])
   })
 
-  it("the index names every public module, once: all of domain, every store, and whatever another stratum needs", () => {
+  it("the index names every public module, once: all of domain, every store, and whatever another stratum but compat needs", () => {
     const named = Array.from(
       textOf("index.ts").matchAll(/^export \* as (\w+) from "\.\/([^"]+)"/gm),
       ([, name, file]) => ({ name: name!, file: file! })
@@ -141,11 +143,12 @@ describe("architecture", () => {
       ) && (
         levelOf(file) === 0 || /^storage\/MemoryStore\/\w+\.ts$/.test(file) ||
         files.some((other) =>
-          !entries.includes(other) && levelOf(other) !== levelOf(file) && importsOf(other).includes(file)
+          !entries.includes(other) && !other.startsWith("compat/") && levelOf(other) !== levelOf(file) &&
+          importsOf(other).includes(file)
         )
       )
     const unnamed = files.filter((file) =>
-      isPublic(file) && !file.startsWith("testing/") && !named.some((module) => module.file === file)
+      isPublic(file) && !/^(?:compat|testing)\//.test(file) && !named.some((module) => module.file === file)
     )
     assert.deepStrictEqual(unnamed, [])
   })

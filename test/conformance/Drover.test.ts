@@ -5,6 +5,7 @@ import * as Layer from "effect/Layer"
 import * as TestClock from "effect/TestClock"
 import { readdirSync, readFileSync } from "node:fs"
 import { join } from "node:path"
+import * as Drover from "../../src/compat/Drover.ts"
 import type { MemoryError } from "../../src/domain/MemoryError.ts"
 import { stableId, ULID_RE } from "../../src/domain/MemoryId.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
@@ -13,7 +14,6 @@ import { tokenise } from "../../src/ranking/Tokenizer.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { stores } from "../stores.ts"
 import { opened, place } from "../vault/Place.ts"
-import * as Drover from "./Drover.ts"
 
 const reason = <A>(self: Effect.Effect<A, MemoryError>) => Effect.map(Effect.flip(self), ({ reason }) => reason)
 const draft = (fields: Partial<Drover.MemoryDraft> = {}): Drover.MemoryDraft => ({

@@ -2,6 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as MemoryTools from "../../src/agent/MemoryTools.ts"
+import * as Drover from "../../src/compat/Drover.ts"
 import { stableId, ULID_RE } from "../../src/domain/MemoryId.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as InstructionFiles from "../../src/harness/InstructionFiles.ts"
@@ -10,7 +11,6 @@ import * as MemorySpec from "../../src/harness/MemorySpec.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
 import { heard } from "../harness/Service.ts"
 import { load, onDisk, service, tree } from "../harness/Tree.ts"
-import * as Drover from "./Drover.ts"
 
 describe("drover's tools", () => {
   const pilot = Drover.viewerOf({ agentId: "pilot", runId: "r1" })

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as TestClock from "effect/TestClock"
+import type * as Nexus from "../../src/compat/Nexus.ts"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import * as AgenticMemory from "../../src/kinds/AgenticMemory.ts"
 import * as CoreMemory from "../../src/kinds/CoreMemory.ts"
@@ -11,10 +12,10 @@ import * as KnowledgeVault from "../../src/kinds/KnowledgeVault.ts"
 import * as ProceduralMemory from "../../src/kinds/ProceduralMemory.ts"
 import * as ResourceMemory from "../../src/kinds/ResourceMemory.ts"
 import * as MemoryStore from "../../src/storage/MemoryStore.ts"
-import * as Nexus from "./Nexus.ts"
+import * as Laws from "./NexusLaws.ts"
 import { awaited, running } from "./running.ts"
 
-const { viewer } = Nexus
+const { viewer } = Laws
 const scope = { userId: "ada" }
 
 describe("nexus-agents' backend", () => {
@@ -83,7 +84,7 @@ describe("nexus-agents' backend", () => {
 })
 
 describe("nexus-agents' typed memories", () => {
-  const episodic = Nexus.laws("episodes", Nexus.toEpisodicMemory)
+  const { episodic, semantic } = Laws
   const episode = (n: number, fields: Partial<Nexus.Episode> = {}): Nexus.Episode => ({
     ...{ taskDescription: `task ${n}`, taskType: "build", outcome: "fine", success: true, timestamp: n },
     ...fields
@@ -124,13 +125,12 @@ describe("nexus-agents' typed memories", () => {
 
   episodic("refuse a limit of 0, and find nothing similar where no word is shared", (memory) =>
     Effect.gen(function*() {
-      yield* Nexus.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))
+      yield* Laws.refused("invalid_draft", () => memory.queryEpisodes({ limit: 0 }))
       yield* awaited(() => memory.recordEpisode(episode(1, { taskDescription: "deploy the engine" })))
       assert.lengthOf(yield* awaited(() => memory.getSimilarEpisodes("deploy it", 5)), 1)
       assert.deepStrictEqual(yield* awaited(() => memory.getSimilarEpisodes("a b", 5)), [])
     }))
 
-  const semantic = Nexus.laws("facts", Nexus.toSemanticMemory)
   semantic("are found by domain and subject, each whole, and by words", (memory) =>
     awaited(async () => {
       for (let n = 0; n < 120; n++) {
@@ -163,7 +163,7 @@ describe("nexus-agents' typed memories", () => {
       yield* awaited(() => memory.invalidateFact("f"))
       assert.deepStrictEqual(yield* awaited(() => memory.queryBySubject("Ada")), [])
       assert.lengthOf(yield* awaited(() => memory.queryByDomain("people", 1_000_500)), 1)
-      yield* Nexus.refused("not_found", () => memory.invalidateFact("none"))
+      yield* Laws.refused("not_found", () => memory.invalidateFact("none"))
     }))
 
   it.effect("a procedure is found by a trigger in what is said, the most successful first, and its rate is counted exactly", () =>
@@ -228,7 +228,7 @@ describe("nexus-agents' typed memories", () => {
 })
 
 describe("nexus-agents' adaptive memory", () => {
-  const law = Nexus.laws("priorities", Nexus.toAdaptiveMemory)
+  const law = Laws.adaptive
   law(
     "are the weighted mean of recency, importance and relevance, best first, the least score included",
     (memory, store) =>

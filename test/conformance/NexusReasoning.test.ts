@@ -2,13 +2,15 @@
 import { assert, describe } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as TestClock from "effect/TestClock"
-import * as Nexus from "./Nexus.ts"
-import { awaited, rejection, type Run } from "./running.ts"
+import type * as Nexus from "../../src/compat/Nexus.ts"
+import { type MemoryId, stableId } from "../../src/domain/MemoryId.ts"
+import * as Laws from "./NexusLaws.ts"
+import { awaited, rejection } from "./running.ts"
 
 describe("nexus-agents' graph", () => {
-  const law = Nexus.laws("the graph", Nexus.toGraphMemory)
+  const law = Laws.graph
   const chain = async (
-    memory: Effect.Effect.Success<typeof Nexus.toGraphMemory> extends (run: Run) => infer A ? A : never,
+    memory: Nexus.IGraphMemory,
     length: number
   ) => {
     for (let n = 0; n <= length; n++) await memory.addEntity(`n${n}`)
@@ -25,7 +27,7 @@ describe("nexus-agents' graph", () => {
         yield* awaited(() => memory.addRelationship({ source: "n0", target: "n1", type: "next", weight: 0.5 }))
         const all = yield* awaited(() => memory.getRelationships("n1"))
         assert.deepStrictEqual(all.map(({ type, weight }) => [type, weight]), [["next", 0.5]])
-        yield* Nexus.refused("not_found", () => memory.addRelationship({ source: "n0", target: "none", type: "next" }))
+        yield* Laws.refused("not_found", () => memory.addRelationship({ source: "n0", target: "none", type: "next" }))
         assert.isTrue(yield* awaited(() => memory.removeRelationship({ source: "n0", target: "n1", type: "next" })))
         assert.deepStrictEqual(yield* awaited(() => memory.getRelatedEntities("n0")), [])
       })
@@ -38,7 +40,7 @@ describe("nexus-agents' graph", () => {
         yield* awaited(() => chain(memory, 6))
         assert.deepStrictEqual(yield* awaited(() => memory.traverse("n0")), ["n1", "n2"])
         assert.lengthOf(yield* awaited(() => memory.traverse("n0", { maxDepth: 5 })), 5)
-        yield* Nexus.refused("invalid_draft", () => memory.traverse("n0", { maxDepth: 6 }))
+        yield* Laws.refused("invalid_draft", () => memory.traverse("n0", { maxDepth: 6 }))
         assert.deepStrictEqual(yield* awaited(() => memory.traverse("none")), [])
         assert.deepStrictEqual(yield* awaited(() => memory.getRelatedEntities("n1", "next")), ["n2", "n0"])
       })
@@ -52,7 +54,7 @@ describe("nexus-agents' graph", () => {
         assert.lengthOf((yield* awaited(() => memory.findPath("n0", "n9")))!, 9)
         assert.lengthOf((yield* awaited(() => memory.findPath("n9", "n0")))!, 9)
         assert.isNull(yield* awaited(() => memory.findPath("n0", "none")))
-        yield* Nexus.refused("unsupported", () => memory.findPath("n0", "n9", { maxVisits: 5 }))
+        yield* Laws.refused("unsupported", () => memory.findPath("n0", "n9", { maxVisits: 5 }))
       })
   )
 
@@ -65,7 +67,7 @@ describe("nexus-agents' graph", () => {
 })
 
 describe("nexus-agents' session", () => {
-  const law = Nexus.laws("a session", Nexus.toSessionMemory)
+  const law = Laws.session
   law(
     "begins with the surest learnings of those before, and is found by its words while it runs",
     (memory) =>
@@ -87,8 +89,8 @@ describe("nexus-agents' session", () => {
         assert.instanceOf(yield* rejection(() => memory.recordLearning({ pattern: "x", confidence: 1 })), Error)
         yield* awaited(() => memory.startSession("s1"))
         assert.instanceOf(yield* rejection(() => memory.startSession("s2")), Error)
-        yield* Nexus.refused("invalid_draft", () => memory.recordLearning({ pattern: "x", confidence: 2 }))
-        yield* Nexus.refused("invalid_draft", () => memory.recordLearning({ pattern: " ", confidence: 1 }))
+        yield* Laws.refused("invalid_draft", () => memory.recordLearning({ pattern: "x", confidence: 2 }))
+        yield* Laws.refused("invalid_draft", () => memory.recordLearning({ pattern: " ", confidence: 1 }))
         yield* TestClock.adjust("2 minutes")
         assert.deepStrictEqual(yield* awaited(() => memory.endSession("Done.")), {
           summary: "Done.",
@@ -132,12 +134,12 @@ describe("nexus-agents' session", () => {
 })
 
 describe("nexus-agents' beliefs", () => {
-  const law = Nexus.laws("beliefs", Nexus.toBeliefMemory)
+  const law = Laws.beliefs
   const belief = (object: string, fields: Partial<Nexus.Belief> = {}): Nexus.Belief => ({
     ...{ subject: "Ada", predicate: "lives in", object, confidence: "medium", sourceType: "observation" },
     ...fields
   })
-  const record = (corrected: ReadonlyArray<Nexus.BeliefId>) => ({
+  const record = (corrected: ReadonlyArray<MemoryId>) => ({
     ...{
       taskId: "t",
       expected: "open",
@@ -163,8 +165,8 @@ describe("nexus-agents' beliefs", () => {
           ["Basel", undefined],
           ["Bern", basel.beliefId]
         ])
-        yield* Nexus.refused("read_only", () => memory.revise(bern.beliefId, "Zug", "no"))
-        yield* Nexus.refused("not_found", () => memory.revise(Nexus.beliefId("none"), "Zug", "no"))
+        yield* Laws.refused("read_only", () => memory.revise(bern.beliefId, "Zug", "no"))
+        yield* Laws.refused("not_found", () => memory.revise(stableId("none"), "Zug", "no"))
       })
   )
 
@@ -221,7 +223,7 @@ describe("nexus-agents' beliefs", () => {
   law("are corrected by hindsight, all of them or none, and its record is kept", (memory) =>
     Effect.gen(function*() {
       const { beliefId } = yield* awaited(() => memory.retain(belief("Bern")))
-      yield* Nexus.refused("not_found", () => memory.applyHindsight(record([beliefId, Nexus.beliefId("none")])))
+      yield* Laws.refused("not_found", () => memory.applyHindsight(record([beliefId, stableId("none")])))
       assert.deepStrictEqual(yield* awaited(() => memory.getHindsightRecords("t")), [])
       const [corrected] = yield* awaited(() => memory.applyHindsight(record([beliefId])))
       assert.deepInclude(corrected, { confidence: "low", sourceType: "hindsight", version: 2 })

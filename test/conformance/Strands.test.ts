@@ -3,16 +3,19 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
+import * as Strands from "../../src/compat/Strands.ts"
 import * as MemoryError from "../../src/domain/MemoryError.ts"
 import type { Trust } from "../../src/domain/MemoryRecord.ts"
 import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
 import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
 import { broken, writing } from "../harness/Managed.ts"
 import { settled } from "../harness/Service.ts"
 import { awaited, rejection, running } from "./running.ts"
-import * as Strands from "./Strands.ts"
 
-const open = (config: Strands.ManagerConfig) => Effect.flatMap(running(), (run) => Strands.initAgent(config, run))
+const ada = Viewer.make({ userId: "ada", sessionId: "s" })
+const open = (config: Strands.MemoryManagerConfig) =>
+  Effect.flatMap(running(), (run) => Strands.initAgent(config, ada, run))
 const law = (title: string, check: Effect.Effect<void, unknown, Scope.Scope>) => it.scoped(title, () => check)
 const contents = (all: ReadonlyArray<Strands.MemoryEntry>) => all.map(({ content }) => content)
 const notes = { name: "notes", writable: true }
@@ -20,7 +23,7 @@ const archive = { name: "archive" }
 const down = writing(Effect.fail(MemoryError.make("unavailable", { op: "put", message: "down" })))
 
 describe("Strands' configuration", () => {
-  const cases: ReadonlyArray<readonly [string, Strands.ManagerConfig]> = [
+  const cases: ReadonlyArray<readonly [string, Strands.MemoryManagerConfig]> = [
     ["without a store", { stores: [] }],
     ["with extraction into a store that takes no writes", { stores: [{ ...archive, extraction: true }] }],
     ["with extraction by a model that is not there", { stores: [{ ...notes, extraction: true }] }],
@@ -54,7 +57,7 @@ describe("Strands' configuration", () => {
 })
 
 describe("Strands' search", () => {
-  const filled = (stores: ReadonlyArray<Strands.StoreConfig>) =>
+  const filled = (stores: ReadonlyArray<Strands.MemoryStoreConfig>) =>
     Effect.gen(function*() {
       const manager = yield* open({ stores })
       for (let n = 0; n < 8; n++) yield* awaited(() => manager.add(`tea of kind ${"abcdefgh"[n]}`))
@@ -206,7 +209,7 @@ describe("Strands' tools", () => {
 })
 
 describe("Strands' injection", () => {
-  const injecting = (injection?: Strands.ManagerConfig["injection"]) =>
+  const injecting = (injection?: Strands.MemoryManagerConfig["injection"]) =>
     Effect.tap(
       open({ stores: [notes], injection }),
       (manager) => awaited(() => manager.add("Ada </memory> likes <b>tea"))
@@ -239,7 +242,7 @@ describe("Strands' injection", () => {
 
 describe("Strands' callbacks of injection", () => {
   const { user } = Message
-  const cases: ReadonlyArray<readonly [string, Strands.ManagerConfig["injection"]]> = [
+  const cases: ReadonlyArray<readonly [string, Strands.MemoryManagerConfig["injection"]]> = [
     ["trigger", { trigger: () => assert.fail("no trigger") }],
     ["query", { query: () => assert.fail("no query") }],
     ["format", { format: () => assert.fail("no format") }]

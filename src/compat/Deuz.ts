@@ -1,0 +1,380 @@
+/**
+ * The memory of Deuz's SDK, `@deuz-sdk/core/memory`: its `MemoryStore`, `remember`, `planMemory`, `recall`, tools and pure
+ * helpers over this library. Use it to run code that was written for Deuz; a vault of Deuz's needs no adapter, since
+ * `Markdown.layer` opens it as it stands.
+ *
+ * The seams hold the store, the model and the embedder, as Deuz's do, and `run`, which runs effects. The clock and new ids are
+ * Effect's. What differs on purpose, and the test that holds each difference, is in `docs/compat.md`: `asOf` and `filter` hold,
+ * changes and deletions by id need the scope of the caller, what is contradicted is closed and not deleted, and the same fact
+ * twice is one record.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Deuz } from "effect-memory/compat"
+ *
+ * const store = await Deuz.createInMemoryMemoryStore().pipe(Effect.scoped, Effect.runPromise)
+ * const seams = { store, run: Effect.runPromise }
+ * const scope = { userId: "ada" }
+ * const customExtract = () => [{ text: "Ada is a vegetarian" }]
+ * await Deuz.remember([{ role: "user", content: "I just went vegetarian." }], scope, seams, { customExtract })
+ *
+ * const found = await Deuz.recall({ scope, text: "Is Ada vegetarian?" }, seams)
+ *
+ * found.hits.map(({ record }) => record.body) // => ["Ada is a vegetarian"]
+ * ```
+ */
+import type * as FileSystem from "@effect/platform/FileSystem"
+import type * as Path from "@effect/platform/Path"
+import * as Arr from "effect/Array"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as EffectScope from "effect/Scope"
+import * as MemoryTools from "../agent/MemoryTools.ts"
+import * as MemoryError from "../domain/MemoryError.ts"
+import type { MemoryQuery as OurQuery, SearchResult } from "../domain/MemoryFilter.ts"
+import { foreign, MemoryId } from "../domain/MemoryId.ts"
+import { type Draft, embeddingText, type MemoryRecord as OurRecord } from "../domain/MemoryRecord.ts"
+import { Global, type Ids, key } from "../domain/MemoryScope.ts"
+import * as OurScope from "../domain/MemoryScope.ts"
+import * as Message from "../domain/Message.ts"
+import { definedFields, type JsonObject } from "../domain/Payload.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import type { MemoryService } from "../harness/MemoryService.ts"
+import * as Completion from "../host/Completion.ts"
+import * as OurEmbedder from "../host/Embedder.ts"
+import type { MemoryTool } from "../host/MemoryTool.ts"
+import type { Fact } from "../pipeline/Extraction.ts"
+import * as MemoryPipeline from "../pipeline/MemoryPipeline.ts"
+import type { Input } from "../ranking/Scorer.ts"
+import * as Store from "../storage/MemoryStore.ts"
+import * as Markdown from "../storage/MemoryStore/Markdown.ts"
+import * as Promises from "./Promises.ts"
+
+/** Ids of those whom a memory is about; at least one. `chatId` is the `sessionId` of this library. */
+export interface MemoryScope {
+  readonly userId?: string | undefined
+  readonly agentId?: string | undefined
+  readonly runId?: string | undefined
+  readonly actorId?: string | undefined
+  readonly chatId?: string | undefined
+}
+
+/** A kind of memory: Deuz's `semantic`, `episodic`, `working` and `procedural`, or any other of this library. */
+export type MemoryKind = string
+
+/** A memory in Deuz's form. Times are epoch milliseconds; `createdAt` is the store's. */
+export interface MemoryRecord {
+  /** Id, any text; kept as the record's `source.reference`. */
+  readonly id: string
+  readonly text: string
+  readonly kind: MemoryKind
+  readonly scope: MemoryScope
+  /** Importance, 0..1. */
+  readonly importance?: number | undefined
+  readonly metadata?: JsonObject | undefined
+  readonly createdAt?: number | undefined
+  readonly validAt?: number | undefined
+  readonly invalidAt?: number | undefined
+  readonly expiresAt?: number | undefined
+}
+
+/** A question to a store. */
+export interface MemoryQuery {
+  readonly scope: MemoryScope
+  readonly text?: string | undefined
+  /** Vector of the question, with the name of its model. */
+  readonly embedding?: OurQuery["embedding"]
+  readonly kind?: MemoryKind | undefined
+  /** Most hits, 1..1,000. Default 5. */
+  readonly topK?: number | undefined
+  /** Time, epoch ms, of which the answer is asked. Default now. */
+  readonly asOf?: number | undefined
+  /** Values that fields of the metadata have to have. */
+  readonly filter?: { readonly [key: string]: string | number | boolean } | undefined
+}
+
+/** A memory that a search found, with its score, 0 to 1. */
+export interface MemoryHit {
+  readonly record: MemoryRecord
+  readonly score: number
+}
+
+/** Deuz's store. Calls by id take the scope of the caller, and act on what it sees. */
+export interface MemoryStore {
+  /** Stores records, or replaces those of their ids; all records of one scope or none of them. */
+  upsert(records: ReadonlyArray<MemoryRecord>): Promise<void>
+  /** Returns a record, or `null`. */
+  get(id: string, scope: MemoryScope): Promise<MemoryRecord | null>
+  /** Finds records, best first. */
+  search(query: MemoryQuery): Promise<ReadonlyArray<MemoryHit>>
+  /** Returns records, newest first. `limit`: 1..1,000. */
+  list(
+    scope: MemoryScope,
+    opts?: { readonly kind?: MemoryKind | undefined; readonly limit?: number | undefined }
+  ): Promise<ReadonlyArray<MemoryRecord>>
+  /** Forgets records. Returns for each whether it was there. */
+  delete(ids: ReadonlyArray<string>, scope: MemoryScope): Promise<ReadonlyArray<boolean>>
+  /** Changes fields of a record. Is rejected with `not_found` if the scope sees no such record. */
+  update(
+    id: string,
+    patch: Partial<Pick<MemoryRecord, "text" | "importance" | "metadata" | "invalidAt" | "expiresAt">>,
+    scope: MemoryScope
+  ): Promise<void>
+}
+
+/** A model: a prompt in, its answer as text out. */
+export type MemoryLLM = (prompt: Completion.Prompt) => Promise<string>
+
+/** The store, the models and the function that runs effects, for `remember` and `recall`. */
+export interface MemorySeams {
+  readonly store: Store.Service
+  /** Runs effects: `Effect.runPromise`. */
+  readonly run: Promises.Run
+  /** Model that extracts and decides. Needed unless `customExtract` or `infer: false` is given. */
+  readonly llm?: MemoryLLM | undefined
+  /** Embedder, as `createEmbedder` makes one. Default: searches are lexical. */
+  readonly embedder?: Layer.Layer<OurEmbedder.Embedder> | undefined
+}
+
+/** Options of `remember`. */
+export interface RememberOptions {
+  /** Whether facts are extracted; `false` keeps each turn as it is. Default true. */
+  readonly infer?: boolean | undefined
+  /** Whether the changes are written; `false` only plans them. Default true. */
+  readonly apply?: boolean | undefined
+  /** Memories that each fact is compared with. Default 5. */
+  readonly topK?: number | undefined
+  /** Treatment of what is contradicted: `soft` closes and keeps it, `hard` forgets it. Default `soft`. */
+  readonly supersede?: "soft" | "hard" | undefined
+  /** Time to live, in milliseconds. Default: for ever. */
+  readonly ttlMs?: number | undefined
+  readonly kind?: MemoryKind | undefined
+  /** Text that is added to the extraction prompt. */
+  readonly customInstructions?: string | undefined
+  /** Extracts the facts in place of the model. */
+  readonly customExtract?: ((messages: ReadonlyArray<Message.Message>) => ReadonlyArray<Fact>) | undefined
+}
+
+/** A message of a conversation. */
+export interface Turn {
+  readonly role: "user" | "assistant" | "tool"
+  readonly content: string
+}
+
+/** Makes Deuz's store of one of ours. A scope without an id is rejected with `invalid_scope`. */
+export const toStore = (store: Store.Service, run: Promises.Run): MemoryStore => ({
+  upsert: (records) => run(upsert(store, records)),
+  get: (id, scope) =>
+    run(
+      Effect.flatMap(viewerOf(scope), (viewer) =>
+        Effect.map(store.get(viewer, [idOf(id)]), ([found]) =>
+          found && Option.isSome(found) ? toRecord(found.value) : null))
+    ),
+  search: (query) =>
+    run(
+      Effect.flatMap(viewerOf(query.scope), (viewer) =>
+        Effect.map(store.search(viewer, queryOf(query)), ({ hits }) =>
+          hits.map(({ record, score }) => ({ record: toRecord(record), score }))))
+    ),
+  list: (scope, { kind, limit } = {}) =>
+    run(
+      Effect.flatMap(viewerOf(scope), (viewer) =>
+        Effect.map(store.list(viewer, { ...kindsOf(kind), ...definedFields({ limit }) }), ({ items }) =>
+          items.map(toRecord)))
+    ),
+  delete: (ids, scope) => run(Effect.flatMap(viewerOf(scope), (viewer) => store.forget(viewer, ids.map(idOf)))),
+  update: (id, { text, ...fields }, scope) =>
+    run(
+      Effect.flatMap(viewerOf(scope), (viewer) =>
+        Effect.asVoid(store.update(viewer, idOf(id), definedFields({ ...fields, body: text }))))
+    )
+})
+
+/**
+ * Copies the records of a scope that a store of Deuz's own lists into one of ours, in one write. Returns their number. Fails with
+ * `io` if the store of Deuz's does.
+ */
+export const copyStore = (
+  deuz: { readonly list: (scope: MemoryScope, opts?: { limit?: number }) => Promise<ReadonlyArray<MemoryRecord>> },
+  scope: MemoryScope,
+  store: Store.Service
+): Effect.Effect<number, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const records = yield* Effect.tryPromise({
+      try: () => deuz.list(scope, { limit: Number.MAX_SAFE_INTEGER }),
+      catch: (cause) =>
+        MemoryError.make("io", { op: "copyStore", message: "the store does not list its records", cause })
+    })
+    yield* upsert(store, records)
+    return records.length
+  })
+
+/**
+ * Extracts facts from messages, compares them with what is known and writes what changes. Returns the receipt, whose `mutations`
+ * are those that Deuz returns, and which `MemoryPipeline.undo` takes back.
+ */
+export const remember = (
+  messages: ReadonlyArray<Turn>,
+  scope: MemoryScope,
+  seams: MemorySeams,
+  { apply = true, customExtract, ttlMs, ...options }: RememberOptions = {}
+): Promise<MemoryPipeline.Receipt> =>
+  seams.run(Effect.gen(function*() {
+    const viewer = yield* viewerOf(scope)
+    const pipeline = yield* pipelineOf(seams)
+    return yield* pipeline[apply ? "remember" : "plan"](viewer, messages.map((turn) => new Message.Message(turn)), {
+      ...options,
+      scope: idsOf(scope),
+      ttl: ttlMs,
+      customExtract: customExtract && ((turns) => Effect.sync(() => customExtract(turns)))
+    })
+  }))
+
+/** Returns what `remember` would do, and writes nothing. */
+export const planMemory = (
+  messages: ReadonlyArray<Turn>,
+  scope: MemoryScope,
+  seams: MemorySeams,
+  options: Omit<RememberOptions, "apply"> = {}
+): Promise<MemoryPipeline.Receipt> => remember(messages, scope, seams, { ...options, apply: false })
+
+/** Finds memories by words and meaning, best first. The result goes to `formatMemoriesForPrompt`. */
+export const recall = (query: MemoryQuery, seams: MemorySeams): Promise<SearchResult> =>
+  seams.run(Effect.gen(function*() {
+    const pipeline = yield* pipelineOf(seams)
+    return yield* pipeline.recall(yield* viewerOf(query.scope), queryOf(query))
+  }))
+
+/** Makes the tools `memory_append`, `memory_search`, `memory_update`, `memory_delete` and `memory_view` for a scope. */
+export const createMemoryTools = (
+  scope: MemoryScope
+): Effect.Effect<ReadonlyArray<MemoryTool>, MemoryError.MemoryError, MemoryService> =>
+  Effect.flatMap(viewerOf(scope), MemoryTools.makeRecords)
+
+/** Provides an `Embedder` of a model that answers with a promise, with batches and a cache. A rejection is a failure with `model`. */
+export const createEmbedder = (
+  { dimensions, embed, model }: {
+    readonly model: string
+    readonly dimensions: number
+    readonly embed: (
+      texts: ReadonlyArray<string>,
+      action: OurEmbedder.Purpose
+    ) => Promise<{ readonly vectors: ReadonlyArray<ArrayLike<number>> }>
+  }
+): Layer.Layer<OurEmbedder.Embedder> =>
+  Layer.effect(
+    OurEmbedder.Embedder,
+    OurEmbedder.make({
+      model,
+      dimensions,
+      embed: (texts, action) =>
+        Effect.tryPromise({
+          try: async () => (await embed(texts, action)).vectors.map((vector) => Float32Array.from(vector)),
+          catch: (cause) => MemoryError.make("model", { op: "embed", message: "the embedding model failed", cause })
+        })
+    })
+  )
+
+/** Makes a store in memory, for `seams.store`; its face in Deuz's form is `toStore`. */
+export const createInMemoryMemoryStore = (): Effect.Effect<Store.Service, never, EffectScope.Scope> =>
+  storeOf(Store.layerInMemory)
+
+/** Opens a vault, one of Deuz's own or a new one, for `seams.store`. Open until the scope closes. */
+export const createMarkdownMemoryStore = (
+  { dir, ...options }: { readonly dir: string } & Omit<Markdown.Options, "root">
+): Effect.Effect<
+  Store.Service,
+  MemoryError.MemoryError,
+  FileSystem.FileSystem | Path.Path | EffectScope.Scope
+> => storeOf(Markdown.layer({ ...options, root: dir }))
+
+/** Throws unless the scope names an id. */
+export const assertScope = (scope: MemoryScope): void => OurScope.assertScope(idsOf(scope))
+
+/** Whether a record has every id that the scope names. */
+export const matchesScope = (record: Pick<MemoryRecord, "scope">, scope: MemoryScope): boolean =>
+  OurScope.matchesScope(idsOf(record.scope), idsOf(scope))
+
+/** An embedding model; `createEmbedder` makes a layer of one. */
+export type Embedder = OurEmbedder.Service
+/** Hashes a text. */
+export type HashFn = (text: string) => string
+/** Scores a memory by relevance, importance and age. */
+export type MemoryScorer = (input: Input) => number
+/** A decision about a fact: `ADD`, `UPDATE`, `DELETE` or `NOOP`. */
+export type { Decision as MemoryEvent } from "../pipeline/Reconciliation.ts"
+/** A fact that was extracted. */
+export type { Fact as MemoryFact } from "../pipeline/Extraction.ts"
+/** A change of a store as data. */
+export type { MemoryMutation } from "../domain/MemoryMutation.ts"
+/** Hashes a text by SHA-256, as hexadecimal digits. */
+export { defaultHashFn } from "../domain/Digest.ts"
+/** Whether a record has expired at a time, epoch ms. */
+export { isExpired } from "../domain/MemoryRecord.ts"
+/** Renders what `recall` found as a block for a prompt, escaped; `""` where nothing was found. */
+export { formatMemoriesForPrompt } from "../harness/PromptBlock.ts"
+/** The prompt that asks for facts, and the facts of its answer. */
+export { buildExtractionPrompt, parseFacts } from "../pipeline/Extraction.ts"
+/** The prompt that asks for decisions, the decisions of its answer, and the mutations that they ask for. */
+export { applyEvents, buildDecisionPrompt, parseDecision } from "../pipeline/Reconciliation.ts"
+/** Scores by `.995^hours + importance + relevance`, not normalised. */
+export { defaultMemoryScorer } from "../ranking/Scorer.ts"
+/** Cosine of two vectors; 0 where their lengths differ or one is zero. */
+export { cosineSimilarity } from "../ranking/VectorIndex.ts"
+
+/** Fails for a scope that names nothing, as `assertScope` throws. */
+const viewerOf = (scope: MemoryScope) => Viewer.decode({ ...idsOf(scope), reach: "within" })
+
+const idsOf = ({ chatId, ...scope }: MemoryScope): Ids => definedFields({ ...scope, sessionId: chatId })
+
+/** The id of ours that stands for one of Deuz's; one that is ours already is itself. */
+const idOf = (id: string) => isOurs(id) ? id : foreign("deuz", id)
+const isOurs = Schema.is(MemoryId)
+
+const kindsOf = (kind: MemoryKind | undefined) => kind === undefined ? {} : { kinds: [kind] }
+
+const queryOf = ({ asOf, embedding, filter = {}, kind, text, topK = 5 }: MemoryQuery): OurQuery => ({
+  ...definedFields({ asOf, embedding, text }),
+  ...kindsOf(kind),
+  where: Object.fromEntries(Object.entries(filter).map(([key, eq]) => [`metadata.${key}`, { eq }])),
+  limit: topK
+})
+
+const draftOf = ({ createdAt: _, id, scope, text, ...fields }: MemoryRecord): Draft => ({
+  ...definedFields(fields),
+  ...{ id: idOf(id), scope: idsOf(scope), body: text, source: { reference: id } }
+})
+
+/** Writes the records of each scope for that scope. */
+const upsert = (store: Store.Service, records: ReadonlyArray<MemoryRecord>) =>
+  Effect.forEach(
+    Object.values(Arr.groupBy(records, ({ scope }) => key(idsOf(scope)))),
+    (group) => Effect.flatMap(viewerOf(group[0].scope), (viewer) => store.put(viewer, group.map(draftOf))),
+    { discard: true }
+  )
+
+const toRecord = (record: OurRecord): MemoryRecord => {
+  const { createdAt, expiresAt, id, importance, invalidAt, kind, metadata, scope, source, validAt } = record
+  const { sessionId, ...ids }: Ids = scope === Global ? {} : scope
+  return definedFields({
+    ...{ id: source.reference ?? id, text: embeddingText(record), kind, importance, metadata },
+    ...{ createdAt, validAt, invalidAt, expiresAt },
+    scope: definedFields({ ...ids, chatId: sessionId })
+  })
+}
+
+const pipelineOf = ({ embedder = OurEmbedder.layerNone, llm, store }: MemorySeams) =>
+  Effect.provide(
+    MemoryPipeline.make,
+    Layer.mergeAll(
+      Layer.succeed(Store.MemoryStore, store),
+      llm === undefined ? Completion.layerNone : Promises.completion("deuz", llm),
+      embedder
+    )
+  )
+
+const storeOf = <E, R>(layer: Layer.Layer<Store.MemoryStore, E, R>) =>
+  Effect.map(Layer.build(layer), (context) => Context.get(context, Store.MemoryStore))

@@ -1,0 +1,352 @@
+/**
+ * drover's `@drover/memory`: its `MemoryAdapter` over a store of ours, and its functions by their names. Use it to run code that
+ * was written for drover; a vault of drover's own needs no adapter, since `Markdown.layer` opens it as it stands.
+ *
+ * An adapter is an interface of effects, as drover's is. What differs on purpose, and the test that holds each difference, is in
+ * `docs/compat.md`: without an agent only global entries are found, a second equal entry of kind user, feedback or project is the
+ * first one, and what is forgotten can be restored for 30 days.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Drover } from "effect-memory/compat"
+ *
+ * const found = await Effect.gen(function*() {
+ *   const memory = yield* Drover.createInMemoryMemory()
+ *   yield* memory.put({ scope: "agent", agentId: "pilot", kind: "user", summary: "Tea", body: "Drinks tea, never coffee." })
+ *   return yield* memory.search({ query: "tea", agentId: "pilot" })
+ * }).pipe(Effect.scoped, Effect.runPromise)
+ *
+ * found.map(({ kind, scope, summary }) => [scope, kind, summary]) // => [["agent", "user", "Tea"]]
+ * ```
+ */
+import type * as FileSystem from "@effect/platform/FileSystem"
+import type * as Path from "@effect/platform/Path"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import * as MemoryTools from "../agent/MemoryTools.ts"
+import { check, invalid, lines } from "../domain/Check.ts"
+import * as MemoryError from "../domain/MemoryError.ts"
+import { Limit, type MemoryFilter } from "../domain/MemoryFilter.ts"
+import { MemoryId } from "../domain/MemoryId.ts"
+import type { Applied } from "../domain/MemoryMutation.ts"
+import { type Draft, type MemoryRecord, recencyOf } from "../domain/MemoryRecord.ts"
+import { Global, type MemoryScope as OurScope } from "../domain/MemoryScope.ts"
+import { definedFields } from "../domain/Payload.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import * as InstructionFiles from "../harness/InstructionFiles.ts"
+import type { MemoryEvent } from "../harness/MemoryEvents.ts"
+import * as MemoryService from "../harness/MemoryService.ts"
+import { InstructionFilesConfig } from "../harness/MemorySpec.ts"
+import type { MemoryTool } from "../host/MemoryTool.ts"
+import * as Bm25 from "../ranking/Bm25.ts"
+import * as Store from "../storage/MemoryStore.ts"
+import * as Markdown from "../storage/MemoryStore/Markdown.ts"
+
+/** Visibility of an entry: everyone's, an agent's, or one run's of an agent. */
+export type MemoryScope = "global" | "agent" | "run"
+/** The four kinds of drover. All of them are kinds of this library, beside others. */
+export type MemoryKind = "user" | "feedback" | "project" | "reference"
+
+/** An entry to put. With an id it replaces that entry whole. */
+export interface MemoryDraft {
+  readonly id?: string | undefined
+  readonly scope: MemoryScope
+  /** Id of the agent, for the scopes `agent` and `run`. */
+  readonly agentId?: string | undefined
+  /** Id of the run, for the scope `run`. */
+  readonly runId?: string | undefined
+  readonly kind: MemoryKind
+  /** Summary of one line, 1 to 200 characters. */
+  readonly summary: string
+  readonly body: string
+  readonly tags?: ReadonlyArray<string> | undefined
+}
+
+/** An entry that is stored. Times are epoch milliseconds; `updatedAt` is there only after an update. */
+export interface MemoryEntry extends Omit<MemoryDraft, "id" | "kind"> {
+  readonly id: string
+  readonly kind: string
+  readonly createdAt: number
+  readonly updatedAt?: number | undefined
+}
+
+/** An entry that a search found, with its score, 0 to 1; without a query every score is 1, where drover has 0. */
+export interface MemoryHit extends MemoryEntry {
+  readonly score: number
+}
+
+/** Conditions of a search. `agentId` and `runId` say who asks. */
+export interface SearchOpts {
+  /** Text to search for. Default, and `""`: the entries are ordered by recency. */
+  readonly query?: string | undefined
+  /** Scopes to search. Default: all that the agent and the run see. */
+  readonly scopes?: ReadonlyArray<MemoryScope> | undefined
+  readonly agentId?: string | undefined
+  readonly runId?: string | undefined
+  readonly kinds?: ReadonlyArray<string> | undefined
+  /** Tags in any case, one of which the entry has. */
+  readonly tags?: ReadonlyArray<string> | undefined
+  /** Most entries, 1..1,000. Default 20. */
+  readonly limit?: number | undefined
+}
+
+/** drover's store of entries. */
+export interface MemoryAdapter {
+  /** Name of the store. */
+  readonly id: string
+  /** Stores an entry, or replaces the one of the draft's id. */
+  readonly put: (draft: MemoryDraft) => Effect.Effect<MemoryEntry, MemoryError.MemoryError>
+  /** Returns an entry, or `null`. */
+  readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
+  /** Finds entries, best first, or newest first without a query. */
+  readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
+  /** Returns entries, newest first. */
+  readonly list: (
+    filter: Omit<SearchOpts, "query">
+  ) => Effect.Effect<ReadonlyArray<MemoryEntry>, MemoryError.MemoryError>
+  /** Forgets an entry. Returns whether it was there. */
+  readonly forget: (id: string) => Effect.Effect<boolean, MemoryError.MemoryError>
+  /** Does nothing: the end of the scope that the store was made in closes it. */
+  readonly close: () => Effect.Effect<void, MemoryError.MemoryError>
+}
+
+/** The agent, and its run if there is one, for whom a call is made. */
+export interface Ids {
+  readonly agentId?: string | undefined
+  readonly runId?: string | undefined
+}
+
+/**
+ * Makes drover's adapter of a store. `put`, `get` and `forget` act for the viewer, by default one who sees the whole default
+ * tenant, as drover's adapter does. `search` and `list` act for the agent and the run that they name, in the viewer's tenant, and
+ * show nothing that the viewer does not see. Records of scopes that drover has no name for, such as a user's, are not shown.
+ */
+export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.everyone()): MemoryAdapter => {
+  const asking = ({ agentId, runId }: Ids) =>
+    Viewer.decode({ ...Viewer.idsOf(viewer), ...definedFields({ agentId, runId }), tenant: viewer.tenant })
+  const isShown = ({ scope }: MemoryRecord, scopes: SearchOpts["scopes"]) => {
+    const name = nameOf(scope)
+    return name !== undefined && (scopes === undefined || scopes.includes(name)) && Viewer.sees(viewer, scope)
+  }
+  return {
+    id: store.name,
+    put: (draft) => Effect.map(store.put(viewer, [draftOf(draft)]), ([put]) => toEntry(put!.record)), // one in, one out
+    get: (id) =>
+      Effect.map(
+        store.get(viewer, [unchecked(id)]),
+        ([found]) => found && Option.isSome(found) && isShown(found.value, undefined) ? toEntry(found.value) : null
+      ),
+    search: ({ query, ...opts }) =>
+      Effect.gen(function*() {
+        const limit = yield* check("search", Limit, opts.limit ?? 20)
+        const text = query === undefined || query === "" ? {} : { text: query }
+        const { hits } = yield* store.search(yield* asking(opts), { ...filterOf(opts), ...text, limit: most })
+        return hits.filter(({ record }) => isShown(record, opts.scopes)).slice(0, limit)
+          .map(({ record, score }) => ({ ...toEntry(record), score }))
+      }),
+    list: (opts) =>
+      Effect.gen(function*() {
+        const limit = yield* check("list", Limit, opts.limit ?? 20)
+        const { items } = yield* store.list(yield* asking(opts), { ...filterOf(opts), limit: most })
+        return items.filter((record) => isShown(record, opts.scopes)).slice(0, limit).map(toEntry)
+      }),
+    forget: (id) => Effect.map(store.forget(viewer, [unchecked(id)]), ([there]) => there === true),
+    close: () => Effect.void
+  }
+}
+
+/**
+ * Copies the entries that an adapter of drover's own lists into a store, in one write, under their ids. `filter` selects them;
+ * drover lists those of a run only with its `runId`. Their time becomes `validAt`. Returns their number.
+ */
+export const copyAdapter = (
+  adapter: Pick<MemoryAdapter, "list">,
+  store: Store.Service,
+  viewer: Viewer.Viewer,
+  filter: Omit<SearchOpts, "query"> = {}
+): Effect.Effect<number, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const entries = yield* adapter.list({ limit: Number.MAX_SAFE_INTEGER, ...filter })
+    yield* store.put(viewer, entries.map((entry) => ({ ...draftOf(entry), validAt: Math.floor(entry.createdAt) })), {
+      origin: "import"
+    })
+    return entries.length
+  })
+
+/** The viewer that drover's ids stand for; without an agent it sees global entries only. Throws a `MemoryError` for an illegal id. */
+export const viewerOf = ({ agentId, runId }: Ids): Viewer.Viewer => Viewer.make(definedFields({ agentId, runId }))
+
+/** Makes an adapter of a new store in memory, which is gone when the scope closes. */
+export const createInMemoryMemory = (viewer?: Viewer.Viewer): Effect.Effect<MemoryAdapter, never, Scope.Scope> =>
+  adapterOf(Store.layerInMemory, viewer)
+
+/** Makes an adapter of a folder of markdown files, one of drover's own or a new one. Open until the scope closes. */
+export const createMarkdownMemory = (
+  options: Markdown.Options,
+  viewer?: Viewer.Viewer
+): Effect.Effect<MemoryAdapter, MemoryError.MemoryError, FileSystem.FileSystem | Path.Path | Scope.Scope> =>
+  adapterOf(Markdown.layer(options), viewer)
+
+/** Makes the tool `remember` for an agent. Fails with `unsupported` if the spec of the `MemoryService` makes none. */
+export const rememberTool = (
+  ids: Ids
+): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> => toolOf("remember", ids)
+/** Makes the tool `recall` for an agent. Fails with `unsupported` if the spec of the `MemoryService` makes none. */
+export const recallTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
+  toolOf("recall", ids)
+/** Makes the tool `forget` for an agent. Fails with `unsupported` unless the spec says `allowForget`. */
+export const forgetTool = (ids: Ids): Effect.Effect<MemoryTool, MemoryError.MemoryError, MemoryService.MemoryService> =>
+  toolOf("forget", ids)
+
+/** Renders the memory index of an agent for its system prompt; `""` without entries. The spec says how many are shown. */
+export const renderMemoryIndex = (ids: Ids): Effect.Effect<string, never, MemoryService.MemoryService> =>
+  Effect.suspend(() => MemoryService.as(viewerOf(ids))(MemoryService.renderMemoryIndex))
+
+/** Reads the instruction files from the root down to `cwd`. A file that cannot be read is logged as a warning. */
+export const loadInstructionFiles = (
+  { cwd, ...config }:
+    & { readonly cwd: string }
+    & Partial<
+      Pick<InstructionFilesConfig, "filenames" | "root" | "maxBytesPerFile">
+    >
+): Effect.Effect<
+  ReadonlyArray<InstructionFiles.InstructionFile>,
+  MemoryError.MemoryError,
+  FileSystem.FileSystem | Path.Path
+> =>
+  Effect.flatMap(
+    Effect.mapError(
+      Schema.decodeUnknown(InstructionFilesConfig, { errors: "all" })(definedFields(config)),
+      (error) => invalid("loadInstructionFiles", ...lines(error))
+    ),
+    (config) => InstructionFiles.loadInstructionFiles(cwd, config)
+  )
+
+/** Stores the files of `InstructionFiles.layer` as read-only records of the tenant; those that are gone are forgotten. */
+export const seedInstructionFiles = (
+  tenant?: string
+): Effect.Effect<ReadonlyArray<Applied>, MemoryError.MemoryError, InstructionFiles.InstructionFiles> =>
+  Effect.flatMap(InstructionFiles.InstructionFiles, (files) => files.seed(Viewer.system(tenant)))
+
+/** The ids of agents and runs that drover takes. This library takes any well-formed text, and encodes it in file names. */
+export const ID_SEGMENT_RE = /^[a-zA-Z0-9_-]{1,64}$/
+
+/** Makes a document of an entry's texts for `bm25`. */
+export const buildDoc = (
+  id: string,
+  summary: string,
+  body: string,
+  tags?: ReadonlyArray<string>
+): Bm25.Doc<string> => Bm25.buildDoc(id, { summary, body, tags })
+
+/** Returns the scopes that a search has: those it names, else `global` and `agent`, and with a `runId` also `run`. */
+export const effectiveScopes = ({ runId, scopes }: Pick<SearchOpts, "runId" | "scopes">): ReadonlyArray<MemoryScope> =>
+  scopes ?? (runId === undefined ? ["global", "agent"] : ["global", "agent", "run"])
+
+/** Whether an entry meets the conditions of a search, its query aside. An agent's entry is met by that agent alone. */
+export const matches = (entry: MemoryEntry, opts: SearchOpts): boolean => {
+  const { agentId, kinds, runId, tags } = opts
+  const asked = new Set(tags?.map((tag) => tag.toLowerCase()))
+  return effectiveScopes(opts).includes(entry.scope) &&
+    (entry.scope === "global" || (agentId !== undefined && entry.agentId === agentId)) &&
+    (entry.scope !== "run" || (runId !== undefined && entry.runId === runId)) &&
+    (kinds === undefined || kinds.includes(entry.kind)) &&
+    (tags === undefined || entry.tags?.some((tag) => asked.has(tag.toLowerCase())) === true)
+}
+
+/** Orders entries, last changed first, then by id, greatest first. */
+export const byRecency = (
+  a: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">,
+  b: Pick<MemoryEntry, "id" | "createdAt" | "updatedAt">
+): number => recencyOf(b) - recencyOf(a) || (a.id < b.id ? 1 : a.id > b.id ? -1 : 0)
+
+/** Groups entries by the name of their scope, each group in the order given. */
+export const groupByScope = <E extends Pick<MemoryEntry, "scope">>(
+  entries: ReadonlyArray<E>
+): { readonly [Name in MemoryScope]: ReadonlyArray<E> } => ({
+  global: entries.filter(({ scope }) => scope === "global"),
+  agent: entries.filter(({ scope }) => scope === "agent"),
+  run: entries.filter(({ scope }) => scope === "run")
+})
+
+/** A tool as data. */
+export type ToolDef = MemoryTool
+/** An event of memory; also forgotten, denied and failed writes are told. */
+export type HarnessEvent = MemoryEvent
+
+/** The one error of this library, with `op` and `reason`. */
+export { MemoryError } from "../domain/MemoryError.ts"
+/** Ids: the pattern of a ULID, one derived from a seed, and a new one. */
+export { stableId, ulid, ULID_RE } from "../domain/MemoryId.ts"
+/** Renders instruction files for a system prompt; `""` without files. */
+export { renderInstructionFiles as renderInstructionsBlock } from "../harness/InstructionFiles.ts"
+/** An instruction file that was read. */
+export type { InstructionFile } from "../harness/InstructionFiles.ts"
+/** The spec of an agent's memory, and its hash, by which `Resume` knows that a spec has changed. */
+export { hashSpec, InstructionFilesConfig, MemorySpec } from "../harness/MemorySpec.ts"
+/** The plugin that limits writes per turn: `writesPerTurn`, default 1, and the `toolIds` that count. */
+export { make as memoryRateLimitPlugin } from "../harness/RateLimit.ts"
+/** The error of a run that is resumed under another spec. */
+export { ResumeError } from "../harness/Resume.ts"
+/** A plugin that hears the signals of a harness and may deny tool calls. */
+export type { HarnessPlugin } from "../host/HarnessPlugin.ts"
+/** Ranks documents by Okapi BM25, best first. */
+export { bm25 } from "../ranking/Bm25.ts"
+/** A document that `buildDoc` made, and one that `bm25` ranked. */
+export type { Doc, Scored as ScoredDoc } from "../ranking/Bm25.ts"
+/** Splits a text into its terms, words of any script. */
+export { tokenise } from "../ranking/Tokenizer.ts"
+
+const most = 1_000
+
+/** Takes an id as it is: the store checks it, and says what is wrong. */
+const unchecked = (id: string): MemoryId => MemoryId.make(id, { disableValidation: true })
+
+const draftOf = (
+  { agentId = "", body, id, kind, runId = "", scope, summary, tags }: MemoryDraft | MemoryEntry
+): Draft =>
+  definedFields({
+    ...{ kind, summary, body, tags, id: id === undefined ? undefined : unchecked(id) },
+    scope: scope === "global" ? Global : scope === "agent" ? { agentId } : { agentId, runId }
+  })
+
+const filterOf = ({ kinds, tags }: SearchOpts): Pick<MemoryFilter, "kinds" | "tags"> => definedFields({ kinds, tags })
+
+/** Returns drover's name of a scope; `undefined` if it has none. */
+const nameOf = (scope: OurScope): MemoryScope | undefined => {
+  if (scope === Global) return "global"
+  const { actorId, agentId, runId, sessionId, userId } = scope
+  const isOthers = userId !== undefined || sessionId !== undefined || actorId !== undefined
+  return isOthers || agentId === undefined ? undefined : runId === undefined ? "agent" : "run"
+}
+
+const toEntry = ({ body, createdAt, id, kind, scope, summary, tags, updatedAt }: MemoryRecord): MemoryEntry =>
+  definedFields({
+    id,
+    scope: nameOf(scope) ?? "agent", // every scope that is put or shown has a name
+    agentId: scope === Global ? undefined : scope.agentId,
+    runId: scope === Global ? undefined : scope.runId,
+    kind,
+    summary,
+    body,
+    tags: tags.length > 0 ? tags : undefined,
+    createdAt,
+    updatedAt
+  })
+
+const adapterOf = <E, R>(layer: Layer.Layer<Store.MemoryStore, E, R>, viewer: Viewer.Viewer | undefined) =>
+  Effect.map(Layer.build(layer), (context) => toAdapter(Context.get(context, Store.MemoryStore), viewer))
+
+const toolOf = (name: string, { agentId, runId }: Ids) =>
+  Effect.gen(function*() {
+    const tools = yield* MemoryTools.make(yield* Viewer.decode(definedFields({ agentId, runId })))
+    const tool = tools.find((tool) => tool.name === name)
+    return tool ?? (yield* MemoryError.make("unsupported", {
+      op: name,
+      message: `the spec of this memory makes no tool ${name}`
+    }))
+  })

@@ -1,0 +1,120 @@
+/** The beliefs of nexus-agents: what is held true, how surely, and why that changed. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import { definedFields } from "../../domain/Payload.ts"
+import type * as Payload from "../../domain/Payload.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import * as BeliefMemory from "../../kinds/BeliefMemory.ts"
+import type { Typed } from "../../kinds/TypedMemory.ts"
+import type { Run } from "../Promises.ts"
+
+/** A level of confidence: `high` .9, `medium` .6, and so on, as `confidenceOf` says. */
+export type BeliefConfidence = BeliefMemory.Level
+
+/** A belief to retain. */
+export interface Belief extends Omit<BeliefMemory.Belief, "audit"> {
+  readonly confidence: BeliefConfidence
+}
+
+/** A belief that is stored. Its confidence is the level that is nearest to its number. */
+export interface RetainedBelief extends Belief {
+  readonly beliefId: MemoryId
+  readonly version: number
+  readonly superseded: boolean
+  readonly supersededBy: MemoryId | undefined
+}
+
+/** Conditions of a query; `minConfidence` is a number, which `confidenceOf` has for a level. */
+export type BeliefQuery = BeliefMemory.BeliefQuery
+/** Counts of the beliefs that the viewer sees. */
+export type BeliefMemoryStats = BeliefMemory.Statistics
+/** The outcome of a task, the beliefs that it bears on, and those that it corrects. */
+export type HindsightRecord = Omit<BeliefMemory.Hindsight, "trigger" | "beliefMemory">
+/** A hypothesis with its predictions, and what came of it. */
+export interface Counterfactual extends BeliefMemory.Counterfactual {
+  readonly counterfactualId: MemoryId
+}
+
+/** The memory of beliefs. A change needs a reason, and is rejected with `read_only` for a belief that is no longer held. */
+export interface IBeliefMemory {
+  retain(belief: Belief): Promise<RetainedBelief>
+  /** Returns a belief, superseded or not; `null` if there is none. */
+  recall(id: MemoryId): Promise<RetainedBelief | null>
+  /** Returns matching beliefs, by default surest first. */
+  query(query: BeliefQuery): Promise<ReadonlyArray<RetainedBelief>>
+  /** Returns the belief about a subject that changed last and is held; `null` if there is none. */
+  recallCurrent(subject: string, predicate: string): Promise<RetainedBelief | null>
+  /** Returns all beliefs about a subject, superseded ones included, newest first. */
+  recallHistory(subject: string, predicate: string): Promise<ReadonlyArray<RetainedBelief>>
+  /** Rewords a belief. */
+  revise(id: MemoryId, object: string, reason: string): Promise<RetainedBelief>
+  /** Stores a belief in place of another, which is closed and kept. */
+  supersede(id: MemoryId, by: Belief, reason: string): Promise<RetainedBelief>
+  /** Raises the confidence halfway to 1. */
+  reinforce(id: MemoryId, reason: string): Promise<RetainedBelief>
+  /** Halves the confidence. */
+  weaken(id: MemoryId, reason: string): Promise<RetainedBelief>
+  /** Keeps how a task came out, and weakens the beliefs that it corrects: all of it or nothing. */
+  applyHindsight(hindsight: HindsightRecord): Promise<ReadonlyArray<RetainedBelief>>
+  getHindsightRecords(taskId: string): Promise<ReadonlyArray<BeliefMemory.Hindsight>>
+  /** Keeps a hypothesis, about the beliefs that it speaks of most. */
+  createCounterfactual(hypothesis: string, taskContext?: string): Promise<Counterfactual>
+  /** Records what came of a hypothesis. */
+  validateCounterfactual(id: MemoryId, actual: ReadonlyArray<string>): Promise<BeliefMemory.Counterfactual>
+  /** Returns the revisions of a belief, newest first. */
+  getRevisions(id: MemoryId): Promise<ReadonlyArray<RetainedBelief>>
+  /** Returns the changes of a belief with their reasons, oldest first. */
+  getUpdateHistory(id: MemoryId): Promise<ReadonlyArray<Payload.Audited>>
+  getStats(): Promise<BeliefMemoryStats>
+  /** Forgets beliefs that were superseded before a time, epoch ms. Returns their number. */
+  pruneSuperseded(olderThan: number): Promise<number>
+}
+
+/** Makes the memory of beliefs for one viewer. */
+export const toBeliefMemory = (memory: BeliefMemory.Service, viewer: Viewer.Any, run: Run): IBeliefMemory => {
+  const scope = Viewer.scopeOf(viewer)
+  const toBelief = ({ data: { audit: _, ...data }, record }: Typed<BeliefMemory.Belief>): RetainedBelief => ({
+    ...data,
+    beliefId: record.id,
+    confidence: BeliefMemory.levelOf(record.confidence ?? BeliefMemory.confidenceOf.medium),
+    version: record.revision,
+    superseded: record.supersededBy !== undefined,
+    supersededBy: record.supersededBy
+  })
+  const toDraft = ({ confidence, ...data }: Belief) => ({
+    ...{ scope, body: "", confidence: BeliefMemory.confidenceOf[confidence], data }
+  })
+  const one = <E>(self: Effect.Effect<Typed<BeliefMemory.Belief>, E>) => run(Effect.map(self, toBelief))
+  const all = <E>(self: Effect.Effect<ReadonlyArray<Typed<BeliefMemory.Belief>>, E>) =>
+    run(Effect.map(self, (all) => all.map(toBelief)))
+  const query = (asked: BeliefQuery) => all(memory.query(viewer, asked))
+  return {
+    retain: (belief) => one(memory.retain(viewer, toDraft(belief))),
+    recall: (id) =>
+      run(Effect.map(memory.recall(viewer, id), (found) => Option.getOrNull(Option.map(found, toBelief)))),
+    query,
+    recallCurrent: async (subject, predicate) =>
+      (await query({ subject, predicate, orderBy: "updatedAt", limit: 1 }))[0] ?? null,
+    recallHistory: (subject, predicate) => query({ subject, predicate, includeSuperseded: true, orderBy: "createdAt" }),
+    revise: (id, object, reason) => one(memory.revise(viewer, id, { object }, { reason })),
+    supersede: (id, by, reason) => one(memory.supersede(viewer, id, toDraft(by), { reason })),
+    reinforce: (id, reason) => one(memory.reinforce(viewer, id, 0.5, { reason })),
+    weaken: (id, reason) => one(memory.weaken(viewer, id, 0.5, { reason })),
+    applyHindsight: (data) =>
+      all(Effect.map(memory.applyHindsight(viewer, { scope, body: "", data }), ({ corrected }) => corrected)),
+    getHindsightRecords: (taskId) =>
+      run(Effect.map(memory.hindsights(viewer, taskId), (all) => all.map(({ data }) => data))),
+    createCounterfactual: (hypothesis, taskContext) =>
+      run(Effect.map(
+        memory.createCounterfactual(viewer, { scope, body: hypothesis, data: definedFields({ taskId: taskContext }) }),
+        ({ data, record }) => ({ ...data, counterfactualId: record.id })
+      )),
+    validateCounterfactual: (id, actual) =>
+      run(Effect.map(memory.validateCounterfactual(viewer, id, actual), ({ data }) => data)),
+    getRevisions: (id) => all(memory.history(viewer, id)),
+    getUpdateHistory: (id) => run(memory.audit(viewer, id)),
+    getStats: () => run(memory.statistics(viewer)),
+    pruneSuperseded: (olderThan) => run(memory.pruneSuperseded(viewer, olderThan))
+  }
+}

@@ -1,0 +1,278 @@
+/** The graph of nexus-agents, its priorities, its linked notes (A-MEM) and its sessions. */
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Scope from "effect/Scope"
+import * as MemoryError from "../../domain/MemoryError.ts"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import { definedFields } from "../../domain/Payload.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as AdaptiveMemory from "../../kinds/AdaptiveMemory.ts"
+import type * as AgenticMemory from "../../kinds/AgenticMemory.ts"
+import type * as GraphMemory from "../../kinds/GraphMemory.ts"
+import type * as SessionMemory from "../../kinds/SessionMemory.ts"
+import type { Typed } from "../../kinds/TypedMemory.ts"
+import type { Run } from "../Promises.ts"
+import { idOf } from "./Names.ts"
+
+/** A node of the graph. */
+export interface Entity {
+  /** Id of the caller's, any text, by which relationships name it. */
+  readonly id: string
+  /** Name of the entity. Default: its id. */
+  readonly name?: string | undefined
+  /** Type of the entity. Default `thing`. */
+  readonly type?: string | undefined
+  readonly properties?: GraphMemory.Entity["properties"]
+}
+
+/** A typed connection from one entity to another, by their ids. */
+export interface Relationship {
+  readonly source: string
+  readonly target: string
+  readonly type: string
+  /** Strength, 0..1. Default 1. */
+  readonly weight?: number | undefined
+}
+
+/** The memory of entities and their relationships. Entities are returned as their names. */
+export interface IGraphMemory {
+  addEntity(entity: string | Entity): Promise<void>
+  /** Relates two entities, each pair and type once. Is rejected with `not_found` unless both are there. */
+  addRelationship(relationship: Relationship): Promise<void>
+  /** Removes a relationship. Returns whether there was one. */
+  removeRelationship(relationship: Relationship): Promise<boolean>
+  /** Returns the relationships of an entity, heaviest first, with the ids of its records. */
+  getRelationships(
+    id: string,
+    options?: Omit<GraphMemory.Traversal, "maxDepth">
+  ): Promise<ReadonlyArray<GraphMemory.Relationship>>
+  /** Returns the neighbours of an entity, along one type of relationship or all. */
+  getRelatedEntities(id: string, type?: string): Promise<ReadonlyArray<string>>
+  /** Walks from an entity, nearest first: two relationships far, unless `maxDepth` says 1..5. */
+  traverse(id: string, options?: GraphMemory.Traversal): Promise<ReadonlyArray<string>>
+  /** Returns the types along a shortest path, in either direction; `null` if there is none. */
+  findPath(from: string, to: string, options?: GraphMemory.PathSearch): Promise<ReadonlyArray<string> | null>
+  /** Returns the ends of all walks along exactly these types, forwards. */
+  queryByPath(id: string, types: ReadonlyArray<string>): Promise<ReadonlyArray<string>>
+}
+
+/** Makes the graph for one viewer. */
+export const toGraphMemory = (memory: GraphMemory.Service, viewer: Viewer.Any, run: Run): IGraphMemory => {
+  const at = (id: string) => idOf("entity", viewer, id)
+  const names = <E>(self: Effect.Effect<ReadonlyArray<Typed<GraphMemory.Entity>>, E>) =>
+    run(Effect.map(self, (all) => all.map(({ data }) => data.name)))
+  return {
+    addEntity: (entity) => {
+      const { id, name = id, properties, type = "thing" } = typeof entity === "string" ? { id: entity } : entity
+      const data = { name, type, ...definedFields({ properties }) }
+      return run(Effect.asVoid(memory.addEntity(viewer, { id: at(id), scope: Viewer.scopeOf(viewer), body: "", data })))
+    },
+    addRelationship: ({ source, target, type, weight = 1 }) =>
+      run(memory.relate(viewer, { from: at(source), to: at(target), type, weight })),
+    removeRelationship: ({ source, target, type }) =>
+      run(memory.unrelate(viewer, { from: at(source), to: at(target), type })),
+    getRelationships: (id, options) => run(memory.relationships(viewer, at(id), options)),
+    getRelatedEntities: (id, type) =>
+      names(memory.traverse(viewer, at(id), { maxDepth: 1, ...(type !== undefined && { types: [type] }) })),
+    traverse: (id, options) => names(memory.traverse(viewer, at(id), options)),
+    findPath: (from, to, options) =>
+      run(
+        Effect.map(memory.findPath(viewer, at(from), at(to), options), (found) =>
+          Option.getOrNull(Option.map(found, (path) => path.map(({ type }) => type))))
+      ),
+    queryByPath: (id, types) => names(memory.queryByPath(viewer, at(id), types))
+  }
+}
+
+/** Conditions and weights of `retrieve`; `halfLife` is nexus-agents' `recencyDecay`, and `minScore` is inclusive. */
+export type RetrievalOptions = Omit<AdaptiveMemory.PriorityQuery, "text">
+
+/** A memory with its priority, 0..1, and the components of that. */
+export interface MemoryItem {
+  readonly id: MemoryId
+  readonly text: string
+  readonly score: number
+  readonly components: AdaptiveMemory.Priority
+}
+
+/** Retrieval by priority: recency, importance and relevance. */
+export interface IAdaptiveMemory {
+  /** Returns what matches, of any kind, best first. `limit`: default 20. */
+  retrieve(query: string, options?: RetrievalOptions): Promise<ReadonlyArray<MemoryItem>>
+  /** Returns the priority of one memory, by a question if there is one. */
+  getPriorityScore(id: MemoryId, query?: string): Promise<MemoryItem>
+  /** Marks a memory as used now. */
+  touch(id: MemoryId): Promise<void>
+}
+
+/** Makes retrieval by priority for one viewer. */
+export const toAdaptiveMemory = (memory: AdaptiveMemory.Service, viewer: Viewer.Any, run: Run): IAdaptiveMemory => {
+  const toItem = ({ components, record, score }: AdaptiveMemory.Prioritised): MemoryItem => ({
+    ...{ id: record.id, text: record.body, score, components }
+  })
+  return {
+    retrieve: (query, options = {}) =>
+      run(Effect.map(memory.retrieve(viewer, { ...options, text: query }), (all) => all.map(toItem))),
+    getPriorityScore: (id, query) =>
+      run(Effect.map(memory.getPriorityScore(viewer, id, definedFields({ text: query })), toItem)),
+    touch: (id) => run(memory.touch(viewer, id))
+  }
+}
+
+/** A note that is stored, with what it is about. */
+export interface StoredNote {
+  readonly id: MemoryId
+  readonly text: string
+  readonly keywords: ReadonlyArray<string>
+  readonly semanticTags: ReadonlyArray<string>
+  readonly entities: ReadonlyArray<string>
+}
+
+/** The memory of linked notes. */
+export interface IAgenticMemory {
+  /** Stores a note with its attributes. Suggests links and changes of older notes, and applies none. */
+  storeWithAttributes(text: string): Promise<
+    StoredNote & {
+      readonly linkSuggestions: ReadonlyArray<AgenticMemory.LinkSuggestion>
+      readonly evolution: ReadonlyArray<AgenticMemory.Evolution>
+    }
+  >
+  /** Suggests links of a note, best first. */
+  suggestLinks(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
+  /** Links a note, both ways, where the similarity is 0.7 or more. Returns the links that were made. */
+  linkRelatedMemories(id: MemoryId): Promise<ReadonlyArray<AgenticMemory.LinkSuggestion>>
+  /** Returns notes that share values of an attribute, those that share most first. */
+  findBySharedAttributes(
+    id: MemoryId,
+    attribute: "keywords" | "semanticTags" | "entities"
+  ): Promise<ReadonlyArray<StoredNote>>
+  /** Finds the attributes anew in the text of a note. */
+  refreshAttributes(id: MemoryId): Promise<StoredNote>
+}
+
+/** Makes the memory of linked notes for one viewer. */
+export const toAgenticMemory = (memory: AgenticMemory.Service, viewer: Viewer.Any, run: Run): IAgenticMemory => {
+  const toNote = (
+    { data: { entities, keywords }, record: { body, id, tags } }: Typed<AgenticMemory.Note>
+  ): StoredNote => ({
+    ...{ id, text: body, keywords: keywords ?? [], semanticTags: tags, entities: entities ?? [] }
+  })
+  return {
+    storeWithAttributes: (text) =>
+      run(Effect.map(
+        memory.store(viewer, { scope: Viewer.scopeOf(viewer), body: text }),
+        (stored) => ({ ...toNote(stored), linkSuggestions: stored.suggestions, evolution: stored.evolution })
+      )),
+    suggestLinks: (id) => run(memory.suggestLinks(viewer, id)),
+    linkRelatedMemories: (id) =>
+      run(Effect.flatMap(memory.suggestLinks(viewer, id), (suggestions) => memory.link(viewer, id, suggestions))),
+    findBySharedAttributes: (id, attribute) =>
+      run(Effect.map(
+        memory.findByShared(viewer, id, attribute === "semanticTags" ? "tags" : attribute),
+        (all) => all.map(toNote)
+      )),
+    refreshAttributes: (id) => run(Effect.map(memory.refreshAttributes(viewer, id), toNote))
+  }
+}
+
+/** Something that was learnt in a session. */
+export interface SessionLearning {
+  readonly pattern: string
+  readonly context?: string | undefined
+  /** Confidence, 0..1. */
+  readonly confidence: number
+}
+
+/** The approach to a task. */
+export interface SessionTask {
+  readonly approach: string
+  readonly issue?: string | undefined
+  readonly challenges?: ReadonlyArray<string> | undefined
+  /** Duration in whole milliseconds. */
+  readonly durationMs?: number | undefined
+}
+
+/** An error with its solution. */
+export interface SessionError {
+  readonly error: string
+  readonly solution: string
+  readonly filePattern?: string | undefined
+}
+
+/** The memory of sessions, one at a time. Recording is rejected with `unsupported` where none runs. */
+export interface ISessionMemory {
+  /** Starts a session, and returns the surest learnings of those before. Is rejected with `unsupported` while one runs. */
+  startSession(sessionId: string): Promise<ReadonlyArray<SessionLearning>>
+  recordLearning(learning: SessionLearning): Promise<void>
+  recordTask(task: SessionTask): Promise<SessionMemory.Learning>
+  recordError(error: SessionError): Promise<SessionMemory.Learning>
+  /** Ends the session with a summary. Returns it, and how long the session took. */
+  endSession(summary: string): Promise<{ readonly summary: string; readonly durationMs: number | undefined }>
+  /** Finds learnings that have any of the words, best first, those of the running session included. */
+  searchLearnings(text: string): Promise<ReadonlyArray<string>>
+  /** Returns the solutions of errors, newest first. */
+  getRecentErrorSolutions(): Promise<ReadonlyArray<string | undefined>>
+}
+
+/** Makes the memory of sessions for one viewer. */
+export const toSessionMemory = (memory: SessionMemory.Service, viewer: Viewer.Viewer, run: Run): ISessionMemory => {
+  /** The session that runs, if one does; `starting` until it has begun. */
+  let running:
+    | { readonly session: SessionMemory.Session; readonly scope: Scope.CloseableScope }
+    | "starting"
+    | undefined
+  const refused = (message: string) => MemoryError.make("unsupported", { op: "session", message })
+  const current = Effect.suspend(() =>
+    running === undefined || running === "starting" ? refused("no session is running") : Effect.succeed(running)
+  )
+  const stopped = Effect.sync(() => {
+    running = undefined
+  })
+  const start = (sessionId: string) =>
+    Effect.gen(function*() {
+      const scope = yield* Scope.make()
+      const session = yield* Scope.extend(memory.start(viewer, sessionId), scope).pipe(
+        Effect.onError((cause) => Scope.close(scope, Exit.failCause(cause)))
+      )
+      running = { session, scope }
+      return session.loaded.map(({ data, record }) => ({
+        ...data,
+        ...{ pattern: record.summary, confidence: record.confidence ?? 0.5 }
+      }))
+    }).pipe(Effect.onError(() => stopped))
+  return {
+    startSession: (sessionId) =>
+      run(Effect.suspend(() => {
+        if (running !== undefined) return refused("a session is running")
+        running = "starting"
+        return start(sessionId)
+      })),
+    recordLearning: ({ confidence, context, pattern }) =>
+      run(Effect.asVoid(
+        Effect.flatMap(current, ({ session }) => session.recordLearning(pattern, { context, confidence }))
+      )),
+    recordTask: ({ approach, ...options }) =>
+      run(Effect.map(
+        Effect.flatMap(current, ({ session }) => session.recordTask(approach, options)),
+        ({ data }) => data
+      )),
+    recordError: ({ error, filePattern, solution }) =>
+      run(Effect.map(
+        Effect.flatMap(current, ({ session }) => session.recordError(error, solution, { filePattern })),
+        ({ data }) => data
+      )),
+    endSession: (summary) =>
+      run(Effect.gen(function*() {
+        const { scope, session } = yield* current
+        const { data, record } = yield* session.end(summary)
+        yield* stopped
+        yield* Scope.close(scope, Exit.void)
+        return { summary: record.body, durationMs: data.durationMs }
+      })),
+    searchLearnings: (text) =>
+      run(Effect.map(memory.search(viewer, text), (all) => all.map(({ record }) => record.summary))),
+    getRecentErrorSolutions: () =>
+      run(Effect.map(memory.getRecentErrorSolutions(viewer), (all) => all.map(({ data }) => data.solution)))
+  }
+}

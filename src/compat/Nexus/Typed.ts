@@ -1,0 +1,290 @@
+/** The typed memories of nexus-agents: identity, episodes, facts, procedures, resources and the vault. */
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { MemoryId } from "../../domain/MemoryId.ts"
+import type { importanceOf, MemoryRecord } from "../../domain/MemoryRecord.ts"
+import { definedFields } from "../../domain/Payload.ts"
+import * as Viewer from "../../domain/Viewer.ts"
+import type * as CoreMemory from "../../kinds/CoreMemory.ts"
+import type * as KnowledgeVault from "../../kinds/KnowledgeVault.ts"
+import * as ProceduralMemory from "../../kinds/ProceduralMemory.ts"
+import type * as ResourceMemory from "../../kinds/ResourceMemory.ts"
+import type * as SemanticMemory from "../../kinds/SemanticMemory.ts"
+import type * as TaskMemory from "../../kinds/TaskMemory.ts"
+import type { Typed } from "../../kinds/TypedMemory.ts"
+import type { Run } from "../Promises.ts"
+import { idOf } from "./Names.ts"
+
+/** A named level of importance: `critical` 1, `high` .75, `medium` .5, `low` .25. */
+export type MemoryImportance = keyof typeof importanceOf
+
+/** The identity of an agent, with its system prompt. */
+export interface CoreMemoryData extends CoreMemory.Identity {
+  readonly systemPrompt?: string | undefined
+}
+
+/** The memory of an agent's identity: one for each viewer. */
+export interface ICoreMemory {
+  getIdentity(): Promise<CoreMemoryData | null>
+  /** Sets the whole identity. Without `systemPrompt` the prompt stays. */
+  setIdentity(identity: CoreMemoryData): Promise<void>
+  /** Returns the constraints; none without an identity. */
+  getConstraints(): Promise<ReadonlyArray<string>>
+  /** Replaces the constraints. Is rejected with `not_found` without an identity. */
+  updateConstraints(constraints: ReadonlyArray<string>): Promise<void>
+}
+
+/** Makes the memory of an identity for one viewer. */
+export const toCoreMemory = (memory: CoreMemory.Service, viewer: Viewer.Any, run: Run): ICoreMemory => ({
+  getIdentity: () =>
+    run(
+      Effect.map(memory.getIdentity(viewer), (found) =>
+        Option.getOrNull(Option.map(found, ({ data, record }) => ({ ...data, systemPrompt: record.body }))))
+    ),
+  setIdentity: ({ systemPrompt, ...identity }) =>
+    run(Effect.asVoid(memory.setIdentity(viewer, identity, systemPrompt))),
+  getConstraints: () => run(memory.getConstraints(viewer)),
+  updateConstraints: (constraints) => run(Effect.asVoid(memory.updateConstraints(viewer, constraints)))
+})
+
+/** A task that was tried, and its outcome. */
+export interface Episode {
+  readonly taskId?: string | undefined
+  readonly taskDescription: string
+  readonly taskType: string
+  readonly outcome: string
+  readonly success: boolean
+  /** Time at which it happened, epoch ms. Default now; 0 is the epoch. */
+  readonly timestamp?: number | undefined
+}
+
+/** Conditions of a query of episodes; 0 is a time, and no limit. */
+export type EpisodeQuery = TaskMemory.EpisodeQuery
+
+/** The memory of task episodes. */
+export interface IEpisodicMemory {
+  recordEpisode(episode: Episode): Promise<void>
+  /** Returns matching episodes, latest first. `limit`: 1..1,000, default 20. */
+  queryEpisodes(query: EpisodeQuery): Promise<ReadonlyArray<Episode>>
+  /** Finds episodes that share a word with a task, best first. `limit`: default 20. */
+  getSimilarEpisodes(taskDescription: string, limit?: number): Promise<ReadonlyArray<Episode>>
+  /** Returns failures, latest first. `limit`: default 10. */
+  getRecentFailures(limit?: number): Promise<ReadonlyArray<Episode>>
+}
+
+/** Makes the memory of task episodes for one viewer. */
+export const toEpisodicMemory = (memory: TaskMemory.Service, viewer: Viewer.Any, run: Run): IEpisodicMemory => {
+  const toEpisode = ({ data: { task }, record }: Typed<TaskMemory.TaskEpisode>): Episode => ({
+    taskId: task.taskId,
+    taskDescription: task.action,
+    taskType: task.taskType ?? "",
+    outcome: record.body,
+    success: task.outcome === "success",
+    timestamp: record.validAt
+  })
+  const episodes = <E>(self: Effect.Effect<ReadonlyArray<Typed<TaskMemory.TaskEpisode>>, E>) =>
+    run(Effect.map(self, (all) => all.map(toEpisode)))
+  return {
+    recordEpisode: ({ outcome, success, taskDescription, taskId = "", taskType, timestamp }) =>
+      run(Effect.asVoid(memory.recordEpisode(viewer, {
+        scope: Viewer.scopeOf(viewer),
+        body: outcome,
+        validAt: timestamp,
+        data: { task: { taskId, taskType, action: taskDescription, outcome: success ? "success" : "failure" } }
+      }))),
+    queryEpisodes: (query) => episodes(memory.queryEpisodes(viewer, query)),
+    getSimilarEpisodes: (task, limit) => episodes(memory.getSimilarEpisodes(viewer, task, limit)),
+    getRecentFailures: (limit) => episodes(memory.getRecentFailures(viewer, limit))
+  }
+}
+
+/** A fact as subject, predicate and object. */
+export interface SemanticFact {
+  /** Id of the caller's, any text. */
+  readonly factId: string
+  readonly domain: string
+  readonly subject: string
+  readonly predicate: string
+  readonly object: string
+  /** Confidence, 0..1. */
+  readonly confidence: number
+  /** End of the fact's truth, epoch ms, exclusive. */
+  readonly validUntil?: number | undefined
+}
+
+/** A fact that is stored: the id of its record stands beside its fields. */
+export interface StoredFact extends Omit<SemanticFact, "factId" | "domain" | "confidence"> {
+  readonly id: MemoryId
+  readonly domain: string | undefined
+  readonly confidence: number | undefined
+}
+
+/** The memory of facts. */
+export interface ISemanticMemory {
+  storeFact(fact: SemanticFact): Promise<void>
+  /** Returns all facts of a domain that are true now, or were at `asOf`, epoch ms. */
+  queryByDomain(domain: string, asOf?: number): Promise<ReadonlyArray<StoredFact>>
+  /** Returns all facts about a subject that are true now. */
+  queryBySubject(subject: string): Promise<ReadonlyArray<StoredFact>>
+  /** Finds facts by words, best first. */
+  searchFacts(text: string): Promise<ReadonlyArray<StoredFact>>
+  /** Ends a fact now; `asOf` still finds it before. Is rejected with `not_found` for one that is not there. */
+  invalidateFact(factId: string): Promise<void>
+}
+
+/** Makes the memory of facts for one viewer. */
+export const toSemanticMemory = (memory: SemanticMemory.Service, viewer: Viewer.Any, run: Run): ISemanticMemory => {
+  const facts = <E>(self: Effect.Effect<ReadonlyArray<Typed<SemanticMemory.Fact>>, E>) =>
+    run(Effect.map(self, (all) => all.map(toFact)))
+  const toFact = ({ data, record: { confidence, id, invalidAt } }: Typed<SemanticMemory.Fact>): StoredFact => ({
+    ...{ domain: data.domain, subject: data.subject, predicate: data.predicate, object: data.object },
+    ...{ id, confidence, validUntil: invalidAt }
+  })
+  return {
+    storeFact: ({ confidence, factId, validUntil, ...data }) =>
+      run(Effect.asVoid(memory.storeFact(viewer, {
+        ...definedFields({ invalidAt: validUntil }),
+        ...{ id: idOf("fact", viewer, factId), scope: Viewer.scopeOf(viewer), body: "", confidence, data }
+      }))),
+    queryByDomain: (domain, asOf) => facts(memory.queryByDomain(viewer, domain, { asOf })),
+    queryBySubject: (subject) => facts(memory.queryBySubject(viewer, subject)),
+    searchFacts: (text) => facts(memory.searchFacts(viewer, text)),
+    invalidateFact: (factId) => run(Effect.asVoid(memory.invalidateFact(viewer, idOf("fact", viewer, factId))))
+  }
+}
+
+/** A way in which something is done. */
+export interface Procedure extends Omit<ProceduralMemory.Procedure, "triggers" | "successes" | "executions"> {
+  /** Id of the caller's, any text. */
+  readonly procedureId: string
+  readonly description: string
+  /** Phrases, one of which what is said contains. */
+  readonly triggerConditions: ReadonlyArray<string>
+}
+
+/** A procedure that is stored: the id of its record, and its share of successful executions, 0..1. */
+export interface StoredProcedure extends Omit<Procedure, "procedureId"> {
+  readonly id: MemoryId
+  readonly successRate: number
+  readonly executionCount: number
+}
+
+/** The memory of procedures. */
+export interface IProceduralMemory {
+  /** Stores a procedure that was not executed yet. */
+  storeProcedure(procedure: Procedure): Promise<void>
+  /** Returns procedures that have a trigger in the context, most successful first. */
+  findProcedures(context: string): Promise<ReadonlyArray<StoredProcedure>>
+  /** Counts one more execution, exactly even where several come at a time. */
+  updateSuccessRate(procedureId: string, success: boolean): Promise<void>
+}
+
+/** Makes the memory of procedures for one viewer. */
+export const toProceduralMemory = (
+  memory: ProceduralMemory.Service,
+  viewer: Viewer.Any,
+  run: Run
+): IProceduralMemory => ({
+  storeProcedure: ({ description, procedureId, triggerConditions, ...data }) =>
+    run(Effect.asVoid(memory.storeProcedure(viewer, {
+      ...{ id: idOf("procedure", viewer, procedureId), scope: Viewer.scopeOf(viewer), body: description },
+      data: { ...data, triggers: triggerConditions, successes: 0, executions: 0 }
+    }))),
+  findProcedures: (context) =>
+    run(
+      Effect.map(memory.findProcedures(viewer, context), (all) =>
+        all.map(({ data: { executions, name, steps, successes, triggers }, record }) => ({
+          ...{ id: record.id, name, steps, description: record.body, triggerConditions: triggers },
+          ...{ successRate: ProceduralMemory.successRate({ successes, executions }), executionCount: executions }
+        })))
+    ),
+  updateSuccessRate: (procedureId, success) =>
+    run(Effect.asVoid(memory.recordExecution(viewer, idOf("procedure", viewer, procedureId), success)))
+})
+
+/** A pointer to something that lies outside memory. */
+export interface ResourceReference extends ResourceMemory.Resource {
+  /** Id of the caller's, any text. */
+  readonly resourceId: string
+  readonly name: string
+}
+
+/** The memory of resources. */
+export interface IResourceMemory {
+  store(resource: ResourceReference): Promise<void>
+  /** Returns all resources of a type, newest first. */
+  findByType(type: ResourceReference["type"]): Promise<ReadonlyArray<ResourceMemory.Resource>>
+  /** Returns all resources whose location contains a text, newest first. */
+  findByLocation(location: string): Promise<ReadonlyArray<ResourceMemory.Resource>>
+  /** Marks a resource as used now. */
+  updateLastAccessed(resourceId: string): Promise<void>
+  /** Finds resources by words, best first. `limit`: default 20. */
+  search(text: string, limit?: number): Promise<ReadonlyArray<ResourceMemory.Resource>>
+}
+
+/** Makes the memory of resources for one viewer. */
+export const toResourceMemory = (memory: ResourceMemory.Service, viewer: Viewer.Any, run: Run): IResourceMemory => {
+  const resources = <E>(self: Effect.Effect<ReadonlyArray<Typed<ResourceMemory.Resource>>, E>) =>
+    run(Effect.map(self, (all) => all.map(({ data }) => data)))
+  return {
+    store: ({ name, resourceId, ...data }) =>
+      run(Effect.asVoid(memory.store(viewer, {
+        ...{ id: idOf("resource", viewer, resourceId), scope: Viewer.scopeOf(viewer), summary: name, body: "", data }
+      }))),
+    findByType: (type) => resources(memory.findByType(viewer, type)),
+    findByLocation: (location) => resources(memory.findByLocation(viewer, location)),
+    updateLastAccessed: (resourceId) => run(memory.touch(viewer, idOf("resource", viewer, resourceId))),
+    search: (text, limit) => resources(memory.search(viewer, text, limit))
+  }
+}
+
+/** An entry of the vault. */
+export interface VaultEntry extends KnowledgeVault.VaultEntry {
+  /** Id of the caller's, any text. */
+  readonly vaultId: string
+  readonly content: string
+  readonly tags?: ReadonlyArray<string> | undefined
+  /** Importance, 0..1; `importanceOf` has numbers of the levels. Default .5. */
+  readonly importance?: number | undefined
+}
+
+/** An entry of the vault that is stored: the id of its record stands beside its fields. */
+export interface StoredVaultEntry extends Omit<VaultEntry, "vaultId"> {
+  readonly id: MemoryId
+}
+
+/** The vault of insights, decisions and patterns. */
+export interface IKnowledgeVault {
+  store(entry: VaultEntry): Promise<void>
+  /** Returns all entries of a category, newest first. */
+  findByCategory(category: VaultEntry["category"]): Promise<ReadonlyArray<StoredVaultEntry>>
+  /** Returns all entries of at least this importance, 0..1, newest first. */
+  findByImportance(minImportance: number): Promise<ReadonlyArray<StoredVaultEntry>>
+  /** Finds entries by words, archived ones included, best first. `limit`: default 20. */
+  search(text: string, limit?: number): Promise<ReadonlyArray<StoredVaultEntry>>
+  /** Changes the category of an entry to `archive`. */
+  archive(vaultId: string): Promise<void>
+}
+
+/** Makes the vault for one viewer. */
+export const toKnowledgeVault = (memory: KnowledgeVault.Service, viewer: Viewer.Any, run: Run): IKnowledgeVault => {
+  const toEntry = (
+    data: KnowledgeVault.VaultEntry,
+    { body, id, importance, tags }: MemoryRecord
+  ): StoredVaultEntry => ({
+    ...{ id, category: data.category, title: data.title, content: body, importance, tags }
+  })
+  const entries = <E>(self: Effect.Effect<ReadonlyArray<Typed<KnowledgeVault.VaultEntry>>, E>) =>
+    run(Effect.map(self, (all) => all.map(({ data, record }) => toEntry(data, record))))
+  return {
+    store: ({ content, importance, tags, vaultId, ...data }) =>
+      run(Effect.asVoid(memory.store(viewer, {
+        ...definedFields({ importance, tags }),
+        ...{ id: idOf("vault", viewer, vaultId), scope: Viewer.scopeOf(viewer), body: content, data }
+      }))),
+    findByCategory: (category) => entries(memory.findByCategory(viewer, category)),
+    findByImportance: (minImportance) => entries(memory.findByImportance(viewer, minImportance)),
+    search: (text, limit) => entries(memory.search(viewer, text, limit)),
+    archive: (vaultId) => run(Effect.asVoid(memory.archive(viewer, idOf("vault", viewer, vaultId))))
+  }
+}
