@@ -46,6 +46,7 @@ export default defineConfig({
       {
         resolve: {
           alias: [
+            { find: /^#hash$/, replacement: src("domain/internal/HashNode.ts") },
             { find: /^effect-memory\/ai$/, replacement: src("agent/MemoryToolkit.ts") },
             { find: /^effect-memory\/(cluster|postgres|sqlite)$/, replacement: src("$1.ts") },
             { find: /^effect-memory\/testing$/, replacement: src("testing/index.ts") },
