@@ -28,7 +28,7 @@ const bundle = async (format: "esm" | "iife", minify: boolean) => {
     logLevel: "error",
     tsconfigRaw: {} // else its `paths` lead to `src`
   })
-  return { text: outputFiles[0]!.text, inputs: Object.keys(metafile.inputs) }
+  return { text: outputFiles[0]!.text, inputs: Object.keys(Object.values(metafile.outputs)[0]!.inputs) }
 }
 
 const plain = await bundle("esm", false)
