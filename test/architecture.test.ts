@@ -19,9 +19,20 @@ const codeOf = (file: string) => textOf(file).replace(/\/\*[^]*?\*\//g, "").repl
 
 const specifiers = (file: string) =>
   Array.from(codeOf(file).matchAll(/^(?:import|export)\b(?:[^"']*? from)? "([^"]+)"/gm), ([, specifier]) => specifier!)
+const hashes = ["domain/internal/HashNode.ts", "domain/internal/HashPortable.ts"]
+const markdown = "storage/MemoryStore/Markdown/internal"
+/** The modules that an import is by the conditions of package.json's `imports`. */
+const conditional: Readonly<Record<string, ReadonlyArray<string>>> = {
+  "#builtins": [`${markdown}/BuiltinsNode.ts`, `${markdown}/BuiltinsPortable.ts`],
+  "#hash": hashes
+}
 const importsOf = (file: string) =>
-  specifiers(file).filter((specifier) => specifier.startsWith(".")).map((specifier) =>
-    relative(src, join(src, dirname(file), specifier)).split(sep).join("/")
+  specifiers(file).flatMap((specifier) =>
+    specifier.startsWith("#")
+      ? conditional[specifier]!
+      : specifier.startsWith(".")
+      ? [relative(src, join(src, dirname(file), specifier)).split(sep).join("/")]
+      : []
   )
 /** The modules of the package's subpaths that lie in no stratum. */
 const entries = ["cluster.ts", "compat.ts", "index.ts", "postgres.ts", "sqlite.ts"].filter((file) =>
@@ -38,10 +49,10 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("there are 147 modules at most, the laws of a store, the names of other systems, threads and what an optional peer is for aside", () => {
+  it("there are 151 modules at most, the laws of a store, the names of other systems, threads and what an optional peer is for aside", () => {
     const aside =
       /^testing\/|^compat\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
-    assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 147)
+    assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 151)
   })
 
   it("imports point one way", () => {
@@ -70,21 +81,21 @@ describe("architecture", () => {
 
   it("time and chance come from Effect alone", () => {
     forbid(/\bDate\.now\b|\bnew Date\(\)|\bDate\(\)|\bperformance\.now\b|\bprocess\.hrtime\b/)
-    forbid(/\bMath\.random\b|\brandomUUID\b|\bgetRandomValues\b|\bcrypto\.random/)
-    forbid(/\brandomBytes\b/, ["domain/Digest.ts"])
-    forbid(/\bsecretBytes\b/, ["domain/Digest.ts", "host/SecureRandom.ts"])
+    forbid(/\bMath\.random\b|\brandomUUID\b|\bcrypto\.random/)
+    forbid(/\bgetRandomValues\b/, ["domain/internal/HashPortable.ts"])
+    forbid(/\brandomBytes\b/, ["domain/internal/HashNode.ts"])
+    forbid(/\bsecretBytes\b/, [...hashes, "domain/Digest.ts", "host/SecureRandom.ts"])
     forbid(/\bset(?:Timeout|Interval|Immediate)\b/)
   })
 
-  it("one file knows node:crypto, one node:zlib, one node:fs, and no file knows another part of Node", () => {
+  it("one file knows node:crypto, one node:fs and node:zlib, and no file knows another part of Node", () => {
     const knows = new Map([
-      ["domain/Digest.ts", "node:crypto"],
-      ["storage/MemoryStore/Markdown/SnapshotPart.ts", "node:zlib"],
-      ["storage/MemoryStore/Markdown/DirectFiles.ts", "node:fs"]
+      ["domain/internal/HashNode.ts", ["node:crypto"]],
+      [`${markdown}/BuiltinsNode.ts`, ["node:fs", "node:zlib"]]
     ])
     for (const file of files) {
       const node = specifiers(file).filter((specifier) => specifier.startsWith("node:"))
-      assert.deepStrictEqual(node, knows.has(file) ? [knows.get(file)] : [], file)
+      assert.deepStrictEqual(node, knows.get(file) ?? [], file)
     }
   })
 
@@ -92,7 +103,7 @@ describe("architecture", () => {
     const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
     const declared = Object.keys({ ...dependencies, ...peerDependencies })
     for (const file of files) {
-      for (const specifier of specifiers(file).filter((specifier) => !/^(\.|node:)/.test(specifier))) {
+      for (const specifier of specifiers(file).filter((specifier) => !/^(\.|#|node:)/.test(specifier))) {
         const name = specifier.split("/").slice(0, specifier.startsWith("@") ? 2 : 1).join("/")
         assert.include(declared, name, file)
         if (name.endsWith("vitest")) assert.isTrue(file.startsWith("testing/"), file)

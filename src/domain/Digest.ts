@@ -1,5 +1,5 @@
 /**
- * Hashes, signatures and canonical JSON. The one module that may import node:crypto.
+ * Hashes, signatures and canonical JSON. `#hash` is node:crypto under Node, and plain JavaScript elsewhere (package.json, `imports`).
  *
  * ```ts
  * import { Digest } from "effect-memory"
@@ -7,20 +7,19 @@
  * Digest.canonicalJson({ b: 1, a: 2 }) // => "{\"a\":2,\"b\":1}"
  * ```
  */
-import { createHmac, hash, randomBytes } from "node:crypto"
+import * as Hash from "#hash"
 
 /** Returns the SHA-256 as 64 hex digits. A text is hashed as UTF-8. */
-export const sha256 = (content: string | Uint8Array): string => hash("sha256", content)
+export const sha256 = (content: string | Uint8Array): string => Hash.sha256(content)
 
 /** Returns the SHA-256 of a text in UTF-8 as 32 bytes. */
-export const sha256Bytes = (text: string): Uint8Array => hash("sha256", text, "buffer")
+export const sha256Bytes = (text: string): Uint8Array => Hash.sha256Bytes(text)
 
 /** Returns the HMAC-SHA-256 (RFC 2104) as hex digits: a signature that only a holder of `key` can make. */
-export const sign = (key: string, text: string | Uint8Array): string =>
-  createHmac("sha256", key).update(text).digest("hex")
+export const sign = (key: string, text: string | Uint8Array): string => Hash.sign(key, text)
 
 /** Draws `length` bytes from the operating system's cryptographic generator. Only `SecureRandom` calls it. */
-export const secretBytes = (length: number): Uint8Array => new Uint8Array(randomBytes(length))
+export const secretBytes = (length: number): Uint8Array => Hash.secretBytes(length)
 
 /** Returns JSON text with keys sorted at every depth by UTF-16 unit. Drops `undefined`; writes numbers as `JSON.stringify` does. */
 export const canonicalJson = (json: unknown): string => JSON.stringify(sorted(json)) ?? "null"

@@ -1,8 +1,10 @@
 /** What `npm publish` would send, unpacked beside its peers. */
 import { assert, describe, it } from "@effect/vitest"
-import { execFileSync } from "node:child_process"
+import { execFileSync, spawnSync } from "node:child_process"
 import { mkdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
+import { publint } from "publint"
+import { formatMessage } from "publint/utils"
 import { compile, elsewhere, folder, root, run } from "./programs.ts"
 
 const path = folder("tarball")
@@ -69,7 +71,11 @@ describe("the tarball", () => {
   })
 
   it("exports what is there, and every import of it is a file or a package it declares", () => {
-    for (const entry of Object.values<string | Readonly<Record<string, string>>>(manifest.exports)) {
+    const entries = Object.values<string | Readonly<Record<string, string>>>({
+      ...manifest.exports,
+      ...manifest.imports
+    })
+    for (const entry of entries) {
       for (const file of typeof entry === "string" ? [entry] : Object.values(entry)) {
         assert.include(files, file.slice(2))
       }
@@ -84,12 +90,52 @@ describe("the tarball", () => {
         if (specifier!.startsWith(".")) assert.include(files, join(file, "..", specifier!), file)
         else if (!specifier!.startsWith("node:")) {
           assert.isTrue(
-            declared.some((name) => specifier === name || specifier!.startsWith(`${name}/`)),
+            specifier! in manifest.imports ||
+              declared.some((name) => specifier === name || specifier!.startsWith(`${name}/`)),
             `${file}: ${specifier}`
           )
         }
       }
     }
+  })
+
+  it("lets no module be imported that it does not export: neither one of a folder `internal` nor any other by its path", async () => {
+    writeFileSync(
+      join(path, "closed.mjs"),
+      `for (const path of process.argv.slice(2)) {
+  await import("effect-memory/" + path).then(() => console.log(path), (error) => console.log(error.code))
+}`
+    )
+    const closed = [
+      "dist/index.js",
+      "dist/domain/internal/HashNode.js",
+      "internal/HashNode",
+      "domain/Digest",
+      "src/index.ts"
+    ]
+    const { output } = await run(join(path, "closed.mjs"), path, ...closed)
+    assert.strictEqual(output, "ERR_PACKAGE_PATH_NOT_EXPORTED\n".repeat(closed.length))
+  })
+
+  it("is clean for publint, and its types for arethetypeswrong, as a package of ES modules", async () => {
+    const { messages } = await publint({ pkgDir: installed, strict: true })
+    assert.deepStrictEqual(messages.map((message) => formatMessage(message, manifest)), [])
+    const data = Object.keys(manifest.exports).filter((entry) => entry.startsWith("./word-vectors/"))
+    const attw = spawnSync(
+      join(root, "node_modules/.bin/attw"),
+      [
+        join(path, packed.filename),
+        "--profile",
+        "esm-only",
+        "--format",
+        "ascii",
+        "--no-color",
+        "--exclude-entrypoints",
+        ...data
+      ],
+      { encoding: "utf8" }
+    )
+    assert.strictEqual(attw.status, 0, attw.stdout + attw.stderr)
   })
 
   it("type-checks in a program that uses it, declarations included, and runs", async () => {

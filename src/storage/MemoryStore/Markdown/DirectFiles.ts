@@ -2,15 +2,15 @@
  * Node's file system for many small files: each call runs at once, on the event loop. A call for a small file takes some
  * microseconds, and a hop to a thread and back ten times as long. Forcing a file to disk takes as long as the disk likes, and
  * large reads and writes take long, so these do hop; and so that many small calls in a row do not hold the event loop, it
- * turns after some of them. The one module that imports node:fs.
+ * turns after some of them.
  */
+import { fs } from "#builtins"
 import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
-import * as fs from "node:fs"
 
 /**
  * Marks by which a file is told from itself a moment ago: epoch ms, bytes, inode. The platform tells no time of the last change

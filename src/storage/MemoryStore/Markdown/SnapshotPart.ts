@@ -5,8 +5,8 @@
  * An entry of the mirror is one JSON array, without its body: flat, and without names, since objects and arrays within arrays
  * take twice as long to parse.
  */
+import { brotliCompress, brotliDecompress, constants } from "#builtins"
 import * as Effect from "effect/Effect"
-import { brotliCompress, brotliDecompress, constants } from "node:zlib"
 import { type MemoryRecord, unchecked } from "../../../domain/MemoryRecord.ts"
 import * as HistoryLine from "./HistoryLine.ts"
 import type { Place } from "./HistoryLine.ts"

@@ -1,0 +1,70 @@
+/**
+ * Runs the first program, and one that writes, searches and reopens a vault, on Node 20, 22 and 24, Bun and Deno, each from npm. Needs `npm run
+ * build` and the registry. Arguments name some of the runtimes; default: all.
+ */
+import { spawnSync } from "node:child_process"
+import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+
+const root = join(import.meta.dirname, "..")
+const npx = (...command) => ["npx", "--yes", ...command]
+const runtimes = {
+  "node@20": npx("node@20"),
+  "node@22": npx("node@22"),
+  "node@24": npx("node@24"),
+  bun: npx("bun@1", "run"),
+  deno: npx("deno@2", "run", "--allow-all")
+}
+
+const vault = `import { NodeContext } from "@effect/platform-node"
+import { Console, Effect, Layer } from "effect"
+import { Markdown, MemoryService, Viewer } from "effect-memory"
+
+const open = (root) => MemoryService.layer().pipe(Layer.provide(Markdown.layer({ root })), Layer.provide(NodeContext.layer))
+const as = MemoryService.as(Viewer.make({ userId: "ada" }))
+const program = (f) => Effect.gen(function*() { return yield* f(yield* MemoryService.MemoryService) }).pipe(as, Effect.provide(open(process.argv[2])), Effect.runPromise)
+
+const scope = { userId: "ada" }
+const [{ id }] = await program((memory) => Effect.gen(function*() {
+  const written = yield* memory.put({ scope, kind: "user", body: "Drinks tea, never coffee." })
+  for (let n = 0; n < 50; n++) yield* memory.put({ scope, kind: "reference", body: "Note number " + n + " about the harbour." })
+  const { hits } = yield* memory.search({ text: "tea or coffee?" })
+  if (hits[0]?.record.body !== "Drinks tea, never coffee.") throw new Error("not found")
+  return hits.map(({ record }) => record)
+}))
+// opened again: what was written is there
+await program((memory) => Effect.gen(function*() {
+  const { hits } = yield* memory.search({ text: "harbour", limit: 60 })
+  if (hits.length !== 50) throw new Error("found " + hits.length)
+  const { hits: [first] } = yield* memory.search({ text: "tea" })
+  if (first?.record.id !== id) throw new Error("another id")
+}))
+console.log("a vault: written, found, opened again")
+process.exit()
+`
+const folder = join(root, "test/.fences/runtimes")
+rmSync(folder, { recursive: true, force: true })
+mkdirSync(folder, { recursive: true })
+writeFileSync(join(folder, "vault.mjs"), vault)
+const first = spawnSync(process.execPath, [join(root, ".ci/readme.mjs"), "program"], { encoding: "utf8" }).stdout
+writeFileSync(join(folder, "first.mjs"), first)
+
+let failed = 0
+const chosen = process.argv.slice(2)
+for (const [name, [command, ...args]] of Object.entries(runtimes)) {
+  if (chosen.length > 0 && !chosen.includes(name)) continue
+  const place = mkdtempSync(join(tmpdir(), "effect-memory-"))
+  for (const program of ["first.mjs", "vault.mjs"]) {
+    const ran = spawnSync(command, [...args, join(folder, program), join(place, "vault")], {
+      cwd: place,
+      encoding: "utf8"
+    })
+    if (ran.status !== 0) failed++
+    console.log(
+      `${name.padEnd(8)} ${program.padEnd(10)} ${ran.status === 0 ? ran.stdout.trim() : `failed: ${ran.stderr}`}`
+    )
+  }
+  rmSync(place, { recursive: true, force: true })
+}
+process.exit(failed > 0 ? 1 : 0)

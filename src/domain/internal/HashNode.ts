@@ -1,0 +1,15 @@
+/** SHA-256, HMAC and secret bytes by node:crypto: what `#hash` is under Node, Bun and Deno. */
+import { createHmac, hash, randomBytes } from "node:crypto"
+
+/** Returns the SHA-256 as 64 hex digits. A text is hashed as UTF-8. */
+export const sha256 = (content: string | Uint8Array): string => hash("sha256", content)
+
+/** Returns the SHA-256 of a text in UTF-8 as 32 bytes. */
+export const sha256Bytes = (text: string): Uint8Array => hash("sha256", text, "buffer")
+
+/** Returns the HMAC-SHA-256 (RFC 2104) as hex digits. */
+export const sign = (key: string, text: string | Uint8Array): string =>
+  createHmac("sha256", key).update(text).digest("hex")
+
+/** Draws `length` bytes from the operating system's cryptographic generator. */
+export const secretBytes = (length: number): Uint8Array => new Uint8Array(randomBytes(length))

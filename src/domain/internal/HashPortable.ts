@@ -1,0 +1,27 @@
+/**
+ * SHA-256, HMAC and secret bytes without node:crypto: what `#hash` is in browsers and wherever else the condition `node` is not
+ * set. WebCrypto would not do, since it hashes asynchronously. Every result equals that of `HashNode`.
+ */
+import { hmac } from "@noble/hashes/hmac.js"
+import * as sha2 from "@noble/hashes/sha2.js"
+import { bytesToHex } from "@noble/hashes/utils.js"
+
+const bytesOf = (content: string | Uint8Array): Uint8Array =>
+  typeof content === "string" ? new TextEncoder().encode(content) : content
+
+/** Returns the SHA-256 as 64 hex digits. A text is hashed as UTF-8. */
+export const sha256 = (content: string | Uint8Array): string => bytesToHex(sha2.sha256(bytesOf(content)))
+
+/** Returns the SHA-256 of a text in UTF-8 as 32 bytes. */
+export const sha256Bytes = (text: string): Uint8Array => sha2.sha256(bytesOf(text))
+
+/** Returns the HMAC-SHA-256 (RFC 2104) as hex digits. */
+export const sign = (key: string, text: string | Uint8Array): string =>
+  bytesToHex(hmac(sha2.sha256, bytesOf(key), bytesOf(text)))
+
+/** Draws `length` bytes from the platform's cryptographic generator, which gives 65,536 at a time. */
+export const secretBytes = (length: number): Uint8Array => {
+  const drawn = new Uint8Array(length)
+  for (let at = 0; at < length; at += 65_536) globalThis.crypto.getRandomValues(drawn.subarray(at, at + 65_536))
+  return drawn
+}

@@ -1,0 +1,68 @@
+/** The first program with a store in memory, as a bundler makes it for a browser: it runs without Node, and is small. */
+import { assert, describe, it } from "@effect/vitest"
+import { build } from "esbuild"
+import { readFileSync } from "node:fs"
+import { join } from "node:path"
+import { createContext, Script } from "node:vm"
+import { folder, root } from "./programs.ts"
+
+const path = folder("browser")
+/** `examples/a-first.ts` with the store in memory in the place of the vault. */
+const program = readFileSync(join(root, "examples/a-first.ts"), "utf8")
+  .replace(/^import \{ NodeContext \}.*\n/m, "")
+  .replace("Markdown,", "MemoryStore,")
+  .replace(
+    /Layer\.provide\(Markdown\.layer\([^)]*\)\),\n\s*Layer\.provide\(NodeContext\.layer\)/,
+    "Layer.provide(MemoryStore.layerInMemory)"
+  )
+
+const bundle = async (format: "esm" | "iife", minify: boolean) => {
+  const { metafile, outputFiles } = await build({
+    stdin: { contents: program, resolveDir: path, loader: "ts" },
+    bundle: true,
+    write: false,
+    metafile: true,
+    platform: "browser",
+    format,
+    minify,
+    logLevel: "error",
+    tsconfigRaw: {} // else its `paths` lead to `src`
+  })
+  return { text: outputFiles[0]!.text, inputs: Object.keys(Object.values(metafile.outputs)[0]!.inputs) }
+}
+
+const plain = await bundle("esm", false)
+const minified = await bundle("esm", true)
+
+describe("the first program, bundled for a browser with the store in memory", () => {
+  it("names no module of Node, and bundles for a browser without a setting", () => {
+    for (const { inputs, text } of [plain, minified]) {
+      assert.notMatch(text, /["'`]node:/)
+      assert.deepStrictEqual(inputs.filter((input) => input.includes("HashNode") || input.includes("dist/node/")), [])
+      assert.deepStrictEqual(
+        inputs.filter((input) => /node_modules\/(?:yaml|@effect\/platform-node)\//.test(input)),
+        []
+      )
+    }
+  })
+
+  it("runs with what browsers have, and nothing of Node", async () => {
+    const lines: Array<string> = []
+    let done = () => {}
+    const said = new Promise<void>((resolve) => done = resolve)
+    const log = (...args: ReadonlyArray<unknown>) => {
+      lines.push(args.join(" "))
+      done()
+    }
+    const browser = { console: { log, error: log }, crypto, performance, setTimeout, clearTimeout, queueMicrotask }
+    const context = createContext({ ...browser, MessageChannel, TextEncoder, TextDecoder, URL, AbortController })
+    new Script((await bundle("iife", true)).text).runInContext(context)
+    await said
+    assert.deepStrictEqual(lines, ["1.00 Drinks tea, never coffee."])
+  })
+
+  it("has 560,000 bytes at most when minified, of which Effect is three fifths, and 1,290,000 otherwise", () => {
+    assert.isAtMost(minified.text.length, 560_000)
+    assert.isAtMost(plain.text.length, 1_290_000)
+  })
+})

@@ -1,0 +1,51 @@
+/** What an import of the package loads under Node: few files of ours, and nothing that only some programs use. */
+import { assert, describe, it } from "@effect/vitest"
+import { writeFileSync } from "node:fs"
+import { join } from "node:path"
+import { folder, root, run } from "./programs.ts"
+
+const path = folder("import")
+writeFileSync(
+  join(path, "hooks.mjs"),
+  `import { writeSync } from "node:fs"
+export const load = (url, context, next) => {
+  writeSync(1, url + "\\n")
+  return next(url, context)
+}`
+)
+writeFileSync(
+  join(path, "program.mjs"),
+  `import { register } from "node:module"
+register("./hooks.mjs", import.meta.url)
+await import("effect-memory")`
+)
+const { output } = await run(join(path, "program.mjs"), path)
+const urls = output.split("\n").filter((url) => url !== "")
+const packageOf = (url: string) => /.*\/node_modules\/((?:@[^/]+\/)?[^/]+)\//.exec(url)?.[1]
+
+describe("an import of the index", () => {
+  it("loads Effect and what it needs, the platform's interfaces, the YAML parser and the stemmer, and no other package", () => {
+    assert.deepStrictEqual(Array.from(new Set(urls.flatMap((url) => packageOf(url) ?? []))).toSorted(), [
+      "@effect/platform",
+      "effect",
+      "fast-check",
+      "pure-rand",
+      "stemmer",
+      "yaml"
+    ])
+    const platform = urls.filter((url) => packageOf(url) === "@effect/platform")
+    assert.isAtMost(platform.length, 8, platform.join("\n"))
+  })
+
+  it("loads our code in six files at most, and of Node crypto, fs and zlib", () => {
+    const ours = urls.filter((url) => url.includes("/dist/") && packageOf(url) === undefined)
+    assert.isNotEmpty(ours)
+    for (const url of ours) assert.include(url, new URL(`file://${join(root, "dist/node/")}`).href)
+    assert.isAtMost(ours.length, 6, ours.join("\n"))
+    assert.deepStrictEqual(urls.filter((url) => url.startsWith("node:")).toSorted(), [
+      "node:crypto",
+      "node:fs",
+      "node:zlib"
+    ])
+  })
+})
