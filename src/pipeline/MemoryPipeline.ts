@@ -180,7 +180,7 @@ export interface Service {
   readonly embedMissing: Effect.Effect<number, MemoryError.MemoryError>
 }
 
-/** What each message must have to be read at all. */
+/** Schema of the fields that each message must have to be read at all. */
 const Messages = Schema.Array(Schema.Struct({ role: Role, content: Schema.String }))
 
 /** Tag of the pipeline. */

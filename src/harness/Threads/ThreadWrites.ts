@@ -155,7 +155,7 @@ const storedOf = (said: ThreadRows.NewMessage): Io<ThreadRows.Stored> =>
     ({ data, ...message }) => ({ data, message: sanitize(message) })
   )
 
-/** Where a fork ends. */
+/** Options of a fork. */
 const Forked = Schema.Struct({ before: Schema.optional(Schema.NonNegativeInt) })
 
 /** Copies the messages of a thread before a place into a new thread. */
