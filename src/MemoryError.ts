@@ -15,5 +15,5 @@
  * revision // => 2
  * ```
  */
-export { catchReason, make, MemoryError, retryOnConflict } from "./domain/MemoryError.ts"
-export type { DetailOf, For, Reason } from "./domain/MemoryError.ts"
+export { catchReason, make, MemoryError, Reason, retryOnConflict } from "./domain/MemoryError.ts"
+export type { DetailOf, For } from "./domain/MemoryError.ts"

@@ -22,7 +22,6 @@ export {
   changeFeed,
   layerInMemory,
   layerInMemoryWith,
-  maintain,
   make,
   MemoryStore,
   reindex,
