@@ -43,10 +43,10 @@ const linesOf = (file) => {
     if (from !== undefined) return other(from)
     const [, names, part] = /^export (?:type )?\{ (.+) \} from "(\..+)\.[jt]s";$/.exec(statement) ?? []
     if (names !== undefined) {
-      return names.split(", ").map((name) => {
+      return names.split(", ").flatMap((name) => {
         const [was, is] = name.replace(/^type /, "").split(" as ")
-        const line = other(part).find((line) => nameOf(line) === was) ?? name
-        return is === undefined ? line : line.replace(was, is)
+        const lines = other(part).filter((line) => nameOf(line) === was)
+        return (lines.length === 0 ? [name] : lines).map((line) => is === undefined ? line : line.replace(was, is))
       })
     }
     const base = / extends (\w+_base)\b/.exec(statement)?.[1]

@@ -1,162 +1,138 @@
-/** The public modules, in strata from top to bottom: a module imports those above it, never those below. */
-import * as Retirement from "./harness/Retention.ts"
+/**
+ * The public modules, in strata from top to bottom. Each is a list of names: a module of its own that holds no code, so that what
+ * is public is listed here and nowhere else. Folders beside it are internal.
+ */
 
 // Memories
-/** Ids of records: ULIDs, minted or derived. */
-export * as MemoryId from "./domain/MemoryId.ts"
-/** Scopes: the user, agent, run, session or actor that a record belongs to. */
-export * as MemoryScope from "./domain/MemoryScope.ts"
-/** Viewers: the user, agent, run, session or actor for whom a call is made. */
-export * as Viewer from "./domain/Viewer.ts"
-/** Kinds of memory: how each is validated, deduplicated, ranked and capped. */
-export * as MemoryKind from "./domain/MemoryKind.ts"
-/** Schemas of the `data` of each kind. */
-export * as Payload from "./domain/Payload.ts"
 /** The record, the one model of every memory; drafts and patches. */
-export * as MemoryRecord from "./domain/MemoryRecord.ts"
-/** Links to records in markdown, such as `[[Name]]`. */
-export * as Wikilink from "./domain/Wikilink.ts"
+export * as MemoryRecord from "./MemoryRecord.ts"
+/** Ids of records: ULIDs, minted or derived. */
+export * as MemoryId from "./MemoryId.ts"
+/** Scopes: the user, agent, run, session or actor that a record belongs to. */
+export * as MemoryScope from "./MemoryScope.ts"
+/** Viewers: the user, agent, run, session or actor for whom a call is made. */
+export * as Viewer from "./Viewer.ts"
+/** Kinds of memory: how each is validated, deduplicated, ranked and capped. */
+export * as MemoryKind from "./MemoryKind.ts"
+/** Schemas of the `data` of each kind. */
+export * as Payload from "./Payload.ts"
 /** Mutations: changes of a store as data. */
-export * as MemoryMutation from "./domain/MemoryMutation.ts"
+export * as MemoryMutation from "./MemoryMutation.ts"
 /** Filters, queries, hits and pages of records. */
-export * as MemoryFilter from "./domain/MemoryFilter.ts"
+export * as MemoryFilter from "./MemoryFilter.ts"
 /** The one error of this library. */
-export * as MemoryError from "./domain/MemoryError.ts"
+export * as MemoryError from "./MemoryError.ts"
 /** Emotion as numbers: affect and appraisal. */
-export * as Emotion from "./domain/Emotion.ts"
+export * as Emotion from "./Emotion.ts"
 /** Messages of a conversation, as the harness hands them over. */
-export * as Message from "./domain/Message.ts"
-/** Checks of input against a Schema and a format version; messages never quote the input. */
-export * as Check from "./domain/Check.ts"
-/** Sanitises text that a model reads. */
-export * as PromptText from "./domain/PromptText.ts"
-/** Finds JSON in a model's answer. */
-export * as JsonText from "./domain/JsonText.ts"
+export * as Message from "./Message.ts"
 /** Hashes, signatures and canonical JSON. */
-export * as Digest from "./domain/Digest.ts"
+export * as Digest from "./Digest.ts"
 
-// Ranking
-/** The methods that ranking needs of a holder of records. */
-export * as Retrieval from "./ranking/Retrieval.ts"
-/** Splits text into terms. */
-export * as Tokenizer from "./ranking/Tokenizer.ts"
+// Ranking; all of it is in `effect-memory/ranking`
 /** The tokenizers of stored texts and of queries. */
-export * as Analyzer from "./ranking/Analyzer.ts"
+export * as Analyzer from "./Analyzer.ts"
+/** Splits text into terms. */
+export * as Tokenizer from "./Tokenizer.ts"
 /** Lexical relevance by Okapi BM25. */
-export * as Bm25 from "./ranking/Bm25.ts"
+export * as Bm25 from "./Bm25.ts"
 /** Exact vector search by cosine. */
-export * as VectorIndex from "./ranking/VectorIndex.ts"
-/** Combines several rankings into one. */
-export * as Fusion from "./ranking/Fusion.ts"
-/** Finds near-duplicate texts. */
-export * as NearDuplicate from "./ranking/NearDuplicate.ts"
+export * as VectorIndex from "./VectorIndex.ts"
 /** Scores hits by relevance, recency, importance, confidence and emotion. */
-export * as Scorer from "./ranking/Scorer.ts"
-/** A mutable search index of one tenant's records. */
-export * as MemoryIndex from "./ranking/MemoryIndex.ts"
+export * as Scorer from "./Scorer.ts"
 
 // Services of the harness
 /** The harness's language model. */
-export * as Completion from "./host/Completion.ts"
+export * as Completion from "./Completion.ts"
 /** Converts texts into vectors. */
-export * as Embedder from "./host/Embedder.ts"
-/** Pauses that keep long work from blocking the event loop. */
-export * as EventLoop from "./host/EventLoop.ts"
-/** Randomness for secrets. */
-export * as SecureRandom from "./host/SecureRandom.ts"
-/** Tools as data, independent of any AI library. */
-export * as MemoryTool from "./host/MemoryTool.ts"
+export * as Embedder from "./Embedder.ts"
 /** Removes secrets from texts before they are stored or sent to a model. */
-export * as Redaction from "./host/Redaction.ts"
+export * as Redaction from "./Redaction.ts"
+/** Tools as data, independent of any AI library. */
+export * as MemoryTool from "./MemoryTool.ts"
 /** Plugins that hear the signals of a harness and may deny tool calls. */
-export * as HarnessPlugin from "./host/HarnessPlugin.ts"
+export * as HarnessPlugin from "./HarnessPlugin.ts"
 
 // Stores
 /** The store of records. */
-export * as MemoryStore from "./storage/MemoryStore.ts"
+export * as MemoryStore from "./MemoryStore.ts"
 /** The engine of a store, for a database of your own. */
-export * as Engine from "./storage/Engine.ts"
+export * as Engine from "./Engine.ts"
 /** A store of one `.md` file per record, to be read, edited and put under git. */
-export * as Markdown from "./storage/MemoryStore/Markdown.ts"
-/** Embeds the records that are written. */
-export * as Embedding from "./storage/Embedding.ts"
+export * as Markdown from "./Markdown.ts"
 /** A store of several member stores. */
-export * as Federated from "./storage/MemoryStore/Federated.ts"
+export * as Federated from "./Federated.ts"
 /** A branch over a store: reads through it, and keeps writes to itself until `commit`. */
-export * as Overlay from "./storage/MemoryStore/Overlay.ts"
+export * as Overlay from "./Overlay.ts"
 /** Copies all records of a store into another one, and verifies them. */
-export * as Copy from "./storage/Copy.ts"
+export * as Copy from "./Copy.ts"
 /** A store that fails on purpose, for tests. */
-export * as Faulty from "./storage/MemoryStore/Faulty.ts"
+export * as Faulty from "./Faulty.ts"
 
 // Kinds of memory
 /** Makes a typed service of a kind. */
-export * as TypedMemory from "./kinds/TypedMemory.ts"
+export * as TypedMemory from "./TypedMemory.ts"
 /** Episodes: events and their emotion, around each turn of a chat. */
-export * as EpisodicMemory from "./kinds/EpisodicMemory.ts"
+export * as EpisodicMemory from "./EpisodicMemory.ts"
 /** Entities and the relationships between them. */
-export * as GraphMemory from "./kinds/GraphMemory.ts"
+export * as GraphMemory from "./GraphMemory.ts"
 /** Finds the records of any kind that matter most now. */
-export * as AdaptiveMemory from "./kinds/AdaptiveMemory.ts"
+export * as AdaptiveMemory from "./AdaptiveMemory.ts"
 /** Notes that are linked to their neighbours (A-MEM). */
-export * as AgenticMemory from "./kinds/AgenticMemory.ts"
+export * as AgenticMemory from "./AgenticMemory.ts"
 /** Learnings of a session. */
-export * as SessionMemory from "./kinds/SessionMemory.ts"
+export * as SessionMemory from "./SessionMemory.ts"
 /** Values by key in a namespace. */
-export * as KeyValueMemory from "./kinds/KeyValueMemory.ts"
+export * as KeyValueMemory from "./KeyValueMemory.ts"
 /** The identity of an agent. */
-export * as CoreMemory from "./kinds/CoreMemory.ts"
+export * as CoreMemory from "./CoreMemory.ts"
 /** Tasks and their outcomes. */
-export * as TaskMemory from "./kinds/TaskMemory.ts"
+export * as TaskMemory from "./TaskMemory.ts"
 /** Facts as subject, predicate, object. */
-export * as SemanticMemory from "./kinds/SemanticMemory.ts"
+export * as SemanticMemory from "./SemanticMemory.ts"
 /** Procedures and their success rates. */
-export * as ProceduralMemory from "./kinds/ProceduralMemory.ts"
+export * as ProceduralMemory from "./ProceduralMemory.ts"
 /** Pointers to files, URLs, APIs and databases. */
-export * as ResourceMemory from "./kinds/ResourceMemory.ts"
+export * as ResourceMemory from "./ResourceMemory.ts"
 /** Insights, decisions and patterns. */
-export * as KnowledgeVault from "./kinds/KnowledgeVault.ts"
+export * as KnowledgeVault from "./KnowledgeVault.ts"
 /** Beliefs, their confidence, and the audit of their changes. */
-export * as BeliefMemory from "./kinds/BeliefMemory.ts"
+export * as BeliefMemory from "./BeliefMemory.ts"
 
 // Pipeline
 /** Extracts facts from a conversation. */
-export * as Extraction from "./pipeline/Extraction.ts"
+export * as Extraction from "./Extraction.ts"
 /** Compares facts with related records and proposes mutations. */
-export * as Reconciliation from "./pipeline/Reconciliation.ts"
+export * as Reconciliation from "./Reconciliation.ts"
 /** Turns a conversation into memories, and can undo that. */
-export * as MemoryPipeline from "./pipeline/MemoryPipeline.ts"
+export * as MemoryPipeline from "./MemoryPipeline.ts"
 
 // Harness
 /** The memory service that a harness provides to its agents. */
-export * as MemoryService from "./harness/MemoryService.ts"
+export * as MemoryService from "./MemoryService.ts"
 /** Automatic memory over named stores. */
-export * as MemoryManager from "./harness/MemoryManager.ts"
+export * as MemoryManager from "./MemoryManager.ts"
 /** The messages of conversations, so that a chat goes on after a restart. */
-export * as Threads from "./harness/Threads.ts"
+export * as Threads from "./Threads.ts"
 /** The specification of an agent's memory, written by its author. */
-export * as MemorySpec from "./harness/MemorySpec.ts"
+export * as MemorySpec from "./MemorySpec.ts"
 /** Resumes a run under the spec that it began with, or under changes that the caller allows. */
-export * as Resume from "./harness/Resume.ts"
+export * as Resume from "./Resume.ts"
 /** Events of memory, for the harness to show, log and count. */
-export * as MemoryEvents from "./harness/MemoryEvents.ts"
+export * as MemoryEvents from "./MemoryEvents.ts"
 /** Keeps kinds within their caps. */
-export * as Retention from "./harness/Retention.ts"
-/** Another name of `Retention`. */
-export { Retirement }
+export * as Retention from "./Retention.ts"
 /** Decides when a conversation is read for memories. */
-export * as ExtractionTrigger from "./harness/ExtractionTrigger.ts"
+export * as ExtractionTrigger from "./ExtractionTrigger.ts"
 /** A queue of messages to extract memories from; each is read once, even after a crash. */
-export * as Outbox from "./harness/Outbox.ts"
+export * as Outbox from "./Outbox.ts"
 /** Limits write attempts per run and turn. */
-export * as RateLimit from "./harness/RateLimit.ts"
+export * as RateLimit from "./RateLimit.ts"
 /** Instruction files such as AGENTS.md, from the root of the tree down to the agent's folder. */
-export * as InstructionFiles from "./harness/InstructionFiles.ts"
-/** Finds the memories that bear on a turn, for injection into the prompt. */
-export * as Injection from "./harness/Injection.ts"
+export * as InstructionFiles from "./InstructionFiles.ts"
 /** Formats memories as text for a model. */
-export * as PromptBlock from "./harness/PromptBlock.ts"
+export * as PromptBlock from "./PromptBlock.ts"
 
 // Tools; see `effect-memory/ai`, too
 /** The memory tools of an agent, independent of any AI library. */
-export * as MemoryTools from "./agent/MemoryTools.ts"
+export * as MemoryTools from "./MemoryTools.ts"

@@ -34,10 +34,8 @@ const importsOf = (file: string) =>
       ? [relative(src, join(src, dirname(file), specifier)).split(sep).join("/")]
       : []
   )
-/** The modules of the package's subpaths that lie in no stratum. */
-const entries = ["cluster.ts", "compat.ts", "index.ts", "postgres.ts", "sqlite.ts"].filter((file) =>
-  files.includes(file)
-)
+/** The face: the modules beside the strata, which are lists of names, and the entries of the package among them. */
+const entries = files.filter((file) => !file.includes("/"))
 const levelOf = (file: string) => strata.indexOf(file.split("/")[0]!)
 
 /** In any file of `src`; `where` names those that may. */
@@ -45,7 +43,7 @@ const forbid = (what: RegExp, where: ReadonlyArray<string> = []) =>
   assert.deepStrictEqual(files.filter((file) => !where.includes(file) && what.test(codeOf(file))), [])
 
 describe("architecture", () => {
-  it("every module but the package's entry points lies in a stratum", () => {
+  it("every module but those of the face lies in a stratum", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
@@ -141,36 +139,53 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => textOf(file).split("\n").length - 1 > 400), [])
   })
 
-  it("the index names every public module, once: all of domain, every store, and whatever another stratum but compat needs", () => {
-    const named = Array.from(
-      textOf("index.ts").matchAll(/^export \* as (\w+) from "\.\/([^"]+)"/gm),
-      ([, name, file]) => ({ name: name!, file: file! })
-    )
-    for (const { file, name } of named) assert.strictEqual(file.split("/").at(-1), `${name}.ts`)
-    assert.deepStrictEqual(named.map(({ file }) => file), Array.from(new Set(named.map(({ file }) => file))))
-    const isPublic = (file: string) =>
-      !file.includes("/internal/") && !entries.some((entry) =>
-        entry !== "index.ts" && importsOf(entry).includes(file)
-      ) && (
-        levelOf(file) === 0 || /^storage\/MemoryStore\/\w+\.ts$/.test(file) ||
-        files.some((other) =>
-          !entries.includes(other) && !other.startsWith("compat/") && levelOf(other) !== levelOf(file) &&
-          importsOf(other).includes(file)
-        )
-      )
-    const unnamed = files.filter((file) =>
-      isPublic(file) && !/^(?:compat|testing)\//.test(file) && !named.some((module) => module.file === file)
-    )
-    assert.deepStrictEqual(unnamed, [])
+  const subpaths = Object.values<{ readonly types?: string }>(
+    JSON.parse(readFileSync(join(root, "package.json"), "utf8")).exports
+  ).flatMap(({ types }) => types === undefined ? [] : [types.replace("./dist/", "").replace(".d.ts", ".ts")])
+  const listed = Array.from(
+    textOf("index.ts").matchAll(/^export \* as (\w+) from "\.\/([^"]+)"/gm),
+    ([, name, file]) => ({ name: name!, file: file! })
+  )
+
+  it("the face is the package's entry points and the modules that the index lists, each once and by its name", () => {
+    for (const { file, name } of listed) assert.strictEqual(file, `${name}.ts`)
+    const face = [...subpaths.filter((file) => !file.includes("/")), ...listed.map(({ file }) => file)].sort()
+    assert.deepStrictEqual(face, entries)
   })
 
-  it("the index documents each, in the order of the strata", () => {
+  it("a module of the face holds no code: it passes names on, and no stratum imports it", () => {
+    for (const file of entries) {
+      const code = codeOf(file).replace(/^export (?:type )?(?:\{[^}]*\}|\* as \w+) from "[^"]+"$/gm, "")
+      assert.strictEqual(code.trim(), "", file)
+    }
+    const importers = files.filter((file) =>
+      levelOf(file) >= 0 && importsOf(file).some((next) => entries.includes(next))
+    )
+    assert.deepStrictEqual(importers, [])
+  })
+
+  it("a module of the index passes on names of one stratum's module, and types that their signatures name", () => {
+    for (const { file } of listed) {
+      const from = Array.from(codeOf(file).matchAll(/^export \{[^}]*\} from "\.\/([^"]+)"/gm), ([, from]) => from!)
+      assert.deepStrictEqual(from.map((path) => path.split("/").at(-1)), [file], file)
+    }
+  })
+
+  it("the index has 60 modules and 200 names at most", () => {
+    const names = listed.flatMap(({ file }) =>
+      Array.from(codeOf(file).matchAll(/^export \{([^}]*)\}/gm), ([, names]) => names!.split(",")).flat()
+    )
+    assert.isAtMost(listed.length, 60)
+    assert.isAtMost(names.length, 200)
+  })
+
+  it("the index documents each module, in the order of the strata", () => {
     const lines = textOf("index.ts").split("\n")
     const levels = lines.flatMap((line, n) => {
       const file = /^export \* as \w+ from "\.\/([^"]+)"/.exec(line)?.[1]
       if (file === undefined) return []
       assert.match(lines[n - 1]!, /^(\/\*\* .+\*\/| \*\/)$/, line)
-      return [levelOf(file)]
+      return [levelOf(importsOf(file)[0]!)]
     })
     assert.deepStrictEqual(levels, levels.slice().sort((a, b) => a - b))
   })

@@ -11,7 +11,8 @@ import { readFile } from "node:fs/promises"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parse } from "yaml"
-import { Markdown, MemoryIndex, MemoryRecord, MemoryStore, Viewer } from "../../dist/index.js"
+import { Markdown, MemoryRecord, MemoryStore, Viewer } from "../../dist/index.js"
+import { MemoryIndex } from "../../dist/ranking.js"
 import { built, child, printed, race, summary, watch } from "../measure.mjs"
 
 const system = Viewer.system()

@@ -7,7 +7,7 @@
 import Database from "better-sqlite3"
 import hnswlib from "hnswlib-node"
 import * as sqliteVec from "sqlite-vec"
-import { VectorIndex } from "../../dist/index.js"
+import { VectorIndex } from "../../dist/ranking.js"
 import { random } from "../corpus.mjs"
 import { race, timed } from "../measure.mjs"
 

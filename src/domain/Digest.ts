@@ -1,12 +1,4 @@
-/**
- * Hashes, signatures and canonical JSON. `#hash` is node:crypto under Node, and plain JavaScript elsewhere (package.json, `imports`).
- *
- * ```ts
- * import { Digest } from "effect-memory"
- *
- * Digest.canonicalJson({ b: 1, a: 2 }) // => "{\"a\":2,\"b\":1}"
- * ```
- */
+/** Hashes, signatures and canonical JSON. `#hash` is node:crypto under Node, and plain JavaScript elsewhere (package.json, `imports`). */
 import * as Hash from "#hash"
 
 /** Returns the SHA-256 as 64 hex digits. A text is hashed as UTF-8. */

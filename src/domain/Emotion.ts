@@ -1,12 +1,4 @@
-/**
- * Emotion as numbers: the three dimensions of affect (VAD) and nine dimensions of appraisal.
- *
- * ```ts
- * import { Emotion } from "effect-memory"
- *
- * Emotion.clampVAD({ V: -3, A: 0.5 }) // => { V: -1, A: 0.5, D: 0.5 }
- * ```
- */
+/** Emotion as numbers: the three dimensions of affect (VAD) and nine dimensions of appraisal. */
 import * as Schema from "effect/Schema"
 
 const Signed = Schema.Number.pipe(Schema.between(-1, 1))

@@ -8,12 +8,6 @@
  *
  * Law: never throws, and reads each character a bounded number of times. An object or array that `JSON.parse` accepts has
  * the value that `JSON.parse` gives it, down to 100 levels.
- *
- * ```ts
- * import { JsonText } from "effect-memory"
- *
- * JsonText.values("Sure! {\"facts\": []}") // => [{ facts: [] }]
- * ```
  */
 
 /**

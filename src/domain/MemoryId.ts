@@ -1,14 +1,4 @@
-/**
- * Ids of records: ULIDs of 26 Crockford characters, minted from `Clock` and `Random` or derived from content.
- *
- * ```ts
- * import { MemoryId } from "effect-memory"
- *
- * const id = MemoryId.foreign("deuz", "note-1") // the same id each time
- *
- * MemoryId.ULID_RE.test(id) // => true
- * ```
- */
+/** Ids of records: ULIDs of 26 Crockford characters, minted from `Clock` and `Random` or derived from content. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"

@@ -1,23 +1,6 @@
 /**
  * Mutations, which are changes as data: a store applies them in a batch, a pipeline proposes them, a receipt undoes them. The
  * module also has the changes that a store publishes.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { MemoryMutation, MemoryStore, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ userId: "ada" })
- * const program = Effect.gen(function*() {
- *   const store = yield* MemoryStore.MemoryStore
- *   const draft = { scope: { userId: "ada" }, kind: "user", body: "Drinks tea." }
- *   const applied = yield* store.apply(ada, [{ _tag: "Put", draft }])
- *   yield* store.apply(ada, MemoryMutation.inverse(applied, 0))
- *   return [applied[0]!.outcome, (yield* store.list(ada, {})).items.length]
- * })
- * const outcome = await program.pipe(Effect.provide(MemoryStore.layerInMemory), Effect.runPromise)
- *
- * outcome // => ["created", 0]
- * ```
  */
 import * as Schema from "effect/Schema"
 import { MemoryError } from "./MemoryError.ts"

@@ -1,22 +1,4 @@
-/**
- * The record: the one model of every memory. A kind gives the type of its `data`.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { type MemoryRecord, MemoryService, Viewer } from "effect-memory"
- *
- * const draft: MemoryRecord.Draft = { scope: { userId: "ada" }, kind: "user", body: "Drinks tea. Never coffee." }
- * const { record } = await Effect.flatMap(MemoryService.MemoryService, ({ put }) => put(draft)).pipe(
- *   MemoryService.as(Viewer.make({ userId: "ada" })),
- *   Effect.provide(MemoryService.layerTest()),
- *   Effect.runPromise
- * )
- * const { importance, revision, source, summary } = record
- * const told = [importance, revision, source.origin, summary]
- *
- * told // => [0.5, 1, "user", "Drinks tea. Never coffee."]
- * ```
- */
+/** The record: the one model of every memory. A kind gives the type of its `data`. */
 import type * as FastCheck from "effect/FastCheck"
 import type * as Order from "effect/Order"
 import * as Schema from "effect/Schema"

@@ -1,14 +1,4 @@
-/**
- * Scopes: the user, agent, run, session or actor that a record belongs to. A record for everyone must name `Global`.
- *
- * ```ts
- * import { MemoryScope } from "effect-memory"
- *
- * MemoryScope.matchesScope({ userId: "ada", sessionId: "monday" }, { userId: "ada" }) // => true
- *
- * MemoryScope.matchesScope({ userId: "bob" }, { userId: "ada" }) // => false
- * ```
- */
+/** Scopes: the user, agent, run, session or actor that a record belongs to. A record for everyone must name `Global`. */
 import * as Arbitrary from "effect/Arbitrary"
 import * as Schema from "effect/Schema"
 

@@ -1,14 +1,4 @@
-/**
- * Messages of a conversation, as the harness hands them over.
- *
- * ```ts
- * import { Message } from "effect-memory"
- *
- * const said = [Message.user("Hello"), Message.assistant("Hello, Ada")]
- *
- * said.map(({ role }) => role) // => ["user", "assistant"]
- * ```
- */
+/** Messages of a conversation, as the harness hands them over. */
 import * as Schema from "effect/Schema"
 import { ScopeId } from "./MemoryScope.ts"
 import { withoutMemory } from "./PromptText.ts"

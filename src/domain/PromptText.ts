@@ -17,12 +17,6 @@
  *                  entity
  * lone surrogates  each becomes U+FFFD
  * ```
- *
- * ```ts
- * import { PromptText } from "effect-memory"
- *
- * PromptText.line("first\nsecond") // => "first second"
- * ```
  */
 
 /** The opening tag of a memory block. Extraction skips such blocks; text within them has `<` escaped. */

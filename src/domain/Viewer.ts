@@ -13,19 +13,6 @@
  *
  * `Visibility` is the same rule as data, for an engine. `mayWrite` decides what a model may write on behalf of a viewer,
  * `trustIn` how far others trust it.
- *
- * ```ts
- * import { Viewer } from "effect-memory"
- *
- * const visitor = Viewer.make({ userId: "ada", sessionId: "monday" })
- * const user = Viewer.make({ userId: "ada", reach: "within" })
- * const seen = [{ userId: "ada" }, { userId: "ada", sessionId: "friday" }].map((scope) => [
- *   Viewer.sees(visitor, scope),
- *   Viewer.sees(user, scope)
- * ])
- *
- * seen // => [[true, true], [false, true]]
- * ```
  */
 import type * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

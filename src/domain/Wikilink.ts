@@ -5,14 +5,6 @@
  * [[target]]   [[target|alias]]   [[target#heading]]   [[target^block]]   ![[target]]
  * [alias](target.md)   [alias](<target.md#heading>)                   not in `code`, not in a fence, not after \
  * ```
- *
- * ```ts
- * import { Wikilink } from "effect-memory"
- *
- * const targets = Wikilink.parse("See [[Charles Babbage|Charles]] and [[Engine#Parts]].").map(({ target }) => target)
- *
- * targets // => ["Charles Babbage", "Engine"]
- * ```
  */
 
 /** A link in markdown. */

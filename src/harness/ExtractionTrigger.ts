@@ -1,24 +1,6 @@
 /**
  * Triggers that decide when a conversation is read for memories: each turns a stream of events into a stream of firings.
  * Time is that of the `Clock`.
- *
- * ```ts
- * import { Effect, Layer } from "effect"
- * import { Completion, Embedder, ExtractionTrigger, Federated, MemoryManager, MemoryStore } from "effect-memory"
- *
- * const trigger = ExtractionTrigger.any(ExtractionTrigger.interval(3), ExtractionTrigger.sessionEnd)
- * const Memory = MemoryManager.layer({ extraction: { notes: { trigger } } }).pipe(
- *   Layer.provide(Federated.layer({ notes: { layer: MemoryStore.layerInMemory, writable: true } })),
- *   Layer.provide([Completion.layerScripted([]), Embedder.layerNone])
- * )
- * const names = await MemoryManager.MemoryManager.pipe(
- *   Effect.map(({ outboxes }) => Array.from(outboxes.keys())),
- *   Effect.provide(Memory),
- *   Effect.runPromise
- * )
- *
- * names // => ["notes"]
- * ```
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"

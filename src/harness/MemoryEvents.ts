@@ -6,22 +6,6 @@
  * written records and the words of searches are included only with `MemoryEvents.layer({ texts: true })`.
  *
  * Metrics of Effect count every published event, with or without a listener; docs/observability.md has their names.
- *
- * ```ts
- * import { Effect, Fiber, Stream } from "effect"
- * import { MemoryService, Viewer } from "effect-memory"
- *
- * const program = Effect.gen(function*() {
- *   const { events, put } = yield* MemoryService.MemoryService
- *   const first = yield* events.pipe(Stream.take(1), Stream.runCollect, Effect.fork)
- *   yield* Effect.sleep("10 millis") // lets the fiber subscribe
- *   yield* put({ scope: { userId: "ada" }, kind: "user", body: "Drinks tea." })
- *   return Array.from(yield* Fiber.join(first), ({ _tag }) => _tag)
- * }).pipe(MemoryService.as(Viewer.make({ userId: "ada" })))
- * const tags = await program.pipe(Effect.provide(MemoryService.layerTest()), Effect.runPromise)
- *
- * tags // => ["memory_written"]
- * ```
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

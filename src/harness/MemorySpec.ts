@@ -1,14 +1,4 @@
-/**
- * Settings of an agent's memory that its author writes down. They are part of the hash that `Resume` compares.
- *
- * ```ts
- * import { MemorySpec } from "effect-memory"
- *
- * const spec = MemorySpec.make({ allowForget: true })
- *
- * spec.writesPerTurn // => 1
- * ```
- */
+/** Settings of an agent's memory that its author writes down. They are part of the hash that `Resume` compares. */
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import { canonicalJson, sha256 } from "../domain/Digest.ts"

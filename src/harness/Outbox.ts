@@ -26,27 +26,6 @@
  *            place is stopped and started again later. So readings that hang hold up only one another.
  * failures   After ten failures in a row of a line, only every third request of that line is tried.
  * ```
- *
- * ```ts
- * import { Effect, Layer } from "effect"
- * import { Completion, Embedder, MemoryPipeline, MemoryStore, Message, Outbox, Viewer } from "effect-memory"
- *
- * const program = Effect.gen(function*() {
- *   const { append, flush } = yield* Outbox.Outbox
- *   const ada = Viewer.make({ userId: "ada" })
- *   yield* append(ada, "monday", [Message.user("I live in Lisbon.")])
- *   yield* flush
- *   return (yield* (yield* MemoryStore.MemoryStore).list(ada, {})).items.map(({ body }) => body)
- * })
- * const Kept = Outbox.layer({ options: { infer: false, kind: "semantic" } }).pipe(
- *   Layer.provide(MemoryPipeline.layer),
- *   Layer.provide([Completion.layerNone, Embedder.layerNone]),
- *   Layer.provideMerge(MemoryStore.layerInMemory)
- * )
- * const bodies = await program.pipe(Effect.provide(Kept), Effect.runPromise)
- *
- * bodies // => ["I live in Lisbon."]
- * ```
  */
 import * as Arr from "effect/Array"
 import * as Context from "effect/Context"

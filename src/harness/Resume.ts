@@ -3,23 +3,6 @@
  *
  * A checkpoint is one file per run, written under a temporary name and renamed: after a crash the file is the new checkpoint or
  * the previous one.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { Resume } from "effect-memory"
- *
- * const program = Effect.gen(function*() {
- *   const { resume, save } = yield* Resume.Resume
- *   yield* save("run-1", { model: "small" }, { turn: 3, cursor: 7 })
- *   return yield* resume("run-1", { model: "large" }).pipe(
- *     Effect.as([]),
- *     Effect.catchTag("ResumeError", ({ changed }) => Effect.succeed(changed.map(({ field }) => field)))
- *   )
- * })
- * const changed = await program.pipe(Effect.provide(Resume.layerInMemory), Effect.runPromise)
- *
- * changed // => ["model"]
- * ```
  */
 import type { PlatformError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"

@@ -4,26 +4,6 @@
  *
  * The policy is the `cap` of the kinds in force where it runs, each per exact scope; a kind without a cap keeps everything.
  * Records that have expired or are no longer true, and those of instruction files, neither count nor go.
- *
- * ```ts
- * import { Effect, Layer } from "effect"
- * import { MemoryKind, MemoryStore, Retention, Viewer } from "effect-memory"
- *
- * const Kinds = MemoryKind.layer(MemoryKind.make({ name: "joke", cap: 1 }))
- * const program = Effect.gen(function*() {
- *   const store = yield* MemoryStore.MemoryStore
- *   const joke = { scope: { userId: "ada" }, kind: "joke" }
- *   const drafts = [{ ...joke, body: "A dull one.", importance: 0.1 }, { ...joke, body: "A good one." }]
- *   yield* store.put(Viewer.make({ userId: "ada" }), drafts)
- *   return (yield* Retention.enforce(Viewer.system())).map(({ body }) => body)
- * })
- * const retired = await program.pipe(
- *   Effect.provide(MemoryStore.layerInMemory.pipe(Layer.provideMerge(Kinds))),
- *   Effect.runPromise
- * )
- *
- * retired // => ["A dull one."]
- * ```
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"

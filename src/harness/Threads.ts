@@ -7,26 +7,6 @@
  *
  * An append is one batch: it is there whole or not at all, and messages have one order, whoever appends. Its cost, and that of a page,
  * does not depend on the length or the number of threads.
- *
- * ```ts
- * import { Effect, Layer } from "effect"
- * import { MemoryStore, Message, Threads, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ userId: "ada" })
- *
- * const program = Effect.gen(function*() {
- *   const threads = yield* Threads.Threads
- *   yield* threads.append(ada, "monday", [Message.user("Hello"), Message.assistant("Hello, Ada")])
- *   const { items } = yield* threads.messages(ada, "monday", { limit: 10 })
- *   return items.map(({ content }) => content)
- * })
- *
- * const Store = Threads.layer.pipe(Layer.provide(MemoryStore.layerInMemory))
- *
- * const said = await program.pipe(Effect.provide(Store), Effect.runPromise)
- *
- * said // => ["Hello", "Hello, Ada"]
- * ```
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,20 +1,4 @@
-/**
- * Embeddings: converts texts into vectors with the harness's model, or with word vectors if there is none.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { Embedder, VectorIndex } from "effect-memory"
- *
- * const program = Effect.gen(function*() {
- *   const { embed } = yield* Embedder.Embedder
- *   const [tea, same, other] = yield* embed(["green tea", "green tea", "cake"], "search")
- *   return [VectorIndex.cosineSimilarity(tea!, same!), VectorIndex.cosineSimilarity(tea!, other!) < 1]
- * })
- * const cosines = await program.pipe(Effect.provide(Embedder.layerHash()), Effect.runPromise)
- *
- * cosines // => [1, true]
- * ```
- */
+/** Embeddings: converts texts into vectors with the harness's model, or with word vectors if there is none. */
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Arr from "effect/Array"
 import * as Context from "effect/Context"

@@ -17,26 +17,6 @@
  * `Layer.mergeAll(Store, Redaction.layer())` provides it to nothing. `Copy` moves rows to a store that redacts only with
  * `unredacted: true`. Over a store that redacts nothing, a kind, `Threads` and `MemoryPipeline` redact by the one that is provided to
  * them only what they themselves name, keep of messages, or send to a model, and they warn.
- *
- * ```ts
- * import { Effect, Layer } from "effect"
- * import { MemoryService, MemoryStore, Redaction, Viewer } from "effect-memory"
- *
- * const program = Effect.gen(function*() {
- *   const memory = yield* MemoryService.MemoryService
- *   const { record } = yield* memory.put({ scope: { userId: "ada" }, kind: "user", body: "My key is sk-abcdef0123456789." })
- *   return record.body
- * })
- *
- * const Memory = MemoryService.layer().pipe(
- *   Layer.provide(MemoryStore.layerInMemory),
- *   Layer.provide(Redaction.layer({ emails: true }))
- * )
- *
- * const kept = await program.pipe(MemoryService.as(Viewer.make({ userId: "ada" })), Effect.provide(Memory), Effect.runPromise)
- *
- * kept // => "My key is (redacted key)."
- * ```
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

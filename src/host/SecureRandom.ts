@@ -4,15 +4,6 @@
  * Public values (ids, jitter, samples) come from Effect's `Random`, which a test or an attacker who saw enough of them can
  * predict. Secrets are drawn here, by default from the operating system. A test provides `layerSeeded`, so that a run
  * replays byte for byte.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { SecureRandom } from "effect-memory"
- *
- * const secret = await SecureRandom.secret.pipe(Effect.provide(SecureRandom.layerSeeded(1)), Effect.runPromise)
- *
- * secret.length // => 64
- * ```
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

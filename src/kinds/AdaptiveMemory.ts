@@ -6,27 +6,6 @@
  * importance  .3   the record's
  * relevance   .3   the share of the question's terms that it has; 1 where nothing is asked, .5 where that has no term
  * ```
- *
- * ```ts
- * import { Effect } from "effect"
- * import { AdaptiveMemory, MemoryStore, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ userId: "ada" })
- * const program = Effect.gen(function*() {
- *   const memory = yield* AdaptiveMemory.AdaptiveMemory
- *   const store = yield* MemoryStore.MemoryStore
- *   const note = { scope: { userId: "ada" }, kind: "project" }
- *   yield* store.put(ada, [{ ...note, body: "Tea at four.", importance: 0.1 }, { ...note, body: "The engine is due." }])
- *   return (yield* memory.retrieve(ada, { limit: 1 })).map(({ record }) => record.body)
- * })
- * const bodies = await program.pipe(
- *   Effect.provide(AdaptiveMemory.layer),
- *   Effect.provide(MemoryStore.layerInMemory),
- *   Effect.runPromise
- * )
- *
- * bodies // => ["The engine is due."]
- * ```
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

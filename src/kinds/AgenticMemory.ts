@@ -3,27 +3,6 @@
  *
  * Works by rule without a `Completion`, better with one; if the model fails a warning is logged and the rules decide. Nothing
  * is linked or changed unless the caller says so. Operations fail with `not_found` for an id of no visible note.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { AgenticMemory, MemoryStore, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ userId: "ada" })
- * const program = Effect.gen(function*() {
- *   const memory = yield* AgenticMemory.AgenticMemory
- *   const note = (body: string) => ({ scope: { userId: "ada" }, body })
- *   yield* memory.store(ada, note("The Payments Gateway retries failed webhooks."))
- *   const { suggestions } = yield* memory.store(ada, note("The Payments Gateway retries failed webhooks for a day."))
- *   return suggestions.map(({ type }) => type)
- * })
- * const types = await program.pipe(
- *   Effect.provide(AgenticMemory.layer),
- *   Effect.provide(MemoryStore.layerInMemory),
- *   Effect.runPromise
- * )
- *
- * types // => ["same_entity"]
- * ```
  */
 import * as Arr from "effect/Array"
 import * as Clock from "effect/Clock"

@@ -2,26 +2,6 @@
  * Identity of an agent: one record, whose body is its system prompt.
  *
  * The record is in the agent's scope, `{ agentId }`, if the viewer sees that scope, and in the viewer's own scope otherwise.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { CoreMemory, MemoryStore, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ userId: "ada", agentId: "mira" })
- * const program = Effect.gen(function*() {
- *   const memory = yield* CoreMemory.CoreMemory
- *   const identity = { role: "companion", name: "Mira", constraints: ["never guess"], capabilities: [] }
- *   yield* memory.setIdentity(ada, identity, "You are Mira. Speak plainly.")
- *   return yield* memory.getConstraints(ada)
- * })
- * const constraints = await program.pipe(
- *   Effect.provide(CoreMemory.layer),
- *   Effect.provide(MemoryStore.layerInMemory),
- *   Effect.runPromise
- * )
- *
- * constraints // => ["never guess"]
- * ```
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

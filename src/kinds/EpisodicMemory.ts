@@ -4,28 +4,6 @@
  *
  * The time of an episode is its `validAt`, its counterpart the `actorId` of its scope. "Newest first" is by that time, then
  * by id.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { EpisodicMemory, MemoryStore, Message, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ agentId: "mira", actorId: "ada" })
- * const program = Effect.gen(function*() {
- *   const memory = yield* EpisodicMemory.EpisodicMemory
- *   yield* memory.afterTurn(ada, {
- *     episode: { scope: { agentId: "mira", actorId: "ada" }, body: "I swam across the lake.", data: {} }
- *   })
- *   const { block } = yield* memory.beforeTurn(ada, Message.user("How was the lake?"))
- *   return block.includes("I swam across the lake.")
- * })
- * const isRecalled = await program.pipe(
- *   Effect.provide(EpisodicMemory.layer),
- *   Effect.provide(MemoryStore.layerInMemory),
- *   Effect.runPromise
- * )
- *
- * isRecalled // => true
- * ```
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -2,22 +2,6 @@
  * Entities and their relationships: links between records, indexed both ways. A relationship is a link of the record at which it begins,
  * or a `[[Name]]` in that record's body, of type `wikilink` and weight 1. It exists only for viewers who see both of its ends. Walks pass
  * through entities only, a search through records of all kinds. A walk costs the neighbourhood that it passes, however large the graph is.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { GraphMemory, MemoryStore, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ userId: "ada" })
- * const named = (name: string) => ({ scope: { userId: "ada" }, body: "", data: { name, type: "person" } })
- * const program = Effect.gen(function*() {
- *   const { addEntity, relate, traverse } = yield* GraphMemory.make
- *   const [from, to] = yield* Effect.forEach([named("Ada"), named("Charles")], (entity) => addEntity(ada, entity))
- *   yield* relate(ada, { from: from!.record.id, to: to!.record.id, type: "works_with", weight: 1 })
- *   return (yield* traverse(ada, from!.record.id)).map(({ data }) => data.name)
- * }).pipe(Effect.provide(MemoryStore.layerInMemory))
- *
- * await Effect.runPromise(program) // => ["Charles"]
- * ```
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -1,29 +1,4 @@
-/**
- * Procedures: how things are done, and how often each way worked.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { MemoryStore, ProceduralMemory, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ userId: "ada" })
- * const program = Effect.gen(function*() {
- *   const memory = yield* ProceduralMemory.ProceduralMemory
- *   const steps = [{ action: "build" }, { action: "upload" }]
- *   const data = { name: "deploy", steps, triggers: ["ship it"], successes: 0, executions: 0 }
- *   const { record } = yield* memory.storeProcedure(ada, { scope: { userId: "ada" }, body: "", data })
- *   yield* memory.recordExecution(ada, record.id, true)
- *   const [found] = yield* memory.findProcedures(ada, "please ship it")
- *   return [found?.data.name, found?.data.successes]
- * })
- * const procedure = await program.pipe(
- *   Effect.provide(ProceduralMemory.layer),
- *   Effect.provide(MemoryStore.layerInMemory),
- *   Effect.runPromise
- * )
- *
- * procedure // => ["deploy", 1]
- * ```
- */
+/** Procedures: how things are done, and how often each way worked. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

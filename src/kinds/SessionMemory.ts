@@ -4,26 +4,6 @@
  * A learning lies in its viewer's scope with the session's id added, and is stored when it is recorded: nothing waits for
  * the end. A viewer sees all sessions of its own ids, running ones included, and no narrower or other scope's. A viewer
  * that names a session sees that session only, and a viewer without ids sees none.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { MemoryStore, SessionMemory, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ userId: "ada" })
- * const program = Effect.gen(function*() {
- *   const memory = yield* SessionMemory.SessionMemory
- *   const session = yield* memory.start(ada, "monday")
- *   yield* session.recordError("ECONNRESET on upload", "Raise the proxy's timeout.")
- *   return (yield* memory.search(ada, "ECONNRESET")).map(({ data }) => data.solution)
- * }).pipe(Effect.scoped)
- * const solutions = await program.pipe(
- *   Effect.provide(SessionMemory.layer),
- *   Effect.provide(MemoryStore.layerInMemory),
- *   Effect.runPromise
- * )
- *
- * solutions // => ["Raise the proxy's timeout."]
- * ```
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

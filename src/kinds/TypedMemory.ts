@@ -1,22 +1,4 @@
-/**
- * Records of one kind as a service, with typed `data`. Most kinds of the library are built on it; custom kinds can be, too.
- *
- * ```ts
- * import { Effect, Schema } from "effect"
- * import { MemoryKind, MemoryStore, TypedMemory, Viewer } from "effect-memory"
- *
- * const Recipe = MemoryKind.make({ name: "recipe", schema: Schema.Struct({ minutes: Schema.Int }) })
- * const program = Effect.gen(function*() {
- *   const recipes = yield* TypedMemory.make(Recipe)
- *   const ada = Viewer.make({ userId: "ada" })
- *   yield* recipes.put(ada, { scope: { userId: "ada" }, body: "Scones with jam.", data: { minutes: 25 } })
- *   return (yield* recipes.search(ada, { text: "scones" })).map(({ data }) => data.minutes)
- * })
- * const minutes = await program.pipe(Effect.provide(MemoryStore.layerInMemory), Effect.runPromise)
- *
- * minutes // => [25]
- * ```
- */
+/** Records of one kind as a service, with typed `data`. Most kinds of the library are built on it; custom kinds can be, too. */
 import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"

@@ -6,26 +6,6 @@
  * signs the viewer, the mutations and their outcomes, from which `undo` is computed, so that `undo` takes back only what the
  * store really did for that viewer. A seal stays valid after the receipt is encoded and decoded, for as long as the store keeps
  * its secret: a vault beyond a restart, a store in memory until the process ends.
- *
- * ```ts
- * import { Effect, Layer } from "effect"
- * import { Completion, Embedder, MemoryPipeline, MemoryStore, Message, Viewer } from "effect-memory"
- *
- * const program = Effect.gen(function*() {
- *   const { remember, undo } = yield* MemoryPipeline.MemoryPipeline
- *   const said = [Message.user("I moved to Lisbon.")]
- *   const receipt = yield* remember(Viewer.make({ userId: "ada" }), said, { scope: { userId: "ada" } })
- *   yield* undo(receipt)
- *   return receipt.applied.map(({ record }) => record?.body)
- * })
- * const script = [{ facts: ["Ada lives in Lisbon"] }, { memory: [{ event: "ADD", text: "Ada lives in Lisbon" }] }]
- * const Pipeline = MemoryPipeline.layer.pipe(
- *   Layer.provide([MemoryStore.layerInMemory, Completion.layerScripted(script), Embedder.layerHash()])
- * )
- * const facts = await program.pipe(Effect.provide(Pipeline), Effect.runPromise)
- *
- * facts // => ["Ada lives in Lisbon"]
- * ```
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -11,15 +11,6 @@
  * ```
  *
  * Laws: a change of a related memory is refused if that memory has changed since; an answer that only deletes loses no fact.
- *
- * ```ts
- * import { Reconciliation } from "effect-memory"
- *
- * const answer = "{\"memory\": [{\"event\": \"ADD\", \"text\": \"Ada lives in Lisbon\"}]}"
- * const events = Reconciliation.parseDecision(answer, 0).map(({ event }) => event)
- *
- * events // => ["ADD"]
- * ```
  */
 import type * as Either from "effect/Either"
 import * as Schema from "effect/Schema"

@@ -1,15 +1,4 @@
-/**
- * Analyzers: the pair of tokenizers that turn stored texts and queries into terms.
- *
- * ```ts
- * import { Analyzer } from "effect-memory"
- *
- * const { index, query } = Analyzer.make()
- * const terms = [index("deployed engines"), query("Who deploys the engine?")]
- *
- * terms // => [["deploi", "engin"], ["deploi", "engin"]]
- * ```
- */
+/** Analyzers: the pair of tokenizers that turn stored texts and queries into terms. */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
 import * as Tokenizer from "./Tokenizer.ts"

@@ -15,7 +15,7 @@
  * (1 2 2 4), since the leg does not tell them apart.
  *
  * ```ts
- * import { Fusion } from "effect-memory"
+ * import { Fusion } from "effect-memory/ranking"
  *
  * const byWords = { name: "words", hits: [{ id: "a", score: 9 }, { id: "b", score: 2 }] }
  * const byMeaning = { name: "meaning", hits: [{ id: "b", score: 0.8 }, { id: "c", score: 0.7 }] }

@@ -4,17 +4,6 @@
  *
  * From 256 KiB of rows in 8 bits on (682 of 384 dimensions), if the machine has SIMD in WebAssembly, a `QuantizedVectors` (the
  * sieve) excludes vectors by bounds of their cosines, so nothing is approximate.
- *
- * ```ts
- * import { VectorIndex } from "effect-memory"
- *
- * const index = VectorIndex.make<string>(2)
- * index.add("east", Float32Array.of(1, 0))
- * index.add("north", Float32Array.of(0, 1))
- * const hits = index.search(Float32Array.of(3, 4), 10)
- *
- * hits // => [{ id: "north", score: 0.8 }, { id: "east", score: 0.6 }]
- * ```
  */
 import type { Scored } from "./Bm25.ts"
 import { QuantizedVectors, strideOf } from "./internal/QuantizedVectors.ts"

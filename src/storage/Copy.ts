@@ -8,27 +8,6 @@
  * - No record of the target is overwritten or erased. A record that has another past there is a `conflict`. The higher count of uses
  *   and the later time stay, and revisions that are added count towards the twenty that a record keeps.
  * - Both sides are read again at the end, and compared by count and checksum.
- *
- * ```ts
- * import { Context, Effect, Layer } from "effect"
- * import { Copy, MemoryStore, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ userId: "ada" })
- *
- * const program = Effect.gen(function*() {
- *   const from = Context.get(yield* Layer.build(MemoryStore.layerInMemoryWith({})), MemoryStore.MemoryStore)
- *   const to = Context.get(yield* Layer.build(MemoryStore.layerInMemoryWith({})), MemoryStore.MemoryStore)
- *   const [put] = yield* from.put(ada, [{ scope: { userId: "ada" }, kind: "user", body: "Drinks tea." }])
- *   yield* from.update(ada, put!.record.id, { body: "Drinks tea, never coffee." })
- *
- *   const { records, revisions, verified } = yield* Copy.copy(from, to)
- *   return { records, revisions, verified, writtenAgain: (yield* Copy.copy(from, to)).written }
- * }).pipe(Effect.scoped)
- *
- * const report = await program.pipe(Effect.runPromise)
- *
- * report // => { records: 1, revisions: 2, verified: true, writtenAgain: 0 }
- * ```
  */
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"

@@ -3,22 +3,6 @@
  *
  * A backend writes `Primitives`; `make` adds the viewer checks, validation, ids, dedupe, revisions, search and
  * spans. The contract is `MemoryStoreContract.suite`, which every store passes.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { MemoryStore, Viewer } from "effect-memory"
- *
- * const ada = Viewer.make({ userId: "ada" })
- * const program = Effect.gen(function*() {
- *   const store = yield* MemoryStore.MemoryStore
- *   yield* store.put(ada, [{ scope: { userId: "ada" }, kind: "user", body: "Drinks tea, never coffee." }])
- *   const { hits } = yield* store.search(ada, { text: "coffee?" })
- *   return hits.map(({ record }) => record.body)
- * })
- * const found = await program.pipe(Effect.provide(MemoryStore.layerInMemory), Effect.runPromise)
- *
- * found // => ["Drinks tea, never coffee."]
- * ```
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -16,26 +16,6 @@
  * ```
  *
  * The stores have to be those of `MemoryStore.make`, or built on them: a page of all goes on from one place in each of them.
- *
- * ```ts
- * import { Effect } from "effect"
- * import { Federated, MemoryStore, Viewer } from "effect-memory"
- *
- * const Stores = Federated.layer({
- *   notes: { layer: MemoryStore.layerInMemory, writable: true },
- *   team: { layer: MemoryStore.layerInMemory, writable: true }
- * }, { route: ({ kind }) => kind === "project" ? "team" : undefined })
- *
- * const program = Effect.gen(function*() {
- *   const store = yield* MemoryStore.MemoryStore
- *   const ada = Viewer.make({ userId: "ada" })
- *   yield* store.put(ada, [{ scope: { userId: "ada" }, kind: "project", body: "The engine is due in May." }])
- *   return (yield* store.search(ada, { text: "engine" })).hits.map(({ store }) => store)
- * })
- * const stores = await program.pipe(Effect.provide(Stores), Effect.runPromise)
- *
- * stores // => ["team"]
- * ```
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,0 +1,14 @@
+/**
+ * Analyzers: the pair of tokenizers that turn stored texts and queries into terms.
+ *
+ * ```ts
+ * import { Analyzer } from "effect-memory"
+ *
+ * const { index, query } = Analyzer.make()
+ * const terms = [index("deployed engines"), query("Who deploys the engine?")]
+ *
+ * terms // => [["deploi", "engin"], ["deploi", "engin"]]
+ * ```
+ */
+export { Analyzer, layer, make } from "./ranking/Analyzer.ts"
+export type { Options, Service } from "./ranking/Analyzer.ts"

@@ -1,0 +1,27 @@
+/**
+ * Copies one store into another: every record with its kept revisions, every tombstone, vector and use of every tenant, the
+ * library's own rows among them. Use it to move from a vault to a database, between databases, or back.
+ *
+ * ```ts
+ * import { Context, Effect, Layer } from "effect"
+ * import { Copy, MemoryStore, Viewer } from "effect-memory"
+ *
+ * const ada = Viewer.make({ userId: "ada" })
+ *
+ * const program = Effect.gen(function*() {
+ *   const from = Context.get(yield* Layer.build(MemoryStore.layerInMemoryWith({})), MemoryStore.MemoryStore)
+ *   const to = Context.get(yield* Layer.build(MemoryStore.layerInMemoryWith({})), MemoryStore.MemoryStore)
+ *   const [put] = yield* from.put(ada, [{ scope: { userId: "ada" }, kind: "user", body: "Drinks tea." }])
+ *   yield* from.update(ada, put!.record.id, { body: "Drinks tea, never coffee." })
+ *
+ *   const { records, revisions, verified } = yield* Copy.copy(from, to)
+ *   return { records, revisions, verified, writtenAgain: (yield* Copy.copy(from, to)).written }
+ * }).pipe(Effect.scoped)
+ *
+ * const report = await program.pipe(Effect.runPromise)
+ *
+ * report // => { records: 1, revisions: 2, verified: true, writtenAgain: 0 }
+ * ```
+ */
+export { copy } from "./storage/Copy.ts"
+export type { Counts, Options, Progress, Report } from "./storage/Copy.ts"

@@ -1,0 +1,19 @@
+/**
+ * Embeddings: converts texts into vectors with the harness's model, or with word vectors if there is none.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Embedder, VectorIndex } from "effect-memory"
+ *
+ * const program = Effect.gen(function*() {
+ *   const { embed } = yield* Embedder.Embedder
+ *   const [tea, same, other] = yield* embed(["green tea", "green tea", "cake"], "search")
+ *   return [VectorIndex.cosineSimilarity(tea!, same!), VectorIndex.cosineSimilarity(tea!, other!) < 1]
+ * })
+ * const cosines = await program.pipe(Effect.provide(Embedder.layerHash()), Effect.runPromise)
+ *
+ * cosines // => [1, true]
+ * ```
+ */
+export { calibrate, Embedder, layerHash, layerNone, layerWordVectors, make } from "./host/Embedder.ts"
+export type { Calibration, Options, Purpose, Service } from "./host/Embedder.ts"

@@ -1,0 +1,10 @@
+/**
+ * Emotion as numbers: the three dimensions of affect (VAD) and nine dimensions of appraisal.
+ *
+ * ```ts
+ * import { Emotion } from "effect-memory"
+ *
+ * Emotion.congruence({ V: 1, A: 0.5, D: 0.5 }, { V: 1, A: 0.5, D: 0.5 }) // => 1
+ * ```
+ */
+export { Appraisal, clamp, congruence, neutral, NEUTRAL_APPRAISAL, VAD } from "./domain/Emotion.ts"

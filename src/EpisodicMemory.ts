@@ -1,0 +1,37 @@
+/**
+ * Episodes: what happened and how it felt, and reflections on it. Around each turn of a chat, `beforeTurn` recalls what bears on the
+ * reply and `afterTurn` saves what came of it.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { EpisodicMemory, MemoryStore, Message, Viewer } from "effect-memory"
+ *
+ * const ada = Viewer.make({ agentId: "mira", actorId: "ada" })
+ * const program = Effect.gen(function*() {
+ *   const memory = yield* EpisodicMemory.EpisodicMemory
+ *   yield* memory.afterTurn(ada, {
+ *     episode: { scope: { agentId: "mira", actorId: "ada" }, body: "I swam across the lake.", data: {} }
+ *   })
+ *   const { block } = yield* memory.beforeTurn(ada, Message.user("How was the lake?"))
+ *   return block.includes("I swam across the lake.")
+ * })
+ * const isRecalled = await program.pipe(
+ *   Effect.provide(EpisodicMemory.layer),
+ *   Effect.provide(MemoryStore.layerInMemory),
+ *   Effect.runPromise
+ * )
+ *
+ * isRecalled // => true
+ * ```
+ */
+export {
+  buildMemoryBlock,
+  EpisodicMemory,
+  layer,
+  layerAdapter,
+  layerExternal,
+  toAdapter
+} from "./kinds/EpisodicMemory.ts"
+export type { Episode, Recalled, Reflection, Service, Turn } from "./kinds/EpisodicMemory.ts"
+export type { MemoryAdapter, Run, SeedQuery } from "./kinds/EpisodicMemory/Adapter.ts"
+export type { RecallQuery, SemanticRecallOptions } from "./kinds/EpisodicMemory/Source.ts"

@@ -1,0 +1,24 @@
+/**
+ * Triggers that decide when a conversation is read for memories: each turns a stream of events into a stream of firings. Time is
+ * that of the `Clock`.
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Completion, Embedder, ExtractionTrigger, Federated, MemoryManager, MemoryStore } from "effect-memory"
+ *
+ * const trigger = ExtractionTrigger.any(ExtractionTrigger.interval(3), ExtractionTrigger.sessionEnd)
+ * const Memory = MemoryManager.layer({ extraction: { notes: { trigger } } }).pipe(
+ *   Layer.provide(Federated.layer({ notes: { layer: MemoryStore.layerInMemory, writable: true } })),
+ *   Layer.provide([Completion.layerScripted([]), Embedder.layerNone])
+ * )
+ * const names = await MemoryManager.MemoryManager.pipe(
+ *   Effect.map(({ outboxes }) => Array.from(outboxes.keys())),
+ *   Effect.provide(Memory),
+ *   Effect.runPromise
+ * )
+ *
+ * names // => ["notes"]
+ * ```
+ */
+export { any, idle, interval, invocation, make, sessionEnd, standard } from "./harness/ExtractionTrigger.ts"
+export type { ExtractionTrigger, Happening, Watch } from "./harness/ExtractionTrigger.ts"

@@ -1,0 +1,27 @@
+/**
+ * Makes one store of many stores. A write goes to one, a change to the store that holds the id, a search to all at once. Each
+ * entry's layer is built on its own, even where two entries name the same one.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { Federated, MemoryStore, Viewer } from "effect-memory"
+ *
+ * const Stores = Federated.layer({
+ *   notes: { layer: MemoryStore.layerInMemory, writable: true },
+ *   team: { layer: MemoryStore.layerInMemory, writable: true }
+ * }, { route: ({ kind }) => kind === "project" ? "team" : undefined })
+ *
+ * const program = Effect.gen(function*() {
+ *   const store = yield* MemoryStore.MemoryStore
+ *   const ada = Viewer.make({ userId: "ada" })
+ *   yield* store.put(ada, [{ scope: { userId: "ada" }, kind: "project", body: "The engine is due in May." }])
+ *   return (yield* store.search(ada, { text: "engine" })).hits.map(({ store }) => store)
+ * })
+ * const stores = await program.pipe(Effect.provide(Stores), Effect.runPromise)
+ *
+ * stores // => ["team"]
+ * ```
+ */
+export { Federated, important, layer } from "./storage/MemoryStore/Federated.ts"
+export type { Options, Service } from "./storage/MemoryStore/Federated.ts"
+export type { Entry, Named, Registry } from "./storage/MemoryStore/Federated/StoreRegistry.ts"

@@ -1,0 +1,21 @@
+/**
+ * Events of memory, for the harness to show, log and count. They are not a source of truth: a slow listener misses the oldest.
+ *
+ * ```ts
+ * import { Effect, Fiber, Stream } from "effect"
+ * import { MemoryService, Viewer } from "effect-memory"
+ *
+ * const program = Effect.gen(function*() {
+ *   const { events, put } = yield* MemoryService.MemoryService
+ *   const first = yield* events.pipe(Stream.take(1), Stream.runCollect, Effect.fork)
+ *   yield* Effect.sleep("10 millis") // lets the fiber subscribe
+ *   yield* put({ scope: { userId: "ada" }, kind: "user", body: "Drinks tea." })
+ *   return Array.from(yield* Fiber.join(first), ({ _tag }) => _tag)
+ * }).pipe(MemoryService.as(Viewer.make({ userId: "ada" })))
+ * const tags = await program.pipe(Effect.provide(MemoryService.layerTest()), Effect.runPromise)
+ *
+ * tags // => ["memory_written"]
+ * ```
+ */
+export { layer, MemoryEvent, MemoryEvents } from "./harness/MemoryEvents.ts"
+export type { Service } from "./harness/MemoryEvents.ts"

@@ -1,0 +1,16 @@
+/**
+ * Kinds of memory: how each is validated, deduplicated, ranked and capped. Add kinds of your own with `layer`.
+ *
+ * ```ts
+ * import { Layer, Schema } from "effect"
+ * import { MemoryKind, MemoryStore } from "effect-memory"
+ *
+ * const Recipe = MemoryKind.make({ name: "recipe", schema: Schema.Struct({ minutes: Schema.Int }), cap: 100 })
+ *
+ * export const Store = MemoryStore.layerInMemory.pipe(Layer.provide(MemoryKind.layer(Recipe)))
+ *
+ * Recipe.importance // => 0.5
+ * ```
+ */
+export { Kinds, layer, make } from "./domain/MemoryKind.ts"
+export type { MemoryKind, Options } from "./domain/MemoryKind.ts"

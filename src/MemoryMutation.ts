@@ -1,0 +1,23 @@
+/**
+ * Mutations, which are changes as data: a store applies them in a batch, a pipeline proposes them, a receipt undoes them. The module
+ * also has the changes that a store publishes.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { MemoryMutation, MemoryStore, Viewer } from "effect-memory"
+ *
+ * const ada = Viewer.make({ userId: "ada" })
+ * const program = Effect.gen(function*() {
+ *   const store = yield* MemoryStore.MemoryStore
+ *   const draft = { scope: { userId: "ada" }, kind: "user", body: "Drinks tea." }
+ *   const applied = yield* store.apply(ada, [{ _tag: "Put", draft }])
+ *   yield* store.apply(ada, MemoryMutation.inverse(applied, 0))
+ *   return [applied[0]!.outcome, (yield* store.list(ada, {})).items.length]
+ * })
+ * const outcome = await program.pipe(Effect.provide(MemoryStore.layerInMemory), Effect.runPromise)
+ *
+ * outcome // => ["created", 0]
+ * ```
+ */
+export { inverse, MemoryMutation } from "./domain/MemoryMutation.ts"
+export type { Applied, Provenance, StoreChange } from "./domain/MemoryMutation.ts"

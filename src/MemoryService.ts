@@ -1,0 +1,23 @@
+/**
+ * Memory as one service, which a harness provides and an agent's code calls. Its operations require `CurrentViewer`, so code that
+ * forgets for whom it acts does not compile. Every service below it takes the viewer as its first argument.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { MemoryService, MemoryStore, Viewer } from "effect-memory"
+ *
+ * const program = Effect.gen(function*() {
+ *   const memory = yield* MemoryService.MemoryService
+ *   yield* memory.put({ scope: { userId: "ada" }, kind: "user", body: "Drinks tea, never coffee." })
+ *   const { hits } = yield* memory.search({ text: "coffee?" })
+ *   return hits.map(({ record }) => record.body)
+ * }).pipe(MemoryService.as(Viewer.make({ userId: "ada" })))
+ * const found = await Effect.runPromise(
+ *   Effect.provide(program, MemoryService.layer()).pipe(Effect.provide(MemoryStore.layerInMemory))
+ * )
+ *
+ * found // => ["Drinks tea, never coffee."]
+ * ```
+ */
+export { as, CurrentViewer, layer, layerTest, MemoryService, renderMemoryIndex } from "./harness/MemoryService.ts"
+export type { BestEffort, Embed, Operation, PutOptions, Service, TestOptions } from "./harness/MemoryService.ts"

@@ -1,0 +1,13 @@
+/**
+ * Settings of an agent's memory that its author writes down. They are part of the hash that `Resume` compares.
+ *
+ * ```ts
+ * import { MemorySpec } from "effect-memory"
+ *
+ * const spec = MemorySpec.make({ allowForget: true })
+ *
+ * spec.writesPerTurn // => 1
+ * ```
+ */
+export { hashSpec, InstructionFilesConfig, make, MemorySpec } from "./harness/MemorySpec.ts"
+export type { Input } from "./harness/MemorySpec.ts"

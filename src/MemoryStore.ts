@@ -1,0 +1,47 @@
+/**
+ * The store of records: the service that everything else reads and writes through.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { MemoryStore, Viewer } from "effect-memory"
+ *
+ * const ada = Viewer.make({ userId: "ada" })
+ * const program = Effect.gen(function*() {
+ *   const store = yield* MemoryStore.MemoryStore
+ *   yield* store.put(ada, [{ scope: { userId: "ada" }, kind: "user", body: "Drinks tea, never coffee." }])
+ *   const { hits } = yield* store.search(ada, { text: "coffee?" })
+ *   return hits.map(({ record }) => record.body)
+ * })
+ * const found = await program.pipe(Effect.provide(MemoryStore.layerInMemory), Effect.runPromise)
+ *
+ * found // => ["Drinks tea, never coffee."]
+ * ```
+ */
+export type { Linked, Neighbours } from "./storage/Links.ts"
+export {
+  changeFeed,
+  layerInMemory,
+  layerInMemoryWith,
+  make,
+  MemoryStore,
+  reindex,
+  vectorsInMemory
+} from "./storage/MemoryStore.ts"
+export type {
+  Capabilities,
+  IfRevision,
+  Ingest,
+  Lifetime,
+  Primitives,
+  Provenance,
+  Put,
+  PutOptions,
+  Service,
+  Sidecar,
+  Stored,
+  Unembedded,
+  Uses,
+  Vectors,
+  Write
+} from "./storage/MemoryStore.ts"
+export type { Activity } from "./storage/MemoryStore/internal/makeStore.ts"

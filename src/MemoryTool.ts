@@ -1,0 +1,22 @@
+/**
+ * Tools as data, from which every adapter (JSON Schema, @effect/ai, MCP) is made.
+ *
+ * ```ts
+ * import { Effect, Schema } from "effect"
+ * import { MemoryTool } from "effect-memory"
+ *
+ * const double = MemoryTool.make({
+ *   name: "double",
+ *   description: "Doubles a number.",
+ *   input: Schema.Struct({ n: Schema.Number }),
+ *   output: Schema.Number,
+ *   writes: false,
+ *   handler: ({ n }) => Effect.succeed(n * 2)
+ * })
+ * const { text } = await Effect.runPromise(double.call({ n: 21 }))
+ *
+ * text // => "42"
+ * ```
+ */
+export { failure, jsonSchemaOf, make } from "./host/MemoryTool.ts"
+export type { Failure, MemoryTool } from "./host/MemoryTool.ts"

@@ -1,0 +1,27 @@
+/**
+ * Keeps messages until they are extracted, as rows of the store itself: each is extracted once, even across crashes. Use it through
+ * `MemoryManager`, or directly if a program of its own feeds one store.
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { Completion, Embedder, MemoryPipeline, MemoryStore, Message, Outbox, Viewer } from "effect-memory"
+ *
+ * const program = Effect.gen(function*() {
+ *   const { append, flush } = yield* Outbox.Outbox
+ *   const ada = Viewer.make({ userId: "ada" })
+ *   yield* append(ada, "monday", [Message.user("I live in Lisbon.")])
+ *   yield* flush
+ *   return (yield* (yield* MemoryStore.MemoryStore).list(ada, {})).items.map(({ body }) => body)
+ * })
+ * const Kept = Outbox.layer({ options: { infer: false, kind: "semantic" } }).pipe(
+ *   Layer.provide(MemoryPipeline.layer),
+ *   Layer.provide([Completion.layerNone, Embedder.layerNone]),
+ *   Layer.provideMerge(MemoryStore.layerInMemory)
+ * )
+ * const bodies = await program.pipe(Effect.provide(Kept), Effect.runPromise)
+ *
+ * bodies // => ["I live in Lisbon."]
+ * ```
+ */
+export { layer, Outbox } from "./harness/Outbox.ts"
+export type { ExtractionConfig, Options, Parked, Service, Status } from "./harness/Outbox.ts"

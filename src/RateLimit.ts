@@ -1,0 +1,25 @@
+/**
+ * The write limit: counts the write attempts of each run and turn, and refuses those above the limit. `MemoryService.layer` installs
+ * it from the spec; a plugin of your own under the same id replaces it.
+ *
+ * ```ts
+ * import { Effect } from "effect"
+ * import { MemoryService, MemoryTools, Viewer } from "effect-memory"
+ *
+ * const program = Effect.gen(function*() {
+ *   const [remember] = yield* MemoryTools.make(Viewer.make({ userId: "ada" }))
+ *   const write = (body: string) =>
+ *     remember!.call({ scope: "user", kind: "user", summary: body, body }).pipe(
+ *       Effect.as("written"),
+ *       Effect.catchAll(({ reason }) => Effect.succeed(reason))
+ *     )
+ *   return [yield* write("Drinks tea."), yield* write("Eats cake.")]
+ * })
+ * const Memory = MemoryService.layerTest({ spec: { writesPerTurn: 1 } })
+ * const outcomes = await program.pipe(Effect.provide(Memory), Effect.runPromise)
+ *
+ * outcomes // => ["written", "rate_limited"]
+ * ```
+ */
+export { layer } from "./harness/RateLimit.ts"
+export type { Options } from "./harness/RateLimit.ts"

@@ -1,0 +1,27 @@
+/**
+ * Takes secrets out of what is remembered: keys, tokens, card numbers and, if asked, addresses of e-mail; or whatever a function of
+ * your own finds. Provide it once, below the whole of memory; without it nothing is redacted.
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { MemoryService, MemoryStore, Redaction, Viewer } from "effect-memory"
+ *
+ * const program = Effect.gen(function*() {
+ *   const memory = yield* MemoryService.MemoryService
+ *   const { record } = yield* memory.put({ scope: { userId: "ada" }, kind: "user", body: "My key is sk-abcdef0123456789." })
+ *   return record.body
+ * })
+ *
+ * const Memory = MemoryService.layer().pipe(
+ *   Layer.provide(MemoryStore.layerInMemory),
+ *   Layer.provide(Redaction.layer({ emails: true }))
+ * )
+ *
+ * const kept = await program.pipe(MemoryService.as(Viewer.make({ userId: "ada" })), Effect.provide(Memory), Effect.runPromise)
+ *
+ * kept // => "My key is (redacted key)."
+ * ```
+ */
+export { byPatterns, layer, layerWith, Redaction } from "./host/Redaction.ts"
+export type { Report, Service } from "./host/Redaction.ts"
+export type { Options, Redacted } from "./host/Redaction/Patterns.ts"

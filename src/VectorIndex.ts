@@ -1,0 +1,17 @@
+/**
+ * Exact vector search by cosine, over typed arrays. A mutable index of one model. A search returns ids by `cosineSimilarity`, best
+ * first, ties in order of arrival, cut to `limit`; results are equal to the last bit on every machine.
+ *
+ * ```ts
+ * import { VectorIndex } from "effect-memory/ranking"
+ *
+ * const index = VectorIndex.make<string>(2)
+ * index.add("east", Float32Array.of(1, 0))
+ * index.add("north", Float32Array.of(0, 1))
+ * const hits = index.search(Float32Array.of(3, 4), 10)
+ *
+ * hits // => [{ id: "north", score: 0.8 }, { id: "east", score: 0.6 }]
+ * ```
+ */
+export { cosineSimilarity } from "./ranking/VectorIndex.ts"
+export type { Embeddings } from "./ranking/VectorIndex.ts"

@@ -1,0 +1,19 @@
+/**
+ * Viewers: the user, agent, run, session or actor for whom a call is made. Every operation of a store takes one and checks it before
+ * it applies any limit.
+ *
+ * ```ts
+ * import { Viewer } from "effect-memory"
+ *
+ * const visitor = Viewer.make({ userId: "ada", sessionId: "monday" })
+ * const user = Viewer.make({ userId: "ada", reach: "within" })
+ * const seen = [{ userId: "ada" }, { userId: "ada", sessionId: "friday" }].map((scope) => [
+ *   Viewer.sees(visitor, scope),
+ *   Viewer.sees(user, scope)
+ * ])
+ *
+ * seen // => [[true, true], [false, true]]
+ * ```
+ */
+export { decode, everyone, exactly, isSystem, make, sees, system, Viewer } from "./domain/Viewer.ts"
+export type { Any, Input, SharedWrites, Sight, System, Visibility } from "./domain/Viewer.ts"
