@@ -105,9 +105,9 @@ export const make = (disk: Disk): History => {
   let places = Places.make()
   const awaited = new Map<string, number>()
   let isTorn = false // an append failed, and a part of it may be there
-  const permit = Effect.unsafeMakeSemaphore(1).withPermits(1)
+  const inLine = EventLoop.makeLine()
   /** One reader or writer of the file at a time: each goes on where the one before ended, and none ends on the way. */
-  const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(permit(self))
+  const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(inLine(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
    * Batches to be taken back, by offset: those of ours whose append failed, with their bytes and the checksum of their first
@@ -219,35 +219,44 @@ export const make = (disk: Disk): History => {
     })
 
   const news: History["news"] = (locked) =>
-    Effect.gen(function*() {
-      const stat = yield* disk.stat(file)
-      if (Option.isNone(stat)) return ino === undefined ? undefined : clear()
+    Effect.flatMap(disk.stat(file), (stat) => {
+      if (Option.isNone(stat)) {
+        if (ino !== undefined) clear()
+        return Effect.void
+      }
       if (ino !== stat.value.ino || stat.value.size < end) {
         clear()
         ino = stat.value.ino
-      } else if (stat.value.size === end) return
-      const bytes = yield* disk.bytesFrom(file, end)
-      yield* parse(bytes, locked)
+      } else if (stat.value.size === end) return Effect.void
+      return Effect.flatMap(disk.bytesFrom(file, end), (bytes) => parse(bytes, locked))
     })
 
   /** Appends lines that name their places, and makes sure that they stand there. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>
-    Effect.gen(function*() {
+    Effect.suspend(() => {
       const from = end + torn
       const start = from + (torn > 0 ? 1 : 0)
       const lines = make(start)
       const bytes = HistoryLine.joined(torn > 0 ? [newLine, ...lines] : lines)
       isTorn = true
-      yield* disk.append(file, bytes, { force })
-      const stat = yield* disk.stat(file)
-      const isSame = Option.exists(stat, (now) => now.ino === ino)
-      const isOurs = isSame && (Option.exists(stat, ({ size }) => size === from + bytes.length) ||
-        HistoryLine.common(bytes, yield* disk.bytesFrom(file, from, bytes.length)) === bytes.length)
-      if (!isOurs) return yield* lost
-      end = from + bytes.length
-      torn = 0
-      isTorn = false
-      return start
+      const stood = () => {
+        end = from + bytes.length
+        torn = 0
+        isTorn = false
+        return start
+      }
+      const isOurs = Effect.flatMap(disk.stat(file), (stat) => {
+        if (Option.isNone(stat) || stat.value.ino !== ino) return Effect.succeed(false)
+        if (stat.value.size === from + bytes.length) return Effect.succeed(true)
+        return Effect.map(
+          disk.bytesFrom(file, from, bytes.length),
+          (found) => HistoryLine.common(bytes, found) === bytes.length
+        )
+      })
+      return Effect.zipRight(
+        disk.append(file, bytes, { force }),
+        Effect.flatMap(isOurs, (ours) => ours ? Effect.sync(stood) : lost)
+      )
     })
 
   /** Takes back a batch of ours that stands at `at`, of `length` bytes. A disk without room for a line has its lines blanked in place. */
@@ -292,28 +301,41 @@ export const make = (disk: Disk): History => {
   const read: History["read"] = (place) => Effect.map(lineOf(place), (line) => HistoryLine.read(line, place))
 
   const append: History["append"] = (parts) =>
-    one(Effect.gen(function*() {
-      yield* settled
+    one(Effect.flatMap(settled, () => {
       const number = batch + 1
       let made: ReturnType<typeof HistoryLine.batch> | undefined
       const appended = appendAt((offset) => {
         made = HistoryLine.batch(parts, epoch, number, offset)
         return made.lines
       }, true)
-      yield* Effect.tapError(appended, (error) =>
-        Effect.suspend(() => {
-          const [line] = made?.lines ?? []
-          if (isLost(error) || made === undefined || line === undefined) return Effect.void
-          batch = number // the line may be there, and then its number is used
-          failed.set(HistoryLine.spanOf(made.placed).offset, {
-            number,
-            bytes: HistoryLine.joined(made.lines),
-            checksum: HistoryLine.checksumOf(line)
-          })
-          return Effect.option(settle)
-        }))
-      return take(number, made?.placed ?? [], false)
+      const noted = (error: MemoryError.MemoryError) => {
+        const [line] = made?.lines ?? []
+        if (isLost(error) || made === undefined || line === undefined) return Effect.void
+        batch = number // the line may be there, and then its number is used
+        failed.set(HistoryLine.spanOf(made.placed).offset, {
+          number,
+          bytes: HistoryLine.joined(made.lines),
+          checksum: HistoryLine.checksumOf(line)
+        })
+        return Effect.option(settle)
+      }
+      return Effect.map(Effect.tapError(appended, noted), () => take(number, made?.placed ?? [], false))
     }))
+
+  const isWasteful = () => {
+    const waste = dead + places.dead()
+    return pending.length === 0 && waste >= tolerated && waste >= end - waste
+  }
+  const compacted = one(Effect.gen(function*() {
+    if (!isWasteful()) return
+    const bytes = yield* disk.bytesFrom(file, 0)
+    const kept = yield* HistoryLine.living(bytes, places.all())
+    yield* rewrite((next) =>
+      kept.map(([{ offset: _, ...meta }, row]) =>
+        HistoryLine.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
+      )
+    )
+  }))
 
   return {
     isThere: () => ino !== undefined && epoch > 0,
@@ -382,17 +404,7 @@ export const make = (disk: Disk): History => {
         }
       })),
     renew: (parts) => one(rewrite((epoch) => HistoryLine.batch(parts, epoch, 0, undefined).lines)),
-    compact: one(Effect.gen(function*() {
-      const waste = dead + places.dead()
-      if (pending.length > 0 || waste < tolerated || waste < end - waste) return
-      const bytes = yield* disk.bytesFrom(file, 0)
-      const kept = yield* HistoryLine.living(bytes, places.all())
-      yield* rewrite((next) =>
-        kept.map(([{ offset: _, ...meta }, row]) =>
-          HistoryLine.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
-        )
-      )
-    }))
+    compact: Effect.suspend(() => isWasteful() ? compacted : Effect.void)
   }
 }
 
