@@ -355,11 +355,10 @@ export const makeWriters = (
           Deferred.unsafeDone(one.over, Effect.void)
           return one.left === undefined ? Effect.void : Deferred.await(one.left)
         })
-        const begun = Effect.zipRight(Deferred.await(one.begun), self)
-        return Effect.flatMap(Effect.exit(restore(begun)), (exit) => Effect.zipRight(over, exit))
+        const served = restore(Effect.zipRight(Deferred.await(one.begun), self))
+        return Effect.flatMap(Effect.exit(served), (exit) => Effect.zipRight(over, exit))
       })
-      const again: Io<A> = Effect.catchAll(once, (error) => isLost(error) ? again : Effect.fail(error)) // it begins again
-      return again
+      return Effect.catchAll(once, (error) => isLost(error) ? turn(about, self) : Effect.fail(error)) // it begins again
     }
 
     const writers: Writers = {

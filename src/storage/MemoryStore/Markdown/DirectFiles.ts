@@ -240,11 +240,10 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         return fd
       }, () => bytesIn(bytes.length))
       const forced = (fd: number) =>
-        later("sync", path, (done) =>
-          fs.fsync(fd, (error) => {
-            const last = closed(fd)
-            done(error ?? last)
-          }))
+        Effect.ensuring(
+          later("sync", path, (done) => fs.fsync(fd, done)),
+          Effect.orDie(now("close", path, () => fs.closeSync(fd)))
+        )
       return force ? Effect.uninterruptible(Effect.flatMap(written, forced)) : Effect.asVoid(written) // else it stays open
     },
     readRange: (path, offset, length) =>
@@ -299,16 +298,6 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         (opened) => fileOf(path, opened, flag.startsWith("a"))
       ),
     watch: (path) => service.watch(path)
-  }
-}
-
-/** Closes a file. Returns why that failed; `null`: it did not. */
-const closed = (fd: number): unknown => {
-  try {
-    fs.closeSync(fd)
-    return null
-  } catch (cause) {
-    return cause
   }
 }
 

@@ -12,7 +12,7 @@ import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as Claims from "./Claims.ts"
 import * as DirectFiles from "./DirectFiles.ts"
 import { isAs, isSameStat, type Stat, statOf } from "./DirectFiles.ts"
-import { hidden, shown } from "./Layout.ts"
+import { shown, temporaryOf, turnOf } from "./Layout.ts"
 
 export { isSameStat, type Stat } from "./DirectFiles.ts"
 /** A look at a path. */
@@ -102,14 +102,12 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
     let written = 0 // fenced files so far: no two have a name
     const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
-    const claim = yield* Claims.make({
-      ...{ fs, isFull, isMissing, isTaken: (error) => isReason(error, "AlreadyExists") }
-    }, at(turnOf(own)))
+    const claim = yield* Claims.make({ fs, isFull, isMissing, isTaken }, at(turnOf(own)))
 
     const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> =>
       Effect.mapError(self, failure(relative))
     const absent = (relative: string) => (error: PlatformError): Io<Option.Option<never>> =>
-      isReason(error, "NotFound") || hasCode(error, "ENOTDIR")
+      isMissing(error) || hasCode(error, "ENOTDIR")
         ? Effect.succeedNone
         : Effect.fail(failure(relative)(error))
     const found = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<Option.Option<A>> =>
@@ -123,11 +121,11 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     const put = (relative: string, flag: FileSystem.OpenFlag, bytes: Uint8Array, force: boolean) =>
       fs.writeWhole !== undefined && bytes.length <= DirectFiles.most
         ? fs.writeWhole(at(relative), { flag, mode: 0o600, force }, bytes)
-        : opened(relative, flag, (file) =>
-          Effect.zipRight(
-            bytes.length > 0 || flag === "wx" ? file.writeAll(bytes) : Effect.void,
-            force ? file.sync : Effect.void
-          ))
+        : opened(
+          relative,
+          flag,
+          (file) => Effect.zipRight(flag === "r" ? Effect.void : file.writeAll(bytes), force ? file.sync : Effect.void)
+        )
 
     const bytesFrom = (relative: string, offset: number, length = Infinity) =>
       length <= DirectFiles.most && fs.readRange !== undefined
@@ -151,8 +149,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     ): Effect.Effect<B, MemoryError.MemoryError, R> =>
       Effect.matchEffect(self, {
         onSuccess: (value) => Effect.succeed(done(value)),
-        onFailure: (error) =>
-          isReason(error, "AlreadyExists") ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
+        onFailure: (error) => isTaken(error) ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
       })
     /** Looks at a path, a link not followed; `undefined` where only the platform can tell. */
     const linkStat = (relative: string) =>
@@ -171,8 +168,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         onSuccess: () => Effect.succeed(true),
         // EINVAL: it is there, and no link
         onFailure: (error) =>
-          hasCode(error, "EINVAL") || hasCode(error, "UNKNOWN") || isReason(error, "NotFound") ||
-            hasCode(error, "ENOTDIR")
+          isMissing(error) || ["EINVAL", "UNKNOWN", "ENOTDIR"].some((code) => hasCode(error, code))
             ? Effect.succeed(false)
             : Effect.fail(failure(relative)(error))
       })
@@ -192,17 +188,12 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       return found === "nothing" ? nothing : found?.isFile() === true ? fileOf(found) : undefined
     }
     const look: Disk["look"] = (relative) =>
-      Effect.suspend(() => {
-        const now = lookNow(relative)
-        if (now !== undefined) return Effect.succeed(now)
-        return Effect.flatMap(linkStat(relative), (found) =>
-          found === "nothing"
-            ? Effect.succeed(nothing)
-            : found?.isFile() === true
-            ? Effect.succeed(fileOf(found))
-            : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink })))
-      })
-
+      Effect.flatMap(linkStat(relative), (found) =>
+        found === "nothing"
+          ? Effect.succeed(nothing)
+          : found?.isFile() === true
+          ? Effect.succeed(fileOf(found))
+          : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink })))
     const linkAbove: Disk["linkAbove"] = (relative) =>
       Effect.suspend(() => {
         const folders = relative.split("/").slice(0, -1).map((_, i, parts) => parts.slice(0, i + 1).join("/"))
@@ -290,16 +281,14 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           : path.join(folder, temporaryOf(path.basename(relative), own))
         const discard = fs.remove(at(temporary), { force: true })
         const made = put(temporary, "wx", bytesOf(content), force) // never through a link that lies there
-        const isTaken = (error: PlatformError) => isReason(error, "AlreadyExists") // one who had our name, and died, left it
-        const folderMade = makeFolder(folder)
         const rename = fs.rename(at(temporary), at(relative))
         const [before, renamed] = isFenced
           ? [
-            Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made)),
+            Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made)), // one who had our name, and died, left it
             // no folder there: it is made then. A turn that was ended says the same, and says it again
-            Effect.catchIf(rename, isMissing, () => Effect.zipRight(folderMade, rename))
+            Effect.catchIf(rename, isMissing, () => Effect.zipRight(makeFolder(folder), rename))
           ]
-          : [Effect.zipRight(folderMade, Effect.zipRight(discard, made)), rename]
+          : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
         return io(before, relative).pipe(
           Effect.zipRight(guard),
           // one who stood still may find its file swept away: what matters then is that it lost its right to it
@@ -366,13 +355,6 @@ export const isSameLook = (one: Look, other: Look): boolean =>
     ? one.stat.value.type === other.stat.value.type && isSameStat(one.stat.value, other.stat.value)
     : Option.isNone(one.stat) && Option.isNone(other.stat))
 
-/** Holds what a writer has in hand. Moved away by whoever takes the lock from it. */
-const turnOf = (own: string): string => `${hidden}/turns/${own}`
-/** Name of a file until it is renamed: of two who write the same, neither has the other's in hand. */
-const temporaryOf = (name: string, own: string): string => `.${name}.~${own}.tmp`
-/** Whether a name is one of these, of any process. */
-export const isTemporary = (name: string): boolean => /^\..+\.(?:~[0-9a-z]+|md|jsonl)\.tmp$/s.test(name)
-
 const encoder = new TextEncoder()
 const bytesOf = (content: string | Uint8Array) => typeof content === "string" ? encoder.encode(content) : content
 const decoder = new TextDecoder("utf-8", { ignoreBOM: true }) // a byte order mark is a part of the text
@@ -401,6 +383,7 @@ const failure = (location: string) => (cause: PlatformError): MemoryError.Memory
 const reasonOf = (error: PlatformError): string => error._tag === "SystemError" ? error.reason : "bad argument"
 const isReason = (error: PlatformError, reason: string): boolean =>
   error._tag === "SystemError" && error.reason === reason
+const isTaken = (error: PlatformError): boolean => isReason(error, "AlreadyExists")
 const isMissing = (error: PlatformError): boolean => isReason(error, "NotFound")
 const hasCode = (error: PlatformError, code: string): boolean => codeOf(error) === code
 /** Whether a write failed because the disk, or the quota, is full. */

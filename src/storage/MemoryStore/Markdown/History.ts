@@ -220,10 +220,7 @@ export const make = (disk: Disk): History => {
 
   const news: History["news"] = (locked) =>
     Effect.flatMap(disk.stat(file), (stat) => {
-      if (Option.isNone(stat)) {
-        if (ino !== undefined) clear()
-        return Effect.void
-      }
+      if (Option.isNone(stat)) return ino === undefined ? Effect.void : Effect.sync(clear)
       if (ino !== stat.value.ino || stat.value.size < end) {
         clear()
         ino = stat.value.ino
@@ -233,30 +230,22 @@ export const make = (disk: Disk): History => {
 
   /** Appends lines that name their places, and makes sure that they stand there. */
   const appendAt = (make: (offset: number) => ReadonlyArray<Uint8Array>, force: boolean): Io<number> =>
-    Effect.suspend(() => {
+    Effect.gen(function*() {
       const from = end + torn
       const start = from + (torn > 0 ? 1 : 0)
       const lines = make(start)
       const bytes = HistoryLine.joined(torn > 0 ? [newLine, ...lines] : lines)
       isTorn = true
-      const stood = () => {
-        end = from + bytes.length
-        torn = 0
-        isTorn = false
-        return start
-      }
-      const isOurs = Effect.flatMap(disk.stat(file), (stat) => {
-        if (Option.isNone(stat) || stat.value.ino !== ino) return Effect.succeed(false)
-        if (stat.value.size === from + bytes.length) return Effect.succeed(true)
-        return Effect.map(
-          disk.bytesFrom(file, from, bytes.length),
-          (found) => HistoryLine.common(bytes, found) === bytes.length
-        )
-      })
-      return Effect.zipRight(
-        disk.append(file, bytes, { force }),
-        Effect.flatMap(isOurs, (ours) => ours ? Effect.sync(stood) : lost)
-      )
+      yield* disk.append(file, bytes, { force })
+      const stat = yield* disk.stat(file)
+      const isSame = Option.exists(stat, (now) => now.ino === ino)
+      const isOurs = isSame && (Option.exists(stat, ({ size }) => size === from + bytes.length) ||
+        HistoryLine.common(bytes, yield* disk.bytesFrom(file, from, bytes.length)) === bytes.length)
+      if (!isOurs) return yield* lost
+      end = from + bytes.length
+      torn = 0
+      isTorn = false
+      return start
     })
 
   /** Takes back a batch of ours that stands at `at`, of `length` bytes. A disk without room for a line has its lines blanked in place. */
@@ -324,10 +313,9 @@ export const make = (disk: Disk): History => {
 
   const isWasteful = () => {
     const waste = dead + places.dead()
-    return pending.length === 0 && waste >= tolerated && waste >= end - waste
+    return pending.length === 0 && waste >= Math.max(tolerated, end - waste)
   }
   const compacted = one(Effect.gen(function*() {
-    if (!isWasteful()) return
     const bytes = yield* disk.bytesFrom(file, 0)
     const kept = yield* HistoryLine.living(bytes, places.all())
     yield* rewrite((next) =>

@@ -11,8 +11,8 @@ import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import { type Claim, type Disk, isTemporary } from "./Disk.ts"
-import { hidden, internal } from "./Layout.ts"
+import type { Claim, Disk } from "./Disk.ts"
+import { hidden, internal, isTemporary } from "./Layout.ts"
 
 /** The lock of a vault. */
 export interface Lock {
