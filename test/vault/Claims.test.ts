@@ -45,9 +45,13 @@ const oneName = (): Partial<FileSystem.FileSystem> => ({
 
 describe("a claim that stands still", () => {
   for (
-    const [name, isStep] of [
-      ["once its lock has a name", (method: string, at: string) => method === "stat" && isLock(at)],
-      ["before its turn begins", (method: string, at: string) => method === "mkdir" && at.includes("/turns/")]
+    const [name, hasOneName, isStep] of [
+      ["once its lock has a name", false, (method: string, at: string) => method === "stat" && isLock(at)],
+      [
+        "before its turn begins, where a file has one name",
+        true,
+        (method: string, at: string) => method === "mkdir" && at.includes("/turns/")
+      ]
     ] as const
   ) {
     it.scopedLive(`${name}, until another has the lock, leaves that one's alone and waits for it`, () =>
@@ -59,7 +63,9 @@ describe("a claim that stands still", () => {
           root,
           calling((method, at) =>
             Effect.suspend(() =>
-              !isAwake && isStep(method, at)
+              hasOneName && method === "link"
+                ? Effect.fail(failure)
+                : !isAwake && isStep(method, at)
                 ? Effect.zipRight(Deferred.succeed(stops, undefined), Deferred.await(wakes))
                 : Effect.void
             )

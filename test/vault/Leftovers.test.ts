@@ -59,6 +59,41 @@ describe("what a killed writer left half written", () => {
       assert.deepStrictEqual(yield* get(store, ada, tea.id), tea)
     }))
 
+  for (const isDirect of [true, false]) {
+    it.scopedLive(
+      `a fenced write makes a folder that went, and once its turn was ended replaces nothing, ${
+        isDirect ? "reached directly" : "through the platform"
+      }`,
+      () =>
+        Effect.gen(function*() {
+          const root = yield* place
+          const [writer, thief] = yield* Effect.all([Disk.make(root), Disk.make(root)]).pipe(
+            Effect.provide(isDirect ? NodeContext.layer : platformWith(() => ({})))
+          )
+          const at = path.join(root, "a/b/file")
+          yield* writer.begin
+          for (const text of ["one", "two"]) {
+            yield* writer.write("a/b/file", text, { force: false, isFenced: true })
+            assert.strictEqual(fs.readFileSync(at, "utf8"), text)
+          }
+          fs.rmSync(path.join(root, "a"), { recursive: true })
+          yield* writer.write("a/b/file", "three", { force: false, isFenced: true })
+          const ended = thief.end(writer.own)
+          // before the write, and between its file and the rename
+          yield* ended
+          yield* Effect.flip(writer.write("a/b/file", "late", { force: false, isFenced: true }))
+          yield* writer.begin
+          yield* Effect.flip(writer.write("a/b/file", "late", { force: false, isFenced: true, guard: ended }))
+          yield* Effect.flip(writer.write("a/c/file", "late", { force: false, isFenced: true }))
+          assert.strictEqual(fs.readFileSync(at, "utf8"), "three")
+          assert.isFalse(fs.existsSync(path.join(root, "a/c/file")))
+          yield* writer.begin
+          yield* writer.write("a/b/file", "again", { force: false, isFenced: true })
+          assert.strictEqual(fs.readFileSync(at, "utf8"), "again")
+        })
+    )
+  }
+
   it.scopedLive("one who lost the lock takes nothing from the next, and says that it lost", () =>
     Effect.gen(function*() {
       const root = yield* place

@@ -6,9 +6,11 @@ import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Random from "effect/Random"
+import * as Scope from "effect/Scope"
 import * as TestClock from "effect/TestClock"
 import * as TestServices from "effect/TestServices"
 import * as fs from "node:fs"
@@ -134,6 +136,31 @@ describe("the lock of a vault", () => {
         yield* turn
       }
       yield* Fiber.join(waiting)
+    }))
+
+  it.scoped("has a heartbeat in every session: soon after another, after a rest, and after the end of its scope", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      const scope = yield* Scope.make()
+      const lock = yield* Scope.extend(lockOf(root, "a"), scope)
+      const beats = () => Number(fs.readFileSync(file(root), "utf8").split(" ")[1]) % 1_000_000
+      const beaten = lock.withLock(Effect.gen(function*() {
+        assert.strictEqual(beats(), 0)
+        for (let beat = 1; beat <= 3; beat++) {
+          yield* TestClock.adjust("100 millis")
+          while (beats() < beat) yield* turn
+        }
+      }))
+      yield* lock.withLock(Effect.void)
+      yield* TestClock.adjust("50 millis")
+      yield* beaten
+      yield* TestClock.adjust("10 seconds")
+      yield* beaten
+      yield* Scope.close(scope, Exit.void)
+      yield* beaten
+      yield* beaten
+      yield* TestClock.adjust("1 second")
+      assert.deepStrictEqual(yield* TestClock.sleeps().pipe(Effect.map(Array.from)), [], "nothing of it is left asleep")
     }))
 
   it.scoped("of a dead process is taken even by a process that looks again only after its own timeout", () =>

@@ -19,8 +19,12 @@ import type { Files, OpenFile } from "./DirectFiles.ts"
 /** A file of ours, held open: no other file has its inode meanwhile. */
 export interface Claim<E = PlatformError> {
   readonly ino: number
+  /** Whether the folder of the turn was there when the path was taken: it was taken from inside that folder. */
+  readonly isInTurn: boolean
   /** Writes in place: no text is shorter than the one before. */
   readonly write: (text: string) => Effect.Effect<void, E>
+  /** Closes a file that is this claim's alone, when the claim is over. */
+  readonly close: Effect.Effect<void>
 }
 
 /** The file that is kept, and its first name. */
@@ -28,7 +32,6 @@ interface Kept extends Claim {
   readonly name: string
   /** Whether a second name has the same inode here. */
   readonly hasTwoNames: boolean
-  readonly close: Effect.Effect<void>
 }
 
 /** Calls of a platform, and what their failures mean. */
@@ -49,15 +52,25 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
     let isOver = false
     yield* Scope.addFinalizer(scope, Effect.sync(() => isOver = true)) // the kept file is closed after this, and none is kept any more
 
-    const claimOf = (file: OpenFile): Effect.Effect<Claim, PlatformError> =>
+    const claimOf = (file: OpenFile, close: Effect.Effect<void>): Effect.Effect<Claim, PlatformError> =>
       Effect.map(file.stat, ({ ino }) => ({
         ino: Option.getOrElse(ino, () => 0),
+        isInTurn: false,
+        close,
         write: (text) => Effect.zipRight(file.seek(0, "start"), file.writeAll(encoder.encode(text)))
       }))
     /** A full disk has room for an empty file, and whoever purges needs the lock. */
-    const marked = (claim: Claim, text: string) => Effect.catchIf(claim.write(text), isFull, () => Effect.void)
-    const inodeAt = (path: string) =>
-      Effect.map(Effect.option(fs.stat(path)), (stat) => Option.getOrUndefined(Option.flatMap(stat, ({ ino }) => ino)))
+    const marked = (claim: Pick<Claim, "write">, text: string) =>
+      Effect.catchIf(claim.write(text), isFull, () => Effect.void)
+    const inodeAt = (path: string): Effect.Effect<number | undefined> =>
+      Effect.suspend(() => {
+        const now = fs.statNow?.(path)
+        if (now !== undefined) return Effect.succeed(now === "nothing" ? undefined : now.ino)
+        return Effect.map(
+          Effect.option(fs.stat(path)),
+          (stat) => Option.getOrUndefined(Option.flatMap(stat, ({ ino }) => ino))
+        )
+      })
     const removed = (path: string, ino: number) =>
       Effect.flatMap(inodeAt(path), (now) => now === ino ? fs.remove(path) : Effect.void)
 
@@ -67,7 +80,10 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
         const scope = yield* Scope.fork(parent, ExecutionStrategy.sequential)
         return yield* Effect.gen(function*() {
           yield* fs.makeDirectory(folder, { recursive: true, mode: 0o700 })
-          const file = yield* Effect.flatMap(fs.open(name, { flag: "wx+", mode: 0o600 }), claimOf)
+          const file = yield* Effect.flatMap(
+            fs.open(name, { flag: "wx+", mode: 0o600 }),
+            (file) => claimOf(file, Scope.close(scope, Exit.void))
+          )
           let isOpen = true
           // a heartbeat that comes late must not reach whichever file has the number of this one by then
           const claim = {
@@ -86,7 +102,7 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
             Effect.orElseSucceed(() => false),
             Effect.ensuring(Effect.option(fs.remove(second)))
           )
-          return { ...claim, name, hasTwoNames, close: Scope.close(scope, Exit.void) }
+          return { ...claim, name, hasTwoNames }
         }).pipe(Scope.extend(scope), Effect.tapError(() => Scope.close(scope, Exit.void)))
       }).pipe(Effect.catchIf(isTaken, () => keep(n + 1))) // a process that has our name, or had it, keeps this one
     const known = Effect.suspend(() =>
@@ -99,23 +115,31 @@ export const make = ({ fs, isFull, isMissing, isTaken }: Platform, folder: strin
     })
 
     /** Gives the kept file the path, or finds that it has it, from a claim that could not be ended. */
-    const linked = (file: Kept, path: string) =>
-      Effect.gen(function*() {
-        const isNew = yield* Effect.as(fs.link(file.name, path), true).pipe(
-          Effect.catchIf(isTaken, () => Effect.succeed(false))
+    const linked = (file: Kept, path: string): Effect.Effect<Option.Option<Claim>, PlatformError> =>
+      Effect.matchEffect(fs.link(file.name, path), {
+        onFailure: (error) => isTaken(error) ? Effect.succeed(false) : Effect.fail(error),
+        onSuccess: () => Effect.succeed(true)
+      }).pipe(Effect.flatMap((isNew) =>
+        Effect.flatMap(inodeAt(path), (ino) =>
+          ino === file.ino
+            ? Effect.succeedSome({ ...file, isInTurn: isNew, close: Effect.void })
+            : isNew // its name was another's file, or the claim was taken away at once
+            ? Effect.as(forgotten, Option.none())
+            : Effect.succeedNone)
+      ))
+    const alone = (path: string, text: string): Effect.Effect<Option.Option<Claim>, PlatformError> =>
+      Effect.flatMap(Scope.make(), (scope) => {
+        const close = Scope.close(scope, Exit.void)
+        return Effect.flatMap(fs.open(path, { flag: "wx", mode: 0o600 }), (file) => claimOf(file, close)).pipe(
+          Effect.tap((claim) => Effect.tapError(marked(claim, text), () => Effect.option(removed(path, claim.ino)))),
+          Effect.asSome,
+          Scope.extend(scope),
+          Effect.tapError(() => close),
+          Effect.catchIf(isTaken, () => Effect.succeedNone)
         )
-        if ((yield* inodeAt(path)) === file.ino) return Option.some<Claim>(file)
-        if (isNew) yield* forgotten // its name was another's file, or the claim was taken away at once
-        return Option.none<Claim>()
       })
-    const alone = (path: string, text: string) =>
-      Effect.flatMap(fs.open(path, { flag: "wx", mode: 0o600 }), (file) =>
-        Effect.tap(
-          claimOf(file),
-          (claim) => Effect.tapError(marked(claim, text), () => Effect.option(removed(path, claim.ino)))
-        )).pipe(Effect.asSome, Effect.catchIf(isTaken, () => Effect.succeedNone))
 
-    return (path: string, text: string): Effect.Effect<Option.Option<Claim>, PlatformError, Scope.Scope> =>
+    return (path: string, text: string): Effect.Effect<Option.Option<Claim>, PlatformError> =>
       Effect.suspend(() =>
         Effect.flatMap(isOver ? Effect.succeed(undefined) : known, (file) =>
           file?.hasTwoNames === true

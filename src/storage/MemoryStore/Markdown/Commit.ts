@@ -1,10 +1,10 @@
 /** Commits batches: plans their files, appends them to the history, which is the acknowledgement, and then replaces the files. */
 import * as Cause from "effect/Cause"
-import type * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Either from "effect/Either"
 import * as Exit from "effect/Exit"
+import * as FiberId from "effect/FiberId"
 import * as Option from "effect/Option"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryId } from "../../../domain/MemoryId.ts"
@@ -75,7 +75,8 @@ export const make = (circumstances: Circumstances): Commit => {
     Effect.gen(function*() {
       for (const { before, content, entry, gone, parts } of plans) {
         const isPurge = parts.at(-1)?.record === null
-        const changed = isPurge ? [] : yield* Plan.changedSince(disk, before) // a purged file goes, whatever it says now
+        // a purged file goes, whatever it says now
+        const changed = isPurge ? [] : Plan.changedNow(disk, before) ?? (yield* Plan.changedSince(disk, before))
         if (entry !== undefined && content !== undefined && !changed.includes(entry.path)) {
           yield* disk.write(entry.path, content, { force: false, isFenced: true })
         }
@@ -145,10 +146,11 @@ export const make = (circumstances: Circumstances): Commit => {
   const fresh = (batches: ReadonlyArray<Prepared>): Effect.Effect<Outcomes, MemoryError.MemoryError> =>
     Effect.gen(function*() {
       yield* guard
-      const isStale = yield* Effect.forEach(
-        batches,
-        ({ plans }) => Effect.map(Plan.changedSince(disk, beforeOf(plans)), (changed) => changed.length > 0)
-      )
+      const isStale: Array<boolean> = []
+      for (const { plans } of batches) {
+        const before = beforeOf(plans)
+        isStale.push((Plan.changedNow(disk, before) ?? (yield* Plan.changedSince(disk, before))).length > 0)
+      }
       const others = batches.filter((_, n) => isStale[n] === false)
       const outcomes = (others.length === 0 ? [] : yield* asOne(others)).values()
       return isStale.map((isStale) => isStale ? Either.left(lost) : outcomes.next().value ?? Either.left(lost))
@@ -244,7 +246,10 @@ const moment = 8
 /** Characters of files after whose planning the event loop turns; each writer counts for 8,192 beside its own. */
 const charactersPerTurn = 262_144
 
-/** Makes the writers. Their leader runs with what is in force here, and not with what is where the first of them writes. */
+/**
+ * Makes the writers. Their leader is one fiber for all time, which waits while nobody writes: it runs with what is in force here,
+ * and not with what is where the first of them writes.
+ */
 export const makeWriters = (
   lock: Lock,
   { caughtUp, write }: {
@@ -254,12 +259,13 @@ export const makeWriters = (
     readonly write: (batches: ReadonlyArray<Prepared>) => Effect.Effect<Outcomes>
   }
 ): Effect.Effect<Writers> =>
-  Effect.zipWith(Effect.context<never>(), Effect.getFiberRefs, (context, refs) => {
+  Effect.suspend(() => {
     const paced = EventLoop.pacer(charactersPerTurn)
     const line: Array<Turn> = []
     let current: Turn | undefined
     let waiting: Array<Waiting> = []
-    let isLed = false
+    /** Done when somebody writes; `undefined`: the leader is at work. */
+    let idle: Deferred.Deferred<void> | undefined
     /** Whether a batch failed, so that the next turn has to be brought up to date before it begins. */
     let isBehind = false
     /** Turns since other processes had their moment. */
@@ -275,7 +281,7 @@ export const makeWriters = (
       for (const [n, { outcome, turn }] of batches.entries()) {
         const result = Exit.flatMap(written, (outcomes) => outcomeOf(outcomes[n]))
         if (Exit.isFailure(result)) isBehind = true
-        yield* Deferred.done(outcome, result)
+        Deferred.unsafeDone(outcome, result)
         yield* Deferred.await(turn.over) // its news are heard in the order of the commits
       }
     }).pipe(Effect.uninterruptible)
@@ -302,68 +308,60 @@ export const makeWriters = (
         row++
         last = current = next
         if (next.about === undefined) next.left = left
-        yield* Deferred.succeed(next.begun, undefined)
+        Deferred.unsafeDone(next.begun, Effect.void)
         yield* Deferred.await(next.given)
         yield* paced(8_192 + (waiting.at(-1)?.batch.size ?? 0))
       }
       yield* flush
     })
-    /** Serves the line until it is empty. */
+    /** Serves the line whenever it is not empty. */
     const lead = Effect.gen(function*() {
-      while (line.length > 0) {
+      for (;;) {
+        if (line.length === 0) {
+          idle = signal()
+          yield* Deferred.await(idle)
+          continue
+        }
         if (row >= inARow) {
           row = 0
           yield* EventLoop.sleepOutside(moment)
         }
         const [first, ...others] = line
         let isHeld = false
-        const leaving = left = yield* Deferred.make<void>()
+        const leaving = left = signal()
         const held = Effect.zipRight(Effect.sync(() => isHeld = true), session)
         const done = yield* Effect.exit(lock.withLock(held, () => line.length > 0))
-        yield* Deferred.succeed(leaving, undefined)
+        Deferred.unsafeDone(leaving, Effect.void)
         if (Exit.isSuccess(done) || isLostIn(done.cause)) continue
         for (const turn of isHeld ? [first] : [first, ...others]) { // a lock that nobody gets is waited for once
           const at = turn === undefined ? -1 : line.indexOf(turn)
           if (turn === undefined || at < 0) continue
           line.splice(at, 1)
-          yield* Deferred.failCause(turn.begun, done.cause)
+          Deferred.unsafeDone(turn.begun, done)
         }
       }
-      isLed = false
     })
 
-    const turn = <A>(about: Turn["about"], self: Io<A>): Io<A> =>
-      Effect.uninterruptibleMask((restore) =>
-        Effect.gen(function*() {
-          const one: Turn = {
-            about,
-            begun: yield* Deferred.make<void, MemoryError.MemoryError>(),
-            given: yield* Deferred.make<void>(),
-            over: yield* Deferred.make<void>()
-          }
-          line.push(one)
-          if (!isLed) {
-            isLed = true
-            yield* Effect.forkDaemon(
-              Effect.zipRight(
-                Effect.setFiberRefs(refs),
-                Effect.mapInputContext(lead, (_: Context.Context<never>) => context)
-              )
-            )
-          }
-          const over = Effect.suspend(() => {
-            const at = line.indexOf(one)
-            if (at >= 0) line.splice(at, 1)
-            return Deferred.succeed(one.given, undefined).pipe(
-              Effect.zipRight(Deferred.succeed(one.over, undefined)),
-              Effect.zipRight(one.left === undefined ? Effect.void : Deferred.await(one.left))
-            )
-          })
-          return yield* Effect.ensuring(restore(Effect.zipRight(Deferred.await(one.begun), self)), over)
+    const turn = <A>(about: Turn["about"], self: Io<A>): Io<A> => {
+      const once = Effect.uninterruptibleMask((restore) => {
+        const one: Turn = { about, begun: signal(), given: signal(), over: signal() }
+        line.push(one)
+        if (idle !== undefined) Deferred.unsafeDone(idle, Effect.void)
+        idle = undefined
+        const over = Effect.suspend(() => {
+          const at = line.indexOf(one)
+          if (at >= 0) line.splice(at, 1)
+          Deferred.unsafeDone(one.given, Effect.void)
+          Deferred.unsafeDone(one.over, Effect.void)
+          return one.left === undefined ? Effect.void : Deferred.await(one.left)
         })
-      ).pipe(Effect.retry({ while: isLost })) // it begins again
+        const served = restore(Effect.zipRight(Deferred.await(one.begun), self))
+        return Effect.flatMap(Effect.exit(served), (exit) => Effect.zipRight(over, exit))
+      })
+      return Effect.catchAll(once, (error) => isLost(error) ? turn(about, self) : Effect.fail(error)) // it begins again
+    }
 
-    return {
+    const writers: Writers = {
       settle,
       alone: (self) => turn(undefined, self),
       inTurn: (tenant, { dedupeKeys, ids }, self) => turn({ tenant, ids, dedupeKeys }, self),
@@ -376,14 +374,17 @@ export const makeWriters = (
             yield* settle
             batch = yield* prepare // this batch may be about what was written
           }
-          const outcome = yield* Deferred.make<void, MemoryError.MemoryError>()
+          const outcome = signal<MemoryError.MemoryError>()
           turn.left = left
           waiting.push({ batch, turn, outcome })
-          yield* Deferred.succeed(turn.given, undefined)
+          Deferred.unsafeDone(turn.given, Effect.void)
           yield* Deferred.await(outcome)
         }).pipe(Effect.uninterruptible)
     }
+    return Effect.as(Effect.forkDaemon(lead), writers)
   })
+
+const signal = <E = never>() => Deferred.unsafeMake<void, E>(FiberId.none)
 
 const outcomeOf = (outcome: Outcomes[number] | undefined): Exit.Exit<void, MemoryError.MemoryError> =>
   outcome === undefined || Either.isRight(outcome) ? Exit.void : Exit.fail(outcome.left)

@@ -42,10 +42,15 @@ export interface Files extends
   ) => Effect.Effect<OpenFile, PlatformError, Scope.Scope>
   /** Looks at a path, a link not followed; `undefined` where nobody can tell. Absent: not to be had at once. */
   readonly lookNow?: (path: string) => LinkStat | "nothing" | undefined
-  /** Opens a file, writes to it and closes it, in one step. Absent: in several. */
+  /** Looks at a path, a link followed; `undefined` where nobody can tell at once, as after many calls in a row. */
+  readonly statNow?: (path: string) => (Stat & { readonly type: FileSystem.File.Type }) | "nothing" | undefined
+  /**
+   * Opens a file, writes to it where there are bytes, forces it to disk where that is asked for, and closes it. A failure
+   * closes it, too. Absent: each is a call of its own.
+   */
   readonly writeWhole?: (
     path: string,
-    options: FileSystem.OpenFileOptions,
+    options: FileSystem.OpenFileOptions & { readonly force: boolean },
     bytes: Uint8Array
   ) => Effect.Effect<void, PlatformError>
   /** Reads so many bytes from a byte on, or as many as there are, in one step. Absent: in several. */
@@ -119,7 +124,8 @@ export const direct = (service: FileSystem.FileSystem): Files => {
     run: () => A,
     work: (done: A) => number = () => 0
   ): Effect.Effect<A, PlatformError> => {
-    const call = Effect.suspend(() => {
+    const inTurn: Effect.Effect<A, PlatformError> = Effect.suspend(() => {
+      if (calls >= stretch) return Effect.zipRight(isTurning ? open.await : turn, inTurn)
       try {
         const done = run()
         calls += 1 + work(done)
@@ -128,13 +134,9 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         return Effect.fail(failure(method, path, cause))
       }
     })
-    const inTurn: Effect.Effect<A, PlatformError> = Effect.suspend(() => {
-      if (calls < stretch) return call
-      return Effect.zipRight(isTurning ? open.await : turn, inTurn)
-    })
     return inTurn
   }
-  const later = (method: string, path: string, run: (done: (error: Error | null) => void) => void) =>
+  const later = (method: string, path: string, run: (done: (error: unknown) => void) => void) =>
     Effect.async<void, PlatformError>((resume) => {
       const done = (error: unknown) => {
         calls = 0
@@ -176,29 +178,33 @@ export const direct = (service: FileSystem.FileSystem): Files => {
           return read === 0 ? Option.none() : Option.some(read === length ? buffer : buffer.subarray(0, read))
         }),
       writeAll: (bytes) =>
-        Effect.gen(function*() {
-          for (let at = 0; at < bytes.length;) {
-            const to = isAppending ? null : position
-            let written = 0
-            if (bytes.length > most) {
-              yield* later("writeAll", path, (done) =>
-                fs.write(numberOf(opened), bytes, at, bytes.length - at, to, (error, count) => {
-                  written = count
-                  done(error)
-                }))
-            } else {
-              written = yield* now(
-                "writeAll",
-                path,
-                () =>
-                  fs.writeSync(numberOf(opened), bytes, at, bytes.length - at, to),
-                bytesIn
-              )
+        bytes.length <= most
+          ? now("writeAll", path, () => {
+            const fd = numberOf(opened)
+            for (let at = 0; at < bytes.length;) {
+              const written = fs.writeSync(fd, bytes, at, bytes.length - at, isAppending ? null : position)
+              position += written
+              at += written
             }
-            position += written
-            at += written
-          }
-        })
+            return bytes.length
+          }, bytesIn).pipe(Effect.asVoid)
+          : Effect.gen(function*() {
+            for (let at = 0; at < bytes.length;) {
+              yield* later("writeAll", path, (done) =>
+                fs.write(
+                  numberOf(opened),
+                  bytes,
+                  at,
+                  bytes.length - at,
+                  isAppending ? null : position,
+                  (error, count) => {
+                    position += count
+                    at += count
+                    done(error)
+                  }
+                ))
+            }
+          })
     }
   }
 
@@ -211,16 +217,35 @@ export const direct = (service: FileSystem.FileSystem): Files => {
         return undefined
       }
     },
-    writeWhole: (path, { flag = "r", mode }, bytes) =>
-      now("write", path, () => {
+    statNow: (path) => {
+      if (calls >= stretch) return undefined
+      calls++
+      try {
+        const found = fs.statSync(path, { throwIfNoEntry: false })
+        return found === undefined ? "nothing" : { ...marksOf(found), type: typeOf(found) }
+      } catch {
+        return undefined
+      }
+    },
+    writeWhole: (path, { flag = "r", force, mode }, bytes) => {
+      const written = now("write", path, () => {
         const fd = fs.openSync(path, flag, mode)
         try {
           for (let at = 0; at < bytes.length;) at += fs.writeSync(fd, bytes, at, bytes.length - at, null)
-          return bytes.length
-        } finally {
+        } catch (cause) {
           fs.closeSync(fd)
+          throw cause
         }
-      }, bytesIn).pipe(Effect.asVoid),
+        if (!force) fs.closeSync(fd)
+        return fd
+      }, () => bytesIn(bytes.length))
+      const forced = (fd: number) =>
+        Effect.ensuring(
+          later("sync", path, (done) => fs.fsync(fd, done)),
+          Effect.orDie(now("close", path, () => fs.closeSync(fd)))
+        )
+      return force ? Effect.uninterruptible(Effect.flatMap(written, forced)) : Effect.asVoid(written) // else it stays open
+    },
     readRange: (path, offset, length) =>
       now("read", path, () => {
         const fd = fs.openSync(path, "r")
@@ -293,22 +318,11 @@ const numberOf = ({ fd }: Opened): number => {
 export const linkStatOf = (path: string): Effect.Effect<LinkStat | undefined> =>
   Effect.async((resume) => fs.lstat(path, (error, stat) => resume(Effect.succeed(error === null ? stat : undefined))))
 
+const types = ["File", "Directory", "SymbolicLink", "FIFO", "Socket", "CharacterDevice", "BlockDevice"] as const
+const typeOf = (stat: fs.Stats): FileSystem.File.Type => types.find((type) => stat[`is${type}`]()) ?? "Unknown"
+
 const infoOf = (stat: fs.Stats): FileSystem.File.Info => ({
-  type: stat.isFile()
-    ? "File"
-    : stat.isDirectory()
-    ? "Directory"
-    : stat.isSymbolicLink()
-    ? "SymbolicLink"
-    : stat.isFIFO()
-    ? "FIFO"
-    : stat.isSocket()
-    ? "Socket"
-    : stat.isCharacterDevice()
-    ? "CharacterDevice"
-    : stat.isBlockDevice()
-    ? "BlockDevice"
-    : "Unknown",
+  type: typeOf(stat),
   mtime: Option.some(stat.mtime),
   atime: Option.some(stat.atime),
   birthtime: Option.some(stat.birthtime),
@@ -358,6 +372,14 @@ export const statOf = ({ birthtime, ino, mtime, size }: FileSystem.File.Info): S
   born: Option.isSome(birthtime) ? birthtime.value.getTime() || 0 : 0, // NaN where a disk has none
   size: Number(size),
   ino: Option.isSome(ino) ? ino.value : 0
+})
+
+/** Returns the marks of a file, out of what Node says of it. */
+export const marksOf = ({ birthtime, ino, mtime, size }: LinkStat): Stat => ({
+  mtime: mtime.getTime(),
+  born: birthtime.getTime() || 0,
+  size,
+  ino
 })
 
 /** Whether it is a file, no link, and as it was. */

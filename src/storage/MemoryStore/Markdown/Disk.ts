@@ -12,7 +12,7 @@ import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as Claims from "./Claims.ts"
 import * as DirectFiles from "./DirectFiles.ts"
 import { isAs, isSameStat, type Stat, statOf } from "./DirectFiles.ts"
-import { hidden, shown } from "./Layout.ts"
+import { shown, temporaryOf, turnOf } from "./Layout.ts"
 
 export { isSameStat, type Stat } from "./DirectFiles.ts"
 /** A look at a path. */
@@ -37,6 +37,8 @@ export interface Disk {
   readonly isLink: (path: string) => Io<boolean>
   /** The file, or what a link leads to, and whether a link lies at the path. Cost of a file that is no link: one call. */
   readonly look: (path: string) => Io<Look>
+  /** The same, told at once; `undefined` where nobody can. */
+  readonly lookNow: (path: string) => Look | undefined
   /** The first folder on the way to it that is a link: whatever is beyond lies elsewhere. */
   readonly linkAbove: (path: string) => Io<Option.Option<string>>
   /** `None` where there is no file. Bytes that are no UTF-8 are `corrupt`. */
@@ -78,10 +80,7 @@ export interface Disk {
   /** Ends the turn of another process, which may only stand still: what it has in hand gets nowhere. */
   readonly end: (own: string) => Io<void>
   /** Made by us and by nobody else; `None` where there is one. */
-  readonly claim: (
-    path: string,
-    text: string
-  ) => Effect.Effect<Option.Option<Claim>, MemoryError.MemoryError, Scope.Scope>
+  readonly claim: (path: string, text: string) => Io<Option.Option<Claim>>
   /** `isFenced`: as `write` has it. */
   readonly remove: (path: string, options?: { readonly force?: boolean; readonly isFenced?: boolean }) => Io<void>
   /** Removes a file, or a folder with all that is in it. Nothing happens where there is none. */
@@ -103,15 +102,12 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     const own = (yield* Random.nextIntBetween(0, Number.MAX_SAFE_INTEGER)).toString(36)
     let written = 0 // fenced files so far: no two have a name
     const at = (relative: string) => relative === "" ? root : `${root}/${relative}`
-    const claim = yield* Claims.make({
-      ...{ fs, isFull, isTaken: (error) => isReason(error, "AlreadyExists") },
-      isMissing: (error) => isReason(error, "NotFound")
-    }, at(turnOf(own)))
+    const claim = yield* Claims.make({ fs, isFull, isMissing, isTaken }, at(turnOf(own)))
 
     const io = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<A> =>
       Effect.mapError(self, failure(relative))
     const absent = (relative: string) => (error: PlatformError): Io<Option.Option<never>> =>
-      isReason(error, "NotFound") || hasCode(error, "ENOTDIR")
+      isMissing(error) || hasCode(error, "ENOTDIR")
         ? Effect.succeedNone
         : Effect.fail(failure(relative)(error))
     const found = <A>(self: Effect.Effect<A, PlatformError>, relative: string): Io<Option.Option<A>> =>
@@ -121,6 +117,15 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       flag: FileSystem.OpenFlag,
       use: (file: DirectFiles.OpenFile) => Effect.Effect<A, PlatformError, Scope.Scope>
     ) => Effect.scoped(Effect.flatMap(fs.open(at(relative), { flag, mode: 0o600 }), use))
+    /** Opens a file, writes to it where there are bytes, and forces it to disk where that is asked for. */
+    const put = (relative: string, flag: FileSystem.OpenFlag, bytes: Uint8Array, force: boolean) =>
+      fs.writeWhole !== undefined && bytes.length <= DirectFiles.most
+        ? fs.writeWhole(at(relative), { flag, mode: 0o600, force }, bytes)
+        : opened(
+          relative,
+          flag,
+          (file) => Effect.zipRight(flag === "r" ? Effect.void : file.writeAll(bytes), force ? file.sync : Effect.void)
+        )
 
     const bytesFrom = (relative: string, offset: number, length = Infinity) =>
       length <= DirectFiles.most && fs.readRange !== undefined
@@ -133,7 +138,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           })).pipe(Effect.map(Option.getOrElse(() => new Uint8Array())))
 
     const forceFolder = (relative: string) =>
-      opened(relative, "r", (folder) => folder.sync).pipe(
+      put(relative, "r", new Uint8Array(), true).pipe(
         Effect.catchIf((error) => hasCode(error, "EISDIR"), () => Effect.void) // Windows opens no folder, and journals its renames
       )
     const makeFolder = (relative: string) => fs.makeDirectory(at(relative), { recursive: true, mode: 0o700 })
@@ -144,8 +149,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     ): Effect.Effect<B, MemoryError.MemoryError, R> =>
       Effect.matchEffect(self, {
         onSuccess: (value) => Effect.succeed(done(value)),
-        onFailure: (error) =>
-          isReason(error, "AlreadyExists") ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
+        onFailure: (error) => isTaken(error) ? Effect.succeed(taken) : Effect.fail(failure(relative)(error))
       })
     /** Looks at a path, a link not followed; `undefined` where only the platform can tell. */
     const linkStat = (relative: string) =>
@@ -164,35 +168,49 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         onSuccess: () => Effect.succeed(true),
         // EINVAL: it is there, and no link
         onFailure: (error) =>
-          hasCode(error, "EINVAL") || hasCode(error, "UNKNOWN") || isReason(error, "NotFound") ||
-            hasCode(error, "ENOTDIR")
+          isMissing(error) || ["EINVAL", "UNKNOWN", "ENOTDIR"].some((code) => hasCode(error, code))
             ? Effect.succeed(false)
             : Effect.fail(failure(relative)(error))
       })
 
     const stat: Disk["stat"] = (relative) =>
-      Effect.matchEffect(fs.stat(at(relative)), {
-        onFailure: absent(relative),
-        onSuccess: (info) => Effect.succeedSome({ ...statOf(info), type: info.type })
+      Effect.suspend(() => {
+        const now = fs.statNow?.(at(relative))
+        if (now !== undefined) return Effect.succeed(now === "nothing" ? Option.none() : Option.some(now))
+        return Effect.matchEffect(fs.stat(at(relative)), {
+          onFailure: absent(relative),
+          onSuccess: (info) => Effect.succeedSome({ ...statOf(info), type: info.type })
+        })
       })
 
-    const linkAbove = (relative: string) =>
-      Effect.findFirst(
-        relative.split("/").slice(0, -1).map((_, i, parts) => parts.slice(0, i + 1).join("/")),
-        isLink
-      )
+    const lookNow = (relative: string): Look | undefined => {
+      const found = fs.lookNow?.(at(relative))
+      return found === "nothing" ? nothing : found?.isFile() === true ? fileOf(found) : undefined
+    }
+    const look: Disk["look"] = (relative) =>
+      Effect.flatMap(linkStat(relative), (found) =>
+        found === "nothing"
+          ? Effect.succeed(nothing)
+          : found?.isFile() === true
+          ? Effect.succeed(fileOf(found))
+          : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink })))
+    const linkAbove: Disk["linkAbove"] = (relative) =>
+      Effect.suspend(() => {
+        const folders = relative.split("/").slice(0, -1).map((_, i, parts) => parts.slice(0, i + 1).join("/"))
+        for (const [n, folder] of folders.entries()) {
+          const now = fs.lookNow?.(at(folder))
+          if (now === undefined) return Effect.findFirst(folders.slice(n), isLink)
+          if (now !== "nothing" && now.isSymbolicLink()) return Effect.succeedSome(folder)
+        }
+        return Effect.succeedNone
+      })
 
     return {
       list: (folder) =>
         Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
       stat,
-      look: (relative) =>
-        Effect.flatMap(linkStat(relative), (found) =>
-          found === "nothing"
-            ? Effect.succeed(nothing)
-            : found?.isFile() === true
-            ? Effect.succeed(fileOf(found))
-            : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))),
+      look,
+      lookNow,
       // few steps: every look does it for every file
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
@@ -241,7 +259,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       own,
       // a folder that is there, and moved away before it is looked at, is reported as missing
       begin: io(
-        Effect.retry(makeFolder(turnOf(own)), { times: 8, while: (error) => isReason(error, "NotFound") }),
+        Effect.retry(makeFolder(turnOf(own)), { times: 8, while: isMissing }),
         turnOf(own)
       ),
       end: (other) => {
@@ -262,33 +280,24 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
           ? `${turnOf(own)}/${++written}`
           : path.join(folder, temporaryOf(path.basename(relative), own))
         const discard = fs.remove(at(temporary), { force: true })
-        const bytes = bytesOf(content)
-        const made = !force && fs.writeWhole !== undefined && bytes.length <= DirectFiles.most
-          ? fs.writeWhole(at(temporary), { flag: "wx", mode: 0o600 }, bytes)
-          : opened(
-            temporary,
-            "wx", // never through a link that lies there
-            (file) => Effect.zipRight(file.writeAll(bytes), force ? file.sync : Effect.void)
-          )
-        const isTaken = (error: PlatformError) => isReason(error, "AlreadyExists") // one who had our name, and died, left it
-        const alone = Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made))
-        return io(
-          Effect.zipRight(makeFolder(folder), isFenced ? alone : Effect.zipRight(discard, made)),
-          relative
-        ).pipe(
+        const made = put(temporary, "wx", bytesOf(content), force) // never through a link that lies there
+        const rename = fs.rename(at(temporary), at(relative))
+        const [before, renamed] = isFenced
+          ? [
+            Effect.catchIf(made, isTaken, () => Effect.zipRight(discard, made)), // one who had our name, and died, left it
+            // no folder there: it is made then. A turn that was ended says the same, and says it again
+            Effect.catchIf(rename, isMissing, () => Effect.zipRight(makeFolder(folder), rename))
+          ]
+          : [Effect.zipRight(makeFolder(folder), Effect.zipRight(discard, made)), rename]
+        return io(before, relative).pipe(
           Effect.zipRight(guard),
           // one who stood still may find its file swept away: what matters then is that it lost its right to it
-          Effect.zipRight(Effect.tapError(io(fs.rename(at(temporary), at(relative)), relative), () => guard)),
+          Effect.zipRight(Effect.tapError(io(renamed, relative), () => guard)),
           Effect.tapError(() => Effect.option(discard)), // the failure that matters is the first
-          Effect.zipRight(force ? io(forceFolder(folder), relative) : Effect.void)
+          (whole) => force ? Effect.zipRight(whole, io(forceFolder(folder), relative)) : whole
         )
       },
-      append: (relative, content, { force = false } = {}) =>
-        io(
-          opened(relative, "a", (file) =>
-            Effect.zipRight(file.writeAll(bytesOf(content)), force ? file.sync : Effect.void)),
-          relative
-        ),
+      append: (relative, content, { force = false } = {}) => io(put(relative, "a", bytesOf(content), force), relative),
       overwrite: (relative, offset, content, ino) =>
         io(
           opened(relative, "r+", (file) =>
@@ -309,7 +318,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
       claim: (relative, text) =>
         Effect.mapBoth(claim(at(relative), text), {
           onFailure: failure(relative),
-          onSuccess: Option.map(({ ino, write }): Claim => ({ ino, write: (text) => io(write(text), relative) }))
+          onSuccess: Option.map((claim): Claim => ({ ...claim, write: (text) => io(claim.write(text), relative) }))
         }),
       remove: (relative, { force = true, isFenced = false } = {}) =>
         Effect.flatMap(
@@ -333,8 +342,8 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     }
   })
 
-const fileOf = ({ birthtime, ino, mtime, size }: DirectFiles.LinkStat): Look => ({
-  stat: Option.some({ mtime: mtime.getTime(), born: birthtime.getTime() || 0, size, ino, type: "File" }),
+const fileOf = (found: DirectFiles.LinkStat): Look => ({
+  stat: Option.some({ ...DirectFiles.marksOf(found), type: "File" }),
   isLink: false
 })
 /** A look at a path where nothing lies. */
@@ -345,13 +354,6 @@ export const isSameLook = (one: Look, other: Look): boolean =>
   (Option.isSome(one.stat) && Option.isSome(other.stat)
     ? one.stat.value.type === other.stat.value.type && isSameStat(one.stat.value, other.stat.value)
     : Option.isNone(one.stat) && Option.isNone(other.stat))
-
-/** Holds what a writer has in hand. Moved away by whoever takes the lock from it. */
-const turnOf = (own: string): string => `${hidden}/turns/${own}`
-/** Name of a file until it is renamed: of two who write the same, neither has the other's in hand. */
-const temporaryOf = (name: string, own: string): string => `.${name}.~${own}.tmp`
-/** Whether a name is one of these, of any process. */
-export const isTemporary = (name: string): boolean => /^\..+\.(?:~[0-9a-z]+|md|jsonl)\.tmp$/s.test(name)
 
 const encoder = new TextEncoder()
 const bytesOf = (content: string | Uint8Array) => typeof content === "string" ? encoder.encode(content) : content
@@ -381,6 +383,8 @@ const failure = (location: string) => (cause: PlatformError): MemoryError.Memory
 const reasonOf = (error: PlatformError): string => error._tag === "SystemError" ? error.reason : "bad argument"
 const isReason = (error: PlatformError, reason: string): boolean =>
   error._tag === "SystemError" && error.reason === reason
+const isTaken = (error: PlatformError): boolean => isReason(error, "AlreadyExists")
+const isMissing = (error: PlatformError): boolean => isReason(error, "NotFound")
 const hasCode = (error: PlatformError, code: string): boolean => codeOf(error) === code
 /** Whether a write failed because the disk, or the quota, is full. */
 export const isFull = (error: PlatformError | MemoryError.MemoryError): boolean => {

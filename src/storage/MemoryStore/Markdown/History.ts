@@ -105,9 +105,9 @@ export const make = (disk: Disk): History => {
   let places = Places.make()
   const awaited = new Map<string, number>()
   let isTorn = false // an append failed, and a part of it may be there
-  const permit = Effect.unsafeMakeSemaphore(1).withPermits(1)
+  const inLine = EventLoop.makeLine()
   /** One reader or writer of the file at a time: each goes on where the one before ended, and none ends on the way. */
-  const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(permit(self))
+  const one = <A>(self: Io<A>): Io<A> => Effect.uninterruptible(inLine(self))
   let pending: Array<HistoryLine.Batch> = []
   /**
    * Batches to be taken back, by offset: those of ours whose append failed, with their bytes and the checksum of their first
@@ -219,15 +219,13 @@ export const make = (disk: Disk): History => {
     })
 
   const news: History["news"] = (locked) =>
-    Effect.gen(function*() {
-      const stat = yield* disk.stat(file)
-      if (Option.isNone(stat)) return ino === undefined ? undefined : clear()
+    Effect.flatMap(disk.stat(file), (stat) => {
+      if (Option.isNone(stat)) return ino === undefined ? Effect.void : Effect.sync(clear)
       if (ino !== stat.value.ino || stat.value.size < end) {
         clear()
         ino = stat.value.ino
-      } else if (stat.value.size === end) return
-      const bytes = yield* disk.bytesFrom(file, end)
-      yield* parse(bytes, locked)
+      } else if (stat.value.size === end) return Effect.void
+      return Effect.flatMap(disk.bytesFrom(file, end), (bytes) => parse(bytes, locked))
     })
 
   /** Appends lines that name their places, and makes sure that they stand there. */
@@ -292,28 +290,40 @@ export const make = (disk: Disk): History => {
   const read: History["read"] = (place) => Effect.map(lineOf(place), (line) => HistoryLine.read(line, place))
 
   const append: History["append"] = (parts) =>
-    one(Effect.gen(function*() {
-      yield* settled
+    one(Effect.flatMap(settled, () => {
       const number = batch + 1
       let made: ReturnType<typeof HistoryLine.batch> | undefined
       const appended = appendAt((offset) => {
         made = HistoryLine.batch(parts, epoch, number, offset)
         return made.lines
       }, true)
-      yield* Effect.tapError(appended, (error) =>
-        Effect.suspend(() => {
-          const [line] = made?.lines ?? []
-          if (isLost(error) || made === undefined || line === undefined) return Effect.void
-          batch = number // the line may be there, and then its number is used
-          failed.set(HistoryLine.spanOf(made.placed).offset, {
-            number,
-            bytes: HistoryLine.joined(made.lines),
-            checksum: HistoryLine.checksumOf(line)
-          })
-          return Effect.option(settle)
-        }))
-      return take(number, made?.placed ?? [], false)
+      const noted = (error: MemoryError.MemoryError) => {
+        const [line] = made?.lines ?? []
+        if (isLost(error) || made === undefined || line === undefined) return Effect.void
+        batch = number // the line may be there, and then its number is used
+        failed.set(HistoryLine.spanOf(made.placed).offset, {
+          number,
+          bytes: HistoryLine.joined(made.lines),
+          checksum: HistoryLine.checksumOf(line)
+        })
+        return Effect.option(settle)
+      }
+      return Effect.map(Effect.tapError(appended, noted), () => take(number, made?.placed ?? [], false))
     }))
+
+  const isWasteful = () => {
+    const waste = dead + places.dead()
+    return pending.length === 0 && waste >= Math.max(tolerated, end - waste)
+  }
+  const compacted = one(Effect.gen(function*() {
+    const bytes = yield* disk.bytesFrom(file, 0)
+    const kept = yield* HistoryLine.living(bytes, places.all())
+    yield* rewrite((next) =>
+      kept.map(([{ offset: _, ...meta }, row]) =>
+        HistoryLine.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
+      )
+    )
+  }))
 
   return {
     isThere: () => ino !== undefined && epoch > 0,
@@ -382,17 +392,7 @@ export const make = (disk: Disk): History => {
         }
       })),
     renew: (parts) => one(rewrite((epoch) => HistoryLine.batch(parts, epoch, 0, undefined).lines)),
-    compact: one(Effect.gen(function*() {
-      const waste = dead + places.dead()
-      if (pending.length > 0 || waste < tolerated || waste < end - waste) return
-      const bytes = yield* disk.bytesFrom(file, 0)
-      const kept = yield* HistoryLine.living(bytes, places.all())
-      yield* rewrite((next) =>
-        kept.map(([{ offset: _, ...meta }, row]) =>
-          HistoryLine.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
-        )
-      )
-    }))
+    compact: Effect.suspend(() => isWasteful() ? compacted : Effect.void)
   }
 }
 

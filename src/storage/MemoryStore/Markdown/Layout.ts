@@ -234,3 +234,10 @@ const agreed = (scope: MemoryScope.MemoryScope, { scope: said }: Readonly<Record
     : undefined
   return said === undefined || said === word ? Either.right(scope) : Either.left("scope: the folder says another")
 }
+
+/** The folder that holds what a writer has in hand. Moved away by whoever takes the lock from it. */
+export const turnOf = (own: string): string => `${hidden}/turns/${own}`
+/** Name of a file until it is renamed: of two who write the same, neither has the other's in hand. */
+export const temporaryOf = (name: string, own: string): string => `.${name}.~${own}.tmp`
+/** Whether a name is one of these, of any process. */
+export const isTemporary = (name: string): boolean => /^\..+\.(?:~[0-9a-z]+|md|jsonl)\.tmp$/s.test(name)

@@ -6,11 +6,13 @@
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
-import { type Claim, type Disk, isTemporary } from "./Disk.ts"
-import { hidden, internal } from "./Layout.ts"
+import type { Claim, Disk } from "./Disk.ts"
+import { hidden, internal, isTemporary } from "./Layout.ts"
 
 /** The lock of a vault. */
 export interface Lock {
@@ -35,9 +37,9 @@ const patience = 20
 const monotonic = Effect.map(Clock.currentTimeNanos, (nanos) => Number(nanos / 1_000_000n))
 
 /** Makes the lock of a folder. `timeout`: time without a heartbeat after which a lock is taken away. */
-export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock> =>
+export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock, never, Scope.Scope> =>
   Effect.gen(function*() {
-    const one = yield* Effect.makeSemaphore(1)
+    const inLine = EventLoop.makeLine()
     let held: Claim | undefined
     let thefts = 0
     let sessions = 0
@@ -83,11 +85,14 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         for (;;) {
           const claim = yield* disk.claim(file, textOf(0))
           if (Option.isSome(claim)) {
+            // it was taken from inside the turn's folder: whoever steals it has ended the turn after that
+            if (claim.value.isInTurn) return claim.value
             const isClaimed = Effect.map(disk.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? disk.remove(file, { force: false }) : Effect.void)
-            yield* Effect.tapError(disk.begin, () => Effect.option(left))
+            yield* Effect.tapError(disk.begin, () => Effect.zipRight(Effect.option(left), claim.value.close))
             // whoever steals it from here on ends the turn as well
             if (yield* isClaimed) return claim.value
+            yield* claim.value.close
             continue
           }
           const now = yield* monotonic
@@ -112,36 +117,68 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
         }
       })
 
-    // into the file that we made: where it was taken away, nobody hears it
-    const beat = (claim: Claim) =>
-      Effect.iterate(1, {
-        while: () => true,
-        body: (n) =>
-          Effect.sleep(Duration.times(timeout, 1 / 3)).pipe(
-            Effect.zipRight(
-              Effect.catchAll(claim.write(textOf(n)), (error) => Effect.logDebug("no heartbeat", error))
-            ),
-            Effect.as(n + 1)
-          )
-      })
+    let beating: Fiber.Fiber<void> | undefined
+    let isClosed = false
+    let beats = 0
+    /** Whether the lock was taken since the heartbeat last looked. */
+    let isUsed = false
+    /**
+     * Writes a heartbeat whenever a third of the timeout is over, as long as the lock is held now and then: one fiber for many
+     * sessions, since most are over before their first beat is due.
+     */
+    const beat: Effect.Effect<void> = Effect.suspend(() => {
+      const claim = held
+      if (claim === undefined && !isUsed) {
+        beating = undefined
+        return Effect.void
+      }
+      isUsed = false
+      // into the file that we made: where it was taken away, nobody hears it
+      const written = claim === undefined
+        ? Effect.void
+        : Effect.catchAll(claim.write(textOf(++beats)), (error) => Effect.logDebug("no heartbeat", error))
+      return Effect.zipRight(written, due)
+    })
+    const due = Effect.zipRight(Effect.sleep(Duration.times(timeout, 1 / 3)), beat)
+    const begun = Effect.suspend(() => {
+      beats = 0
+      isUsed = true
+      return beating === undefined
+        ? Effect.map(Effect.forkDaemon(Effect.interruptible(due)), (fiber) => beating = fiber)
+        : Effect.void
+    })
+    /** Ends the heartbeat: at the end of the scope, and of each session after it. */
+    const ended = Effect.suspend(() => {
+      if (!isClosed || held !== undefined || beating === undefined) return Effect.void
+      const fiber = beating
+      beating = undefined
+      return Effect.asVoid(Fiber.interrupt(fiber))
+    })
+    yield* Effect.addFinalizer(() => Effect.zipRight(Effect.sync(() => isClosed = true), ended))
 
-    const isOurs = Effect.map(disk.stat(file), Option.exists(({ ino }) => ino === held?.ino))
-    const release = Effect.flatMap(isOurs, (ours) => ours ? disk.remove(file, { force: false }) : Effect.void).pipe(
-      Effect.catchAll((error) => Effect.logWarning("the vault's lock stays until it is stolen", error))
-    )
+    const isOurs = Effect.map(disk.stat(file), (stat) => Option.isSome(stat) && stat.value.ino === held?.ino)
+    const release = (claim: Claim) =>
+      Effect.flatMap(isOurs, (ours) => ours ? disk.remove(file, { force: false }) : Effect.void).pipe(
+        Effect.catchAll((error) => Effect.logWarning("the vault's lock stays until it is stolen", error)),
+        Effect.zipRight(Effect.suspend(() => {
+          held = undefined
+          return Effect.zipRight(claim.close, isClosed ? ended : Effect.void)
+        }))
+      )
 
     return {
       isOurs,
       withLock: (self, isWanted = () => true) =>
-        Effect.uninterruptibleMask((restore) =>
-          Effect.scoped(Effect.gen(function*() {
-            const claim = yield* acquire(restore, isWanted)
+        // our own wait in line, and ask no clock
+        inLine(Effect.uninterruptibleMask((restore) =>
+          Effect.flatMap(acquire(restore, isWanted), (claim) => {
             held = claim
-            yield* Effect.addFinalizer(() => release)
-            yield* Effect.forkScoped(Effect.interruptible(beat(claim)))
-            return yield* restore(self)
-          }))
-        ).pipe(one.withPermits(1)) // our own wait in line, and ask no clock
+            return Effect.flatMap(
+              Effect.exit(Effect.zipRight(begun, restore(self))),
+              (exit) => Effect.zipRight(release(claim), exit)
+            )
+          })
+        ))
     }
   })
 
@@ -208,10 +245,7 @@ export const eraseLeftovers = (disk: Disk, timeout: Duration.Duration): (guard: 
           yield* sweep(path, guard, records)
         }
       })
-    return Effect.gen(function*() {
-      const now = yield* Clock.currentTimeMillis
-      if (now < due) return
-      due = now + hour
+    const all = Effect.gen(function*() {
       yield* sweep("", guard, records)
       yield* sweep(hidden, guard, () => Effect.void)
       yield* records(internal)
@@ -219,5 +253,10 @@ export const eraseLeftovers = (disk: Disk, timeout: Duration.Duration): (guard: 
         if (own !== disk.own) yield* Effect.zipRight(guard, disk.end(own))
       }
     }).pipe(Effect.catchAll((error) => Effect.logDebug("what writers left behind is still there", error)))
+    return Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      if (now < due) return Effect.void
+      due = now + hour
+      return all
+    })
   }
 }

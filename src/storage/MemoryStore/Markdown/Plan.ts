@@ -64,6 +64,20 @@ export const changedSince = (
     return changed
   })
 
+/** The same, told at once; `undefined` where nobody can. */
+export const changedNow = (
+  disk: Disk,
+  before: Iterable<readonly [path: string, was: Was]>
+): ReadonlyArray<string> | undefined => {
+  const changed: Array<string> = []
+  for (const [path, { look }] of before) {
+    const now = disk.lookNow(path)
+    if (now === undefined) return undefined
+    if (!isSameLook(look, now)) changed.push(path)
+  }
+  return changed
+}
+
 /** A plan whose files were put back since, as it would be planned now, but for those that a hand changed. */
 export const lookedAgain = (disk: Disk, plan: Plan): Io<Plan> =>
   Effect.map(

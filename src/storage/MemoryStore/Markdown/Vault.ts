@@ -7,6 +7,7 @@
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import type * as Scope from "effect/Scope"
 import { sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
@@ -74,7 +75,7 @@ export const open = (
     readonly notes?: "whole" | undefined
   },
   lockTimeout: Duration.Duration
-): Effect.Effect<Vault, MemoryError.MemoryError> =>
+): Effect.Effect<Vault, MemoryError.MemoryError, Scope.Scope> =>
   Effect.gen(function*() {
     yield* disk.within(`${Layout.hidden}/history`) // written in place: no link either
     if (yield* disk.isLink(`${Layout.hidden}/history`)) {
@@ -137,8 +138,13 @@ export const open = (
 
     /** Reads what other processes appended, and looks at the files that they name. */
     const follow = (locked: boolean): Io<void> =>
+      Effect.flatMap(history.news(locked), () => isFollowed() ? Effect.void : followedUp(locked))
+    /** Whether nobody but this process wrote anything since. */
+    const isFollowed = () =>
+      history.generation() === followed && history.isThere() && awaited.size === 0 &&
+      history.unlanded().every(({ number }) => number <= viewed)
+    const followedUp = (locked: boolean): Io<void> =>
       Effect.gen(function*() {
-        yield* history.news(locked)
         const isRenewed = history.generation() !== followed
         if (isRenewed) {
           viewed = 0
@@ -190,8 +196,9 @@ export const open = (
         }), { discard: true })
     )
     /** Takes back the batches that failed: as long as one is there, nothing may be said to have landed. */
-    const takeBackFailed: Io<void> = Effect.gen(function*() {
-      if (failed.size > 0) yield* history.settle
+    const takeBackFailed: Io<void> = Effect.suspend(() => failed.size === 0 ? Effect.void : takenBack)
+    const takenBack: Io<void> = Effect.gen(function*() {
+      yield* history.settle
       for (const [batch, before] of failed) {
         // whoever had the lock meanwhile may have written it
         if (history.unlanded().includes(batch)) yield* Plan.takeBack(disk, batch.places, before)
@@ -212,7 +219,7 @@ export const open = (
     const caughtUp: Io<void> = Effect.gen(function*() {
       yield* takeBackFailed
       yield* follow(true)
-      yield* Effect.forEach(littered.values(), ([batch, isPurge]) => cleaned(batch, isPurge), { discard: true })
+      for (const [batch, isPurge] of Array.from(littered.values())) yield* cleaned(batch, isPurge)
       yield* sweep(guard)
       if (history.unlanded().reduce((sum, { places }) => sum + places.length, 0) > waiting) yield* land
       const generation = history.generation()
