@@ -155,7 +155,7 @@ export const make = (options: Options): Catalog => {
         make: Links.makeIndex,
         add: (index, { record }) => index.add(record),
         remove: (index, { record }) => index.remove(record),
-        rows: all
+        rows: () => rows.values()
       })
       return links.prepared
     }),
@@ -191,7 +191,7 @@ export const make = (options: Options): Catalog => {
         make: () => new Map(),
         add: (counts, { record }) => count(counts, record, 1),
         remove: (counts, { record }) => count(counts, record, -1),
-        rows: all
+        rows: () => rows.values()
       })
       return counts.prepared
     }),
@@ -200,7 +200,7 @@ export const make = (options: Options): Catalog => {
         make: () => new Texts(options.embeddings ?? new Embeddings()),
         add: (texts, { record }) => texts.add(record),
         remove: (texts, { record }) => texts.remove(record),
-        rows: all
+        rows: () => rows.values()
       }),
     changed(since) {
       const mark: Mark = { of: recent, version }

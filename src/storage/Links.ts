@@ -20,11 +20,11 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Wikilink from "../domain/Wikilink.ts"
+import { KeyIndex } from "./internal/KeyIndex.ts"
 import {
   aliasesOf,
   folderOf,
   hashesReferredTo,
-  KeyIndex,
   keysOf,
   type Mention,
   mentionsOf,
@@ -117,7 +117,8 @@ export const makeIndex = (): Index => {
       for (const hash of nameHashesOf(record)) bearers.add(hash, record)
       const refers = hashesReferredTo(record)
       for (const hash of refers) referrers.add(hash, record)
-      return refers.length === 0 ? (record.summary.length + record.body.length) >> 4 : record.body.length
+      const length = record.summary.length + record.body.length
+      return refers.length === 0 ? length >> 4 : (length >> 1) + 32 * refers.length
     },
     remove(record) {
       for (const hash of nameHashesOf(record)) bearers.remove(hash, record)
