@@ -20,11 +20,11 @@ import type { MemoryId } from "../domain/MemoryId.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import * as Wikilink from "../domain/Wikilink.ts"
-import { KeyIndex } from "./internal/KeyIndex.ts"
 import {
   aliasesOf,
   folderOf,
   hashesReferredTo,
+  KeyIndex,
   keysOf,
   type Mention,
   mentionsOf,
