@@ -27,9 +27,9 @@ export const maxTargets = 1_000
 export const parse = (text: string): ReadonlyArray<Wikilink> => {
   if (!mayHaveLink(text)) return []
   const found = new Map<string, Wikilink>()
-  for (const paragraph of prose(text)) {
+  for (const paragraph of isPlain(text) ? [text] : prose(text)) {
     if (!mayHaveLink(paragraph)) continue
-    for (const link of linksOf(paragraph)) {
+    for (const link of isPlain(paragraph) ? plainLinksOf(paragraph) : linksOf(paragraph)) {
       if (!found.has(link.target)) found.set(link.target, link)
       if (found.size === maxTargets) return Array.from(found.values())
     }
@@ -53,22 +53,28 @@ export const hash = (text: string): number => {
 
 /** Returns `hash(nameOf(text))`. Does not build the name of an ASCII text, which costs about a nanosecond per character. */
 export const hashOfName = (text: string): number => {
+  let at = 0
+  let end = text.length
+  while (at < end && folded[text.charCodeAt(at)] === 32) at++
+  while (end > at && folded[text.charCodeAt(end - 1)] === 32) end--
   let sum = offset
-  let isBegun = false
-  let isSpace = false // one is owed to the hash, before the next character
-  for (let at = 0; at < text.length; at++) {
+  let last = 0
+  for (; at < end; at++) {
     const code = text.charCodeAt(at)
     if (code > 127) return hash(nameOf(text))
-    if (code === 32 || (code >= 9 && code <= 13)) isSpace = isBegun
-    else {
-      if (isSpace) sum = Math.imul(sum ^ 32, prime)
-      sum = Math.imul(sum ^ (code >= 65 && code <= 90 ? code + 32 : code), prime)
-      isBegun = true
-      isSpace = false
-    }
+    const next = folded[code]!
+    if (next === 32 && last === 32) continue
+    sum = Math.imul(sum ^ next, prime)
+    last = next
   }
   return sum
 }
+
+/** ASCII characters by code as they are in a name: letters in lower case, white space as a blank. */
+const folded = Uint8Array.from(
+  { length: 128 },
+  (_, code) => code >= 65 && code <= 90 ? code + 32 : code >= 9 && code <= 13 ? 32 : code
+)
 
 /** Offset basis of FNV-1a. */
 const offset = 0x811c9dc5 | 0
@@ -160,18 +166,40 @@ const prose = (text: string): ReadonlyArray<string> => {
   return paragraphs
 }
 
+/** Whether nothing but `[[…]]` is of meaning in a text: there is no code, no fence, no escape and no markdown link in it. */
+const isPlain = (text: string): boolean =>
+  !text.includes("`") && !text.includes("](") && !text.includes("\\") && !text.includes("~~~")
+
+/** Returns what `linksOf` returns of the paragraphs of such a text, without a look at each character. */
+const plainLinksOf = (text: string): ReadonlyArray<Wikilink> => {
+  const links: Array<Wikilink> = []
+  for (let at = text.indexOf("[["); at >= 0; at = text.indexOf("[[", at)) {
+    const end = endOfTarget(text, at + 2)
+    const link = text.startsWith("]]", end) ? linkOf(text.slice(at + 2, end), text[at - 1] === "!") : undefined
+    if (link !== undefined) links.push(link)
+    at = link === undefined ? at + 1 : end + 2
+  }
+  return links
+}
+
+/** Returns where the first bracket or end of a line stands, from `at` on. */
+const endOfTarget = (text: string, at: number): number => {
+  let end = at
+  while (end < text.length && !"[]\n\r".includes(text[end]!)) end++
+  return end
+}
+
 /** A code span ends at the next run of as many backticks as it began with; where there is none, they are text (§6.1). */
 const linksOf = (text: string): ReadonlyArray<Wikilink> => {
   const links: Array<Wikilink> = []
   const runs = runsOf(text)
   let opening: number | undefined
-  for (let at = 0; at < text.length; at++) {
+  for (let at = nextSpecial(text, 0); at < text.length; at = nextSpecial(text, at + 1)) {
     const character = text[at]
     if (character === "\\") at++
     else if (character === "`") at = spanAt(text, at, runs)[1] - 1
     else if (character === "[" && text[at + 1] === "[") {
-      let end = at + 2
-      while (end < text.length && !"[]\n".includes(text[end]!)) end++
+      const end = endOfTarget(text, at + 2)
       const link = text.startsWith("]]", end) ? linkOf(text.slice(at + 2, end), text[at - 1] === "!") : undefined
       if (link === undefined) continue
       links.push(link)
@@ -227,13 +255,25 @@ const decoded = (text: string): string => {
   }
 }
 
+/** Returns where the first backslash, backtick or bracket stands, from `at` on; else the length of the text. */
+const nextSpecial = (text: string, at: number): number => {
+  special.lastIndex = at
+  return special.test(text) ? special.lastIndex - 1 : text.length
+}
+const special = /[\\`[\]]/g
+
 /** Returns the starts of runs of backticks by their length, the last first. */
 const runsOf = (text: string): Map<number, Array<number>> => {
   const runs = new Map<number, Array<number>>()
-  for (const { 0: { length }, index } of Array.from(text.matchAll(/`+/g)).reverse()) {
-    const starts = runs.get(length)
-    if (starts) starts.push(index)
-    else runs.set(length, [index])
+  for (let end = text.length; end > 0;) {
+    const last = text.lastIndexOf("`", end - 1)
+    if (last < 0) break
+    let start = last
+    while (text[start - 1] === "`") start--
+    const starts = runs.get(last + 1 - start)
+    if (starts) starts.push(start)
+    else runs.set(last + 1 - start, [start])
+    end = start
   }
   return runs
 }

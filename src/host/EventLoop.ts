@@ -110,16 +110,20 @@ export interface LazyOptions<Row, A> {
   readonly add: (index: A, row: Row) => number
   /** Removes a row that was added. */
   readonly remove: (index: A, row: Row) => void
-  /** Returns the current rows, without tombstones. */
-  readonly rows: () => ReadonlyArray<Row>
+  /** Returns the current rows, without tombstones. The iterator may come to rows that are set meanwhile, or not. */
+  readonly rows: () => Iterable<Row>
 }
 
 interface Making<Row, A> {
   readonly index: A
-  readonly rows: ReadonlyArray<Row>
-  /** Number of the rows that were added. */
-  added: number
-  readonly changes: Array<readonly [before: Row | undefined, after: Row | undefined]>
+  /** The rows that are still to be read, until they are all in `parts`. */
+  unread: Iterator<Row> | undefined
+  /** The rows that were read and not yet added; once all are read, the next one is the last of the last part. */
+  readonly parts: Array<Array<Row>>
+  /** Rows that were set or replaced while the others were read: those of them that are current are among the changes. */
+  touched: ReadonlySet<Row | undefined>
+  /** Changes since the rows were read; until then, since the first of them was. */
+  changes: Array<readonly [before: Row | undefined, after: Row | undefined]>
   /** Number of the changes that were applied. */
   changed: number
 }
@@ -162,19 +166,30 @@ export class LazyIndex<in out Row, in out A> {
       : Effect.map(steps(() => this.#index !== undefined || this.#step()), () => this.build())
   )
 
-  /** Adds some rows; returns whether the index is complete. */
+  /** Reads or adds some rows; returns whether the index is complete. */
   #step(): boolean {
     const { add, make, rows } = this.#options
-    const making = this.#making ??= { index: make(), rows: rows(), added: 0, changes: [], changed: 0 }
-    let work = 0
-    while (work < atATime && making.added < making.rows.length) {
-      work += perRow + add(making.index, making.rows[making.added++]!)
+    const making = this.#making ??= {
+      index: make(),
+      unread: rows()[Symbol.iterator](),
+      parts: [],
+      touched: new Set(),
+      changes: [],
+      changed: 0
     }
-    while (work < atATime && making.changed < making.changes.length) {
+    let work = 0
+    while (work < atATime && making.unread !== undefined) work += readSome(making)
+    while (work < atATime && making.unread === undefined && making.parts.length > 0) {
+      const part = making.parts.at(-1)! // there is one
+      const row = part.pop()
+      if (part.length === 0) making.parts.pop()
+      if (row !== undefined) work += making.touched.has(row) ? 1 : perRow + add(making.index, row)
+    }
+    while (work < atATime && making.parts.length === 0 && making.changed < making.changes.length) {
       const [before, after] = making.changes[making.changed++]!
       work += perRow + this.#change(making.index, before, after)
     }
-    if (making.added < making.rows.length || making.changed < making.changes.length) return false
+    if (making.unread !== undefined || making.parts.length > 0 || making.changed < making.changes.length) return false
     this.#index = making.index
     this.#making = undefined
     return true
@@ -186,8 +201,33 @@ export class LazyIndex<in out Row, in out A> {
   }
 }
 
-/** Work between two pauses, in units of a `Pacer`: about 15 ms. */
-const atATime = 131_072
+/** Reads some rows, and returns the work that took. After the last it accounts for what was set since the first. */
+const readSome = <Row, A>(making: Making<Row, A>): number => {
+  const part: Array<Row> = []
+  while (making.unread !== undefined && part.length < partSize) {
+    const { done, value } = making.unread.next()
+    if (done === true) making.unread = undefined
+    else part.push(value)
+  }
+  making.parts.push(part.reverse())
+  if (making.unread === undefined) {
+    const current = new Set<Row>()
+    for (const [before, after] of making.changes) {
+      if (before !== undefined) current.delete(before)
+      if (after !== undefined) current.add(after)
+    }
+    making.touched = new Set(making.changes.flat())
+    making.changes = Array.from(current, (row) => [undefined, row])
+    making.parts.reverse()
+  }
+  return partSize
+}
+
+/** Most rows of a part. */
+const partSize = 16_384
+
+/** Work between two pauses, in units of a `Pacer`: about 8 ms. */
+const atATime = 65_536
 
 /** Work of a row besides reading its text, in units of a `Pacer`. */
 const perRow = 8

@@ -75,7 +75,9 @@ export const make = (options: Options): Catalog => {
   /** Ids of the rows with a dedupe key, by that key: one, or several. */
   let holders: Map<string, MemoryId | Set<MemoryId>> | undefined
   let index: MemoryIndex.MemoryIndex | undefined
-  /** Ids that were set since the index took them up. */
+  /** Ids of the rows that the index did not take up yet, but for the stale ones. */
+  let unread: Iterator<MemoryId> | undefined
+  /** Ids that were set since the index was begun, and not taken up since. */
   const stale = new Set<MemoryId>()
   /** Whether the index has had every row at some time. */
   let isWhole = false
@@ -115,8 +117,14 @@ export const make = (options: Options): Catalog => {
   const begun = (): MemoryIndex.MemoryIndex => {
     restored()
     if (index !== undefined) return index
-    for (const id of rows.keys()) stale.add(id)
+    unread = rows.keys()
     return index = MemoryIndex.make(options)
+  }
+  /** Returns the next id that the index is to take up: an unread one, else that of an iterator of the stale ones. */
+  const next = (ids: Iterator<MemoryId>): IteratorResult<MemoryId> => {
+    const found = unread?.next()
+    if (found?.done !== false) unread = undefined
+    return found?.done === false ? found : ids.next()
   }
   /** Takes up the row of an id. Returns the work that it was. */
   const takeUp = (index: MemoryIndex.MemoryIndex, id: MemoryId): number => {
@@ -124,11 +132,12 @@ export const make = (options: Options): Catalog => {
     stale.delete(id)
     if (row) index.add(row.record)
     else index.remove(id)
-    return row ? workOf(row.record.body) : 1
+    return row ? MemoryIndex.workOf(row.record) : 1
   }
   const whole = (): MemoryIndex.MemoryIndex => {
     const index = begun()
-    for (const id of stale) takeUp(index, id)
+    const ids = stale.values()
+    for (let id = next(ids); id.done !== true; id = next(ids)) takeUp(index, id.value)
     isBuilt ||= !isWhole
     isWhole = true
     return index
@@ -139,10 +148,10 @@ export const make = (options: Options): Catalog => {
     prepared: Effect.suspend(() => {
       const index = begun()
       const ids = stale.values() // the iterator comes to ids that are set meanwhile, too
-      let left = 2 * stale.size + rows.size // a bound, lest other writers keep it busy without an end
+      let left = 2 * (stale.size + rows.size) // a bound, lest other writers keep it busy without an end
       const some = (): Effect.Effect<void> => {
         for (let work = 0; work < stretch; left--) {
-          const { done, value: id } = ids.next()
+          const { done, value: id } = next(ids)
           if (done === true || left === 0) return Effect.void
           work += takeUp(index, id)
         }
@@ -155,7 +164,7 @@ export const make = (options: Options): Catalog => {
         make: Links.makeIndex,
         add: (index, { record }) => index.add(record),
         remove: (index, { record }) => index.remove(record),
-        rows: all
+        rows: () => rows.values()
       })
       return links.prepared
     }),
@@ -191,7 +200,7 @@ export const make = (options: Options): Catalog => {
         make: () => new Map(),
         add: (counts, { record }) => count(counts, record, 1),
         remove: (counts, { record }) => count(counts, record, -1),
-        rows: all
+        rows: () => rows.values()
       })
       return counts.prepared
     }),
@@ -200,7 +209,7 @@ export const make = (options: Options): Catalog => {
         make: () => new Texts(options.embeddings ?? new Embeddings()),
         add: (texts, { record }) => texts.add(record),
         remove: (texts, { record }) => texts.remove(record),
-        rows: all
+        rows: () => rows.values()
       }),
     changed(since) {
       const mark: Mark = { of: recent, version }
@@ -224,7 +233,7 @@ export const make = (options: Options): Catalog => {
         for (const row of rows.values()) hold(row)
       }
       const all = holders.get(dedupeKey)
-      if (all === undefined) return none
+      if (all === undefined) return []
       const live = (typeof all === "object" ? Array.from(all) : [all]).flatMap((id) => {
         const row = rows.get(id)
         return row && isLive(row, now) ? [row.record] : []
@@ -233,8 +242,6 @@ export const make = (options: Options): Catalog => {
     }
   }
 }
-
-const none: ReadonlyArray<MemoryRecord> = []
 
 /**
  * The catalogs of many tenants, for an engine that has their rows in memory anyway. A catalog with few rows is given up once it is
@@ -303,15 +310,8 @@ const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, b
   return 16
 }
 
-/** Work between two pauses, in units of 0.1 µs: about 15 ms. A pause takes a millisecond. */
-const stretch = 131_072
-
-/** Estimates the work of indexing a text: a character of a script without spaces costs as much as twenty others. */
-const workOf = (text: string): number => {
-  let work = text.length
-  for (let at = 0; at < text.length; at += 16) if (text.charCodeAt(at) >= 0x0e00) work += 16 * 19
-  return work
-}
+/** Work between two pauses, in units of 0.1 µs: about 8 ms. A pause takes a millisecond. */
+const stretch = 65_536
 
 type Io<A> = Effect.Effect<A, MemoryError>
 
@@ -392,7 +392,7 @@ export const pageOf = (
 }
 
 const overCap = (
-  counts: ReadonlyMap<string, ReadonlyMap<string, number>>,
+  counts: Counts,
   caps: ReadonlyMap<string, number>
 ): ReadonlyArray<readonly [scope: string, kind: string]> =>
   Array.from(counts).flatMap(([scope, kinds]) =>

@@ -117,7 +117,8 @@ export const makeIndex = (): Index => {
       for (const hash of nameHashesOf(record)) bearers.add(hash, record)
       const refers = hashesReferredTo(record)
       for (const hash of refers) referrers.add(hash, record)
-      return refers.length === 0 ? (record.summary.length + record.body.length) >> 4 : record.body.length
+      const length = record.summary.length + record.body.length
+      return refers.length === 0 ? length >> 4 : (length >> 1) + 32 * refers.length
     },
     remove(record) {
       for (const hash of nameHashesOf(record)) bearers.remove(hash, record)

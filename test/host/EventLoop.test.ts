@@ -127,6 +127,21 @@ describe("EventLoop.LazyIndex", () => {
       }
     }))
 
+  it.live("has exactly the rows that there are, whatever is written while so many are read that there are pauses between", () =>
+    Effect.gen(function*() {
+      const { index, rows, set } = made(0)
+      for (let n = 0; n < 100_000; n++) set(n, true)
+      const fiber = yield* Effect.fork(index.prepared)
+      for (const n of [0, 1, 99_998, 99_999, 200_000]) {
+        yield* Effect.sleep(0)
+        set(n, false)
+        set(n + 1, true)
+        set(n + 1, n % 2 === 0)
+        set(n, n === 1)
+      }
+      isOf(rows, yield* Fiber.join(fiber))
+    }))
+
   it.live("lets the event loop turn after so much work, and is made once", () =>
     Effect.gen(function*() {
       const { index, set } = made(aTurn)

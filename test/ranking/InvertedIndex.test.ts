@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Viewer from "../../src/domain/Viewer.ts"
 import { InvertedIndex } from "../../src/ranking/internal/InvertedIndex.ts"
+import { Arena } from "../../src/ranking/internal/Slots.ts"
 import { random } from "./random.ts"
 
 const scopes = ["ada", "bob", "cy"].map((userId) => ({ userId }))
@@ -55,6 +56,35 @@ describe("InvertedIndex", () => {
           const asked = many(1 + below(4), () => next() < 0.1 ? "nobody's" : of(terms))
           assert.deepStrictEqual(answerOf(packed, sight, asked), answerOf(plain, sight, asked), `seed ${seed}`)
         }
+      }
+    }
+  })
+})
+
+describe("an arena", () => {
+  it("gives no number to two blocks, of whatever size they are and however many segments they fill", () => {
+    const { below, next } = random(1)
+    for (const first of [1, 2 ** 20]) { // the second is longer than a segment
+      const arena = new Arena()
+      const held: Array<{ readonly place: number; readonly size: number; readonly mark: number }> = []
+      const fill = (size: number) => {
+        const place = arena.take(size)
+        const mark = held.length + 1
+        arena.at(place).fill(mark, arena.from(place), arena.from(place) + 2 * size)
+        held.push({ place, size, mark })
+      }
+      fill(first)
+      for (let step = 0; step < 300; step++) {
+        if (next() < 0.8) fill(2 ** below(step % 50 === 0 ? 21 : 16))
+        else if (held.length > 1) {
+          const { place, size } = held.pop()!
+          arena.give(place, size)
+        }
+      }
+      for (const { mark, place, size } of held) {
+        const block = arena.at(place).subarray(arena.from(place), arena.from(place) + 2 * size)
+        assert.lengthOf(block, 2 * size)
+        assert.isTrue(block.every((number) => number === mark))
       }
     }
   })

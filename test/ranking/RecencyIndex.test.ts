@@ -1,6 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { RecencyIndex } from "../../src/ranking/internal/Slots.ts"
+import { RecencyIndex } from "../../src/ranking/internal/Matcher.ts"
+import { uniform } from "./vectors.ts"
 import * as world from "./world.ts"
 
 /** An index, with the number of comparisons so far. */
@@ -37,6 +38,20 @@ describe("the order of time", () => {
       }),
       { seed: 1, numRuns: 500 }
     )
+  })
+
+  it("is that of sorting all of so many that they lie in runs, and little is left to do when it is asked for", () => {
+    const count = 30_000
+    const index = counting()
+    const next = uniform(1)
+    for (let slot = 0; slot < count; slot++) {
+      index.add(slot, { id: world.id(`${slot}`), createdAt: Math.floor(next() * 100) })
+    }
+    const before = index.compared
+    const all = index.all()
+    assert.isAtMost(index.compared - before, 3 * count)
+    const expected = Array.from({ length: count }, (_, slot) => slot).sort((a, b) => index.newestFirst(b, a))
+    assert.deepStrictEqual(all, expected)
   })
 
   it("costs what came out of order, and not all that there is", () => {

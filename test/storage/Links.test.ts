@@ -177,6 +177,16 @@ describe("Links", () => {
 })
 
 describe("objects by key", () => {
+  it("are the same once there are so many keys that they are spread over many tables", () => {
+    const index = new KeyIndex<{ n: number }>()
+    const all = Array.from({ length: 20_000 }, (_, n) => ({ key: Math.imul(n % 15_000, 0x01000193), n }))
+    for (const one of all) index.add(one.key, one)
+    for (const one of all) if (one.n % 3 === 0) index.remove(one.key, one)
+    const expected = new Map<number, Array<{ n: number }>>()
+    for (const one of all) expected.set(one.key, (expected.get(one.key) ?? []).concat(one.n % 3 === 0 ? [] : [one]))
+    for (const [key, some] of expected) assert.deepStrictEqual(Array.from(index.get(key)), some)
+  })
+
   it("are those that were added and not taken away, each once, in the order in which they came", () => {
     const { array, boolean, constantFrom, integer, property, tuple } = FastCheck
     const objects = Array.from({ length: 5 }, (_, n) => ({ n }))

@@ -105,8 +105,7 @@ export class InvertedIndex {
     for (const tokens of texts) {
       for (const token of tokens) {
         if (isCounted(token)) length++
-        const term = postings.termOf(token)
-        this.#note(term, terms)
+        this.#note(postings.termOf(token), terms)
       }
     }
     for (const tag of tags) this.#codes.data[postings.termOf(tag)]! |= 1
@@ -262,8 +261,9 @@ export class InvertedIndex {
       if (this.documentFrequencies[n] === 0) return
       const at = postings.at(list)
       const end = at + 2 * postings.count(list)
-      impacts(n, postings.arena, at, end, this)
-      if (marks !== undefined && n < 31) marks.mark(postings.arena, at, end, n, this.isDense && view.whole)
+      const arena = postings.arena(list)
+      impacts(n, arena, at, end, this)
+      if (marks !== undefined && n < 31) marks.mark(arena, at, end, n, this.isDense && view.whole)
     }, () => {
       const least = reader?.read(from) ?? leastScore
       if (this.isDense) this.reach = least

@@ -17,7 +17,7 @@
 import { detached } from "../Tokenizer.ts"
 import { hash, Impacts } from "./Impacts.ts"
 import { readNumbers, Writer } from "./Packed.ts"
-import { type GrowableArray, int32 } from "./Slots.ts"
+import { Arena, type GrowableArray, int32 } from "./Slots.ts"
 
 const TERM = 0
 const SCOPE = 1
@@ -35,20 +35,20 @@ export interface Encoded {
   readonly ends: Int32Array
 }
 
-/** The lists of all terms, in one arena. */
+/** The lists of all terms. */
 export class Postings {
   readonly impacts = new Impacts()
   readonly #terms = new Map<string, number>()
   #firsts = int32()
   heads: Int32Array = new Int32Array(16 * stride)
-  arena: Int32Array = new Int32Array(64)
+  readonly #arena = new Arena()
   #lists = 0
-  #used = 0
-  /** Place of an idle block plus 1, by the logarithm of its size. An idle block holds the next one. */
-  #idle: Int32Array = new Int32Array(32)
   /** Open addressing, by term and scope: lists but the first of each term, plus 1. */
   #table: Int32Array = new Int32Array(16)
   #entries = 0
+  /** The table before that was full, until each of its entries is in the other, too; the first `#moved` of its places are. */
+  #full: Int32Array | undefined
+  #moved = 0
   #packed: Encoded | undefined
   /** The slots that the numbers in `#packed` stand for. */
   #order: Int32Array | undefined
@@ -84,9 +84,10 @@ export class Postings {
   push(list: number, slot: number, code: number): void {
     const count = this.heads[list + COUNT]!
     if ((count & (count - 1)) === 0) this.#move(list, count) // nothing, or a power of two: full
-    const at = this.heads[list + AT]! + 2 * count
-    this.arena[at] = slot
-    this.arena[at + 1] = this.impacts.numberOf(code, this.#lengths.data[slot]!)
+    const arena = this.arena(list)
+    const at = this.at(list) + 2 * count
+    arena[at] = slot
+    arena[at + 1] = this.impacts.numberOf(code, this.#lengths.data[slot]!)
     this.heads[list + COUNT] = count + 1
   }
 
@@ -96,11 +97,8 @@ export class Postings {
     const { heads } = this
     if (first < 0 || heads[first + SCOPE] === scope) return first
     if (this.listsOf(term) === 1) return -1
-    const mask = this.#table.length - 1
-    for (let i = hash(term, scope) & mask;; i = (i + 1) & mask) {
-      const list = this.#table[i]! - 1
-      if (list < 0 || (heads[list + TERM] === term && heads[list + SCOPE] === scope)) return list
-    }
+    const found = findIn(this.#table, heads, term, scope)
+    return found < 0 && this.#full !== undefined ? findIn(this.#full, heads, term, scope) : found
   }
 
   /** The term's first list; −1: none. */
@@ -125,15 +123,20 @@ export class Postings {
   }
   /** Postings of documents whose time, by slot, lies beyond another. Cost: the list. */
   countOf(list: number, until: Float64Array, at: number): number {
+    const arena = this.arena(list)
     let count = 0
     for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
-      if (until[this.arena[i]!]! > at) count++
+      if (until[arena[i]!]! > at) count++
     }
     return count
   }
-  /** Place in the arena. */
+  /** The array that a list lies in. Good until the next posting is added. */
+  arena(list: number): Int32Array {
+    return this.#arena.at(this.heads[list + AT]!)
+  }
+  /** The place in that array at which a list begins. */
   at(list: number): number {
-    return this.heads[list + AT]!
+    return this.#arena.from(this.heads[list + AT]!)
   }
 
   /** The lists of a term in some scopes; `undefined`: in all. `isSeen`: whether a scope is among them. */
@@ -158,21 +161,22 @@ export class Postings {
 
   /** The code of a document in a list; 0: it is not in it. Cost: the logarithm of the list. */
   codeIn(list: number, slot: number): number {
+    const arena = this.arena(list)
     const at = this.at(list)
     let low = 0
     let high = this.count(list)
     while (low < high) { // slots ascend
       const middle = (low + high) >>> 1
-      if (this.arena[at + 2 * middle]! < slot) low = middle + 1
+      if (arena[at + 2 * middle]! < slot) low = middle + 1
       else high = middle
     }
-    const isIn = low < this.count(list) && this.arena[at + 2 * low] === slot
-    return isIn ? this.impacts.codeOf(this.arena[at + 2 * low + 1]!) : 0
+    const isIn = low < this.count(list) && arena[at + 2 * low] === slot
+    return isIn ? this.impacts.codeOf(arena[at + 2 * low + 1]!) : 0
   }
 
   /** `numbers`: what is written for each slot, ascending within a scope; of what is still packed those that `decode` was given. */
   encode(numbers?: Int32Array): Encoded {
-    const out = new Writer(2 * this.#used)
+    const out = new Writer(2 * this.#arena.length)
     const ends = new Int32Array(this.#terms.size)
     for (let term = 0; term < this.#terms.size; term++) {
       if (this.#packed !== undefined && this.#firsts.data[2 * term] === packed) {
@@ -183,11 +187,12 @@ export class Postings {
       for (let list = this.first(term); list >= 0; list = this.next(list)) {
         out.write(this.scopeOf(list))
         out.write(this.count(list))
+        const arena = this.arena(list)
         let before = -1 // slots ascend
         for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
-          const number = numbers === undefined ? this.arena[i]! : numbers[this.arena[i]!]!
+          const number = numbers === undefined ? arena[i]! : numbers[arena[i]!]!
           out.write(number - before)
-          out.write(this.impacts.codeOf(this.arena[i + 1]!))
+          out.write(this.impacts.codeOf(arena[i + 1]!))
           before = number
         }
       }
@@ -222,7 +227,7 @@ export class Postings {
     for (let next = 0; next < numbers.length;) {
       const list = this.#open(term, numbers[next]!)
       const count = numbers[next + 1]!
-      const at = this.#block(roomFor(count))
+      const at = this.#arena.take(roomFor(count))
       this.heads[list + COUNT] = count
       this.heads[list + AT] = at
       next = this.#spread(numbers, next + 2, at, count)
@@ -231,8 +236,9 @@ export class Postings {
   }
 
   /** Copies `count` postings, whose documents are written as distances, and returns where the next number stands. */
-  #spread(numbers: Int32Array, from: number, at: number, count: number): number {
-    const [arena, lengths, order] = [this.arena, this.#lengths.data, this.#order]
+  #spread(numbers: Int32Array, from: number, place: number, count: number): number {
+    const [arena, lengths, order] = [this.#arena.at(place), this.#lengths.data, this.#order]
+    const at = this.#arena.from(place)
     let number = -1
     for (let i = 0; i < 2 * count; i += 2) {
       number += numbers[from + i]!
@@ -246,19 +252,19 @@ export class Postings {
   /** A copy with slots and scopes renumbered, ascending; what has become −1 is left behind, and terms without postings. */
   compacted(slots: Int32Array, scopes: Int32Array, lengths: GrowableArray<Int32Array>): Postings {
     const copy = new Postings(lengths)
-    // room for all there was, and at most half as much again as is left: growing would cost more than copying
+    // room for all there was: growing would cost more than copying
     for (let term = 0; term < this.#terms.size; term++) this.first(term) // none is packed any more
     copy.heads = new Int32Array(Math.max(copy.heads.length, this.#lists * stride))
-    copy.arena = new Int32Array(Math.max(copy.arena.length, this.#used))
     copy.#table = new Int32Array(2 ** Math.ceil(Math.log2(Math.max(256, 2 * this.#entries))))
     for (const [text, term] of this.#terms) {
       for (let list = this.first(term); list >= 0; list = this.next(list)) {
+        const arena = this.arena(list)
         let to = -1
         for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
-          const slot = slots[this.arena[i]!]!
+          const slot = slots[arena[i]!]!
           if (slot < 0) continue
           if (to < 0) to = copy.#open(copy.termOf(text), scopes[this.scopeOf(list)]!)
-          copy.push(to, slot, this.impacts.codeOf(this.arena[i + 1]!))
+          copy.push(to, slot, this.impacts.codeOf(arena[i + 1]!))
         }
       }
     }
@@ -282,38 +288,36 @@ export class Postings {
   }
 
   #move(list: number, count: number): void {
-    const size = count === 0 ? 1 : 2 * count
-    const at = this.#block(size)
+    const place = this.#arena.take(count === 0 ? 1 : 2 * count)
     if (count > 0) {
-      const old = this.heads[list + AT]!
-      this.arena.copyWithin(at, old, old + 2 * count)
-      const rank = 31 - Math.clz32(count)
-      this.arena[old] = this.#idle[rank]!
-      this.#idle[rank] = old + 1
+      const [arena, at] = [this.arena(list), this.at(list)]
+      const to = this.#arena.at(place)
+      const from = this.#arena.from(place)
+      if (count > 32) to.set(arena.subarray(at, at + 2 * count), from)
+      else for (let i = 0; i < 2 * count; i++) to[from + i] = arena[at + i]!
+      this.#arena.give(this.heads[list + AT]!, count)
     }
-    this.heads[list + AT] = at
+    this.heads[list + AT] = place
   }
 
-  #block(size: number): number {
-    const rank = 31 - Math.clz32(size)
-    const idle = this.#idle[rank]! - 1
-    if (idle >= 0) {
-      this.#idle[rank] = this.arena[idle]!
-      return idle
-    }
-    const at = this.#used
-    this.#used += 2 * size
-    if (this.#used > this.arena.length) this.arena = grown(this.arena, this.#used)
-    return at
-  }
-
+  /** Enters a list into the table. A table that is full is moved into one of twice the size a few places at a time. */
   #enter(list: number): void {
     if (2 * ++this.#entries > this.#table.length) {
-      const old = this.#table
-      this.#table = new Int32Array(2 * old.length)
-      for (const entry of old) if (entry > 0) this.#seat(entry - 1)
+      this.#moveEntries(Infinity)
+      this.#full = this.#table
+      this.#moved = 0
+      this.#table = new Int32Array(2 * this.#full.length)
     }
     this.#seat(list)
+    this.#moveEntries(placesAtATime)
+  }
+
+  #moveEntries(most: number): void {
+    const full = this.#full
+    if (full === undefined) return
+    const end = Math.min(full.length, this.#moved + most)
+    for (; this.#moved < end; this.#moved++) if (full[this.#moved]! > 0) this.#seat(full[this.#moved]! - 1)
+    if (end === full.length) this.#full = undefined
   }
 
   #seat(list: number): void {
@@ -321,6 +325,18 @@ export class Postings {
     let i = hash(this.heads[list + TERM]!, this.heads[list + SCOPE]!) & mask
     while (this.#table[i] !== 0) i = (i + 1) & mask
     this.#table[i] = list + 1
+  }
+}
+
+/** Places of a full table that are moved with each new entry: all are before the next table is full. */
+const placesAtATime = 16
+
+/** Returns the list of a term and scope that a table has; −1: none. */
+const findIn = (table: Int32Array, heads: Int32Array, term: number, scope: number): number => {
+  const mask = table.length - 1
+  for (let i = hash(term, scope) & mask;; i = (i + 1) & mask) {
+    const list = table[i]! - 1
+    if (list < 0 || (heads[list + TERM] === term && heads[list + SCOPE] === scope)) return list
   }
 }
 

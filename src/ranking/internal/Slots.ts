@@ -1,12 +1,9 @@
 /**
- * The slots of an index: a slot is the number of one of its records. Columns of numbers by slot, the order of time, the scopes,
- * and the best few of many slots.
+ * The slots of an index: a slot is the number of one of its records. Columns of numbers by slot, arenas of lists of slots,
+ * the scopes, and the best few of many slots.
  */
-import type { MemoryId } from "../../domain/MemoryId.ts"
-import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../domain/MemoryScope.ts"
 import * as Viewer from "../../domain/Viewer.ts"
-import type { Position } from "../Retrieval.ts"
 
 /** A typed array that grows as it is written to. A number that was never set is 0. */
 export class GrowableArray<A extends Int32Array | Float64Array | Uint8Array | Uint16Array> {
@@ -35,60 +32,85 @@ export const int32 = (data?: Int32Array): GrowableArray<Int32Array> =>
 /** Makes a column of numbers. */
 export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((length) => new Float64Array(length))
 
-/** The slots of an index in the order of their records' time. A slot stays in it when its record is removed. */
-export class RecencyIndex {
-  readonly #recency = float64()
-  readonly #ids: Array<MemoryId> = []
-  /** The first `#sorted` are in order, oldest first: what comes is mostly newest, and is added at the end. */
-  readonly #slots: Array<number> = []
-  #sorted = 0
+/** Logarithm of the numbers in a segment. A place is the number of its segment, then that within the segment. */
+const bits = 20
+const segment = 2 ** bits
 
-  add(slot: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
-    this.#recency.set(slot, recencyOf(record))
-    this.#ids[slot] = record.id
-    const last = this.#slots.at(-1)
-    const isNext = this.#sorted === this.#slots.length && (last === undefined || this.newestFirst(slot, last) < 0)
-    this.#slots.push(slot)
-    if (isNext) this.#sorted++
+/**
+ * Blocks of numbers in typed arrays: where the lists of `Postings` lie. The first array grows as it fills; once it is a segment of
+ * 4 MB, further ones come beside it, so that no step copies more than one. A block holds twice as many numbers as its size says, and
+ * a size is a power of two.
+ */
+export class Arena {
+  readonly #segments: Array<Int32Array> = [new Int32Array(64)]
+  /** Place behind the last block. */
+  #end = 0
+  /** Place of an idle block plus 1, by the logarithm of its size. An idle block holds the next one. */
+  readonly #idle = new Int32Array(32)
+
+  /** The array in which the block at a place lies. Replaced when it grows: read it anew after `take`. */
+  at(place: number): Int32Array {
+    return this.#segments[place >>> bits]!
   }
 
-  /** `recencyOf` by slot. */
-  get recencies(): Float64Array {
-    return this.#recency.data
+  /** The index in its array at which the block at a place begins. */
+  from(place: number): number {
+    return place & (segment - 1)
   }
 
-  readonly newestFirst = (a: number, b: number): number =>
-    this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
+  /** Most numbers that all blocks together have. */
+  get length(): number {
+    return this.#end
+  }
 
-  /** Every slot, oldest first, dead ones included. Cost: what came out of order since, and what is newer than the oldest of that. */
-  all(): ReadonlyArray<number> {
-    if (this.#sorted === this.#slots.length) return this.#slots
-    const late = this.#slots.splice(this.#sorted)
-    const oldest = late.reduce((oldest, slot) => this.newestFirst(slot, oldest) > 0 ? slot : oldest)
-    let low = 0
-    let high = this.#slots.length
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if (this.newestFirst(this.#slots[middle]!, oldest) < 0) high = middle
-      else low = middle + 1
+  /** Returns the place of a block of a size. Its numbers are any. */
+  take(size: number): number {
+    const rank = 31 - Math.clz32(size)
+    const idle = this.#idle[rank]! - 1
+    if (idle >= 0) {
+      this.#idle[rank] = this.at(idle)[this.from(idle)]!
+      return idle
     }
-    const moved = this.#slots.splice(low).concat(late).sort((a, b) => this.newestFirst(b, a))
-    for (const slot of moved) this.#slots.push(slot)
-    this.#sorted = this.#slots.length
-    return this.#slots
+    const room = segment - this.from(this.#end)
+    if (2 * size > room) this.#close(room)
+    const place = this.#end
+    this.#end += 2 * size
+    const number = place >>> bits
+    const first = this.#segments[0]!
+    if (number > 0) {
+      this.#segments[number] ??= new Int32Array(Math.max(segment, 2 * size))
+      if (2 * size > segment) this.#end = Math.ceil(this.#end / segment) * segment // no other begins in it
+    } else if (this.#end > first.length) {
+      const grown = new Int32Array(Math.min(segment, Math.max(this.#end, Math.ceil(first.length * 1.5))))
+      grown.set(first)
+      this.#segments[0] = grown
+    }
+    return place
   }
 
-  /** Returns how many of some slots, given oldest first, come after a position in the order of a page: newest first. */
-  after(slots: ReadonlyArray<number>, { id, recency }: Position): number {
-    let low = 0
-    let high = slots.length
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      const newer = this.#recency.data[slots[middle]!]! - recency
-      if (newer < 0 || (newer === 0 && this.#ids[slots[middle]!]! > id)) low = middle + 1
-      else high = middle
+  /** Gives a block back. */
+  give(place: number, size: number): void {
+    const rank = 31 - Math.clz32(size)
+    this.at(place)[this.from(place)] = this.#idle[rank]!
+    this.#idle[rank] = place + 1
+  }
+
+  /** Makes idle blocks of what is left of a segment, so that the next block begins another. */
+  #close(room: number): void {
+    const number = this.#end >>> bits
+    if (number > 0 && room === segment) return // nothing lies in it
+    if (number === 0 && this.#segments[0]!.length < segment) {
+      const grown = new Int32Array(segment)
+      grown.set(this.#segments[0]!)
+      this.#segments[0] = grown
     }
-    return low
+    this.#segments[number] ??= new Int32Array(segment)
+    for (let left = room; left > 0;) {
+      const size = 2 ** (30 - Math.clz32(left)) // the largest power of two in half of it
+      this.give(this.#end, size)
+      this.#end += 2 * size
+      left -= 2 * size
+    }
   }
 }
 

@@ -70,17 +70,20 @@ export const mentionsOf = (record: MemoryRecord): ReadonlyArray<Mention> => {
   const texts = told === undefined ? [body] : [body, ...textsOf(told)]
   if (!texts.some(Wikilink.mayHaveLink)) return none // most records end here
   const folder = folderOf(record)
-  return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map(({ heading, markdown, target }) => {
-    const names = [
-      ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []), // a summary may have a ^
-      ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
-      ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))
-    ]
-    return {
-      id: isId(target) ? target : undefined,
-      names: Array.from(new Set(names)).filter((name) => name !== "")
-    }
-  })
+  return texts.flatMap(Wikilink.parse).slice(0, Wikilink.maxTargets).map((link) => mentionOf(link, folder))
+}
+
+/** Returns what a link mentions. `folder`: that of the file it stands in. */
+const mentionOf = ({ heading, markdown, target }: Wikilink.Wikilink, folder: string | undefined): Mention => {
+  const names = [
+    ...(heading?.startsWith("^") ? [Wikilink.nameOf(`${target}${heading}`)] : []), // a summary may have a ^
+    ...(target.startsWith("/") ? Wikilink.namesOf(target).slice(0, 1) : pathsFrom(folder, target, markdown === true)),
+    ...Wikilink.namesOf(target.replace(/^(?:\.{0,2}\/)+/, ""))
+  ]
+  return {
+    id: isId(target) ? target : undefined,
+    names: Array.from(new Set(names)).filter((name) => name !== "")
+  }
 }
 
 /** Returns every text in a list or an object. */
@@ -103,7 +106,8 @@ const pathsFrom = (folder: string | undefined, target: string, markdown: boolean
   return parts.length === 0 ? [] : [parts.join("/")]
 }
 
-const isId = Schema.is(MemoryId)
+const isId = (text: string): text is MemoryId => text.length === 26 && isUlid(text)
+const isUlid = Schema.is(MemoryId)
 
 /** Returns the keys of a mention: its id, if it has one, and its names. */
 export const keysOf = ({ id, names }: Mention): ReadonlyArray<string> => id === undefined ? names : [id, ...names]
@@ -114,43 +118,142 @@ export const nameHashesOf = (record: MemoryRecord): ReadonlyArray<number> =>
     ? [...namesOf(record), ...aliasesOf(record)].map(Wikilink.hash)
     : [Wikilink.hashOfName(record.summary)]
 
-/** Returns the hashes of the names and ids that a record refers to, some perhaps twice. */
+/** Returns the hashes of the names and ids that a record refers to, some perhaps twice, and perhaps some of others. */
 export const hashesReferredTo = (record: MemoryRecord): ReadonlyArray<number> => {
-  const mentions = mentionsOf(record)
-  return record.links.length + mentions.length === 0
-    ? none
-    : [...record.links.map(({ to }) => to), ...mentions.flatMap(keysOf)].map(Wikilink.hash)
+  const { body, links, metadata, source: { origin } } = record
+  const isPlain = origin !== "file" && metadata["links"] === undefined
+  if (!isPlain) return [...links.map(({ to }) => to), ...mentionsOf(record).flatMap(keysOf)].map(Wikilink.hash)
+  const found = Wikilink.parse(body) // no longer than `maxTargets`
+  if (links.length + found.length === 0) return none
+  const hashes = links.map(({ to }) => Wikilink.hash(to))
+  for (const link of found) {
+    const { heading, target } = link
+    if (heading?.startsWith("^") === true || target.includes("/") || /\.md$/i.test(target)) {
+      for (const key of keysOf(mentionOf(link, undefined))) hashes.push(Wikilink.hash(key))
+    } else {
+      hashes.push(Wikilink.hashOfName(target))
+      if (isId(target)) hashes.push(Wikilink.hash(target))
+    }
+  }
+  return hashes
 }
 const none: ReadonlyArray<never> = []
 
 /**
  * Objects by 32-bit keys, several to a key, to look something up by the hash of a text before comparing the text itself. A key with
- * one object holds just that. The keys are spread over many maps, so that no map that grows stops the event loop.
+ * one object holds just that. Many keys are spread over many tables, so that no table that grows stops the event loop.
  */
 export class KeyIndex<V extends object> {
-  readonly #maps: Array<Map<number, V | Set<V>> | undefined> = []
+  #tables: Array<Table<V> | undefined> = [undefined]
+  /** Number of keys while there is one table. */
+  #size = 0
 
   /** Adds an object under a key. Cost: constant. */
   add(key: number, value: V): void {
-    const map = this.#maps[key & mask] ??= new Map()
-    const held = map.get(key)
+    const tables = this.#tables
+    const table = tables[key & (tables.length - 1)] ??= new Table()
+    const held = table.get(key)
     if (held instanceof Set) held.add(value)
-    else map.set(key, held === undefined || held === value ? value : new Set([held, value]))
+    else if (held === undefined) {
+      table.set(key, value)
+      if (tables.length === 1 && ++this.#size > most) this.#spread()
+    } else if (held !== value) table.set(key, new Set([held, value]))
   }
 
   /** Removes an object from a key. Cost: constant. */
   remove(key: number, value: V): void {
-    const map = this.#maps[key & mask]
-    const held = map?.get(key)
-    if (held === value) map?.delete(key)
-    else if (held instanceof Set && held.delete(value) && held.size === 0) map?.delete(key)
+    const table = this.#tables[key & (this.#tables.length - 1)]
+    const held = table?.get(key)
+    const isLast = held instanceof Set ? held.delete(value) && held.size === 0 : held === value
+    if (!isLast) return
+    table?.delete(key)
+    this.#size--
   }
 
   /** Returns the objects of a key, in the order in which they came. The answer is good until the next change. */
   get(key: number): Iterable<V> {
-    const held = this.#maps[key & mask]?.get(key)
+    const held = this.#tables[key & (this.#tables.length - 1)]?.get(key)
     return held === undefined ? [] : held instanceof Set ? held : [held]
+  }
+
+  #spread(): void {
+    const tables = Array.from({ length: parts }, () => new Table<V>())
+    for (const [key, value] of this.#tables[0]?.all() ?? []) tables[key & (parts - 1)]!.set(key, value)
+    this.#tables = tables
   }
 }
 
-const mask = 255
+/** Number of keys beyond which they are spread over so many tables. A power of two. */
+const most = 8_192
+const parts = 256
+
+/** A hash table with open addressing. */
+class Table<V extends object> {
+  #keys = new Int32Array(4)
+  #values: Array<V | Set<V> | undefined> = [undefined, undefined, undefined, undefined]
+  #size = 0
+  /** 32 less the logarithm of the number of places. */
+  #shift = 30
+
+  get(key: number): V | Set<V> | undefined {
+    return this.#values[this.#placeOf(key)]
+  }
+
+  set(key: number, value: V | Set<V>): void {
+    const at = this.#placeOf(key)
+    const isNew = this.#values[at] === undefined
+    this.#keys[at] = key
+    this.#values[at] = value
+    if (isNew && 4 * ++this.#size > 3 * this.#keys.length) this.#grow()
+  }
+
+  /** Removes a key that is there, and moves those behind that would not be found any more. */
+  delete(key: number): void {
+    const [keys, values] = [this.#keys, this.#values]
+    const mask = keys.length - 1
+    let free = this.#placeOf(key)
+    for (let at = (free + 1) & mask; values[at] !== undefined; at = (at + 1) & mask) {
+      const home = this.#homeOf(keys[at]!)
+      if (((at - home) & mask) < ((at - free) & mask)) continue // it lies between its home and the free place
+      keys[free] = keys[at]!
+      values[free] = values[at]
+      free = at
+    }
+    values[free] = undefined
+    this.#size--
+  }
+
+  *all(): Iterable<readonly [key: number, value: V | Set<V>]> {
+    for (const [at, value] of this.#values.entries()) if (value !== undefined) yield [this.#keys[at]!, value]
+  }
+
+  #homeOf(key: number): number {
+    return Math.imul(key, golden) >>> this.#shift
+  }
+
+  /** Returns the place of a key, or a free one for it. */
+  #placeOf(key: number): number {
+    const [keys, values] = [this.#keys, this.#values]
+    const mask = keys.length - 1
+    let at = this.#homeOf(key)
+    while (values[at] !== undefined && keys[at] !== key) at = (at + 1) & mask
+    return at
+  }
+
+  #grow(): void {
+    const [keys, values] = [this.#keys, this.#values]
+    this.#keys = new Int32Array(2 * keys.length)
+    this.#values = Array.from({ length: 2 * keys.length })
+    this.#shift--
+    for (let i = 0; i < keys.length; i++) {
+      const value = values[i]
+      if (value === undefined) continue
+      const at = this.#placeOf(keys[i]!)
+      this.#keys[at] = keys[i]!
+      this.#values[at] = value
+    }
+  }
+}
+
+/** 2 ** 32 over the golden ratio: its products spread keys over all places. */
+const golden = 0x9e3779b1
