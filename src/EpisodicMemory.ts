@@ -30,6 +30,8 @@ export {
   layer,
   layerAdapter,
   layerExternal,
+  RecallConfig,
+  RecallLimits,
   toAdapter
 } from "./kinds/EpisodicMemory.ts"
 export type { Episode, Recalled, Reflection, Service, Turn } from "./kinds/EpisodicMemory.ts"

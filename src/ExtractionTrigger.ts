@@ -20,5 +20,5 @@
  * names // => ["notes"]
  * ```
  */
-export { any, idle, interval, invocation, make, sessionEnd, standard } from "./harness/ExtractionTrigger.ts"
+export { any, idle, interval, invocation, make, sessionEnd } from "./harness/ExtractionTrigger.ts"
 export type { ExtractionTrigger, Happening, Watch } from "./harness/ExtractionTrigger.ts"

@@ -18,5 +18,5 @@
  * text // => "42"
  * ```
  */
-export { failure, jsonSchemaOf, make } from "./host/MemoryTool.ts"
+export { jsonSchemaOf, make } from "./host/MemoryTool.ts"
 export type { Failure, MemoryTool } from "./host/MemoryTool.ts"

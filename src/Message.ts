@@ -9,4 +9,4 @@
  * said.map(({ role }) => role) // => ["user", "assistant"]
  * ```
  */
-export { assistant, Message, Role, stripMetaTags, user } from "./domain/Message.ts"
+export { assistant, Message, stripMetaTags, user } from "./domain/Message.ts"

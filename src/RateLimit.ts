@@ -21,5 +21,5 @@
  * outcomes // => ["written", "rate_limited"]
  * ```
  */
-export { layer } from "./harness/RateLimit.ts"
+export { layer, make } from "./harness/RateLimit.ts"
 export type { Options } from "./harness/RateLimit.ts"

@@ -185,7 +185,7 @@ describe("architecture", () => {
       const file = /^export \* as \w+ from "\.\/([^"]+)"/.exec(line)?.[1]
       if (file === undefined) return []
       assert.match(lines[n - 1]!, /^(\/\*\* .+\*\/| \*\/)$/, line)
-      return [levelOf(importsOf(file)[0]!)]
+      return [levelOf(importsOf(file).find((path) => path.endsWith(`/${file}`))!)]
     })
     assert.deepStrictEqual(levels, levels.slice().sort((a, b) => a - b))
   })

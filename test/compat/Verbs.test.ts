@@ -76,7 +76,7 @@ const strands: ReadonlyArray<Row> = [
   ["getTools", "MemoryTools.makeStores", "MemoryManager#getTools"],
   ["MemoryToolConfig", "MemoryTools.StoreToolsOptions"],
   ["MemoryAddToolConfig", "MemoryTools.StoreToolsOptions"],
-  ["MemoryInjectionConfig", "Injection.InjectionConfig"],
+  ["MemoryInjectionConfig", "MemoryManager.InjectionConfig"],
   ["ExtractionConfig", "Outbox.ExtractionConfig"],
   ["Extractor", "MemoryPipeline.Options#customExtract"],
   ["ModelExtractor", "MemoryPipeline.layer"],
@@ -266,11 +266,13 @@ const text = (file: string): string => {
   texts.set(file, read)
   return read
 }
-const parts = readdirSync(join(src, "compat/Nexus")).map((file) => `compat/Nexus/${file}`)
+/** The files whose names a module of the index passes on. */
+const parts = (file: string) => Array.from(text(file).matchAll(/ from "\.\/([^"]+)"/g), ([, path]) => path!)
+const ofNexus = readdirSync(join(src, "compat/Nexus")).map((file) => `compat/Nexus/${file}`)
 const sourceOf = (module: string): string =>
   module in Compat
-    ? [`compat/${module}.ts`, ...(module === "Nexus" ? parts : [])].map(text).join("\n")
-    : text(fileOf(module))
+    ? [`compat/${module}.ts`, ...(module === "Nexus" ? ofNexus : [])].map(text).join("\n")
+    : [fileOf(module), ...parts(fileOf(module))].map(text).join("\n")
 const fileOf = (module: string): string =>
   new RegExp(`export \\* as ${module} from "\\./(.+)"`).exec(text("index.ts"))?.[1] ??
     assert.fail(`the root has no ${module}`)
@@ -284,7 +286,7 @@ const isThere = (module: string, path: string): boolean => {
     return new RegExp(`^  (?:readonly )?${member}\\??[:(<]`, "m").test(body)
   }
   return name in (modules[module] ?? {}) ||
-    new RegExp(`^export (?:interface|type) ${name}\\b`, "m").test(source) ||
+    (module in Compat && new RegExp(`^export (?:interface|type) ${name}\\b`, "m").test(source)) ||
     new RegExp(`^export (?:type )?\\{[^}]*\\b${name}\\b[^}]*\\}`, "m").test(source)
 }
 

@@ -95,8 +95,7 @@ export class Matcher<R extends Outline> {
   /** Makes all of it anew without the slots of removed records. */
   compact(): void {
     const { index, kept } = this.index.compacted()
-    const before = this.#records
-    const slots = Int32Array.from(this.slots.values())
+    const [before, slots] = [this.#records, Int32Array.from(this.slots.values())]
     this.index = index
     this.#records = []
     this.#timeline = new RecencyIndex()
@@ -293,7 +292,7 @@ export class Matcher<R extends Outline> {
     }
   }
 
-  /** Returns up to `limit` records that pass, after a position, newest first, then by id. */
+  /** Returns up to `limit` records that pass after a position, newest first, then by id. */
   page(sight: Viewer.Sight, asked: Asked, after: Position | undefined, limit: number): ReadonlyArray<R> {
     if (asked.filter.forgotten === true) return [] // an index has no tombstones
     const { has: pass, isShut } = this.passing(asked)
