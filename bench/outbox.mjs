@@ -8,6 +8,7 @@ import { Effect, Layer, Logger } from "effect"
 import { readFileSync } from "node:fs"
 import { performance } from "node:perf_hooks"
 import { setImmediate as nextTurn } from "node:timers/promises"
+import * as Outbox from "../dist/harness/Outbox.js"
 import {
   Completion,
   Embedder,
@@ -16,7 +17,6 @@ import {
   MemoryPipeline,
   MemoryStore,
   Message,
-  Outbox,
   Viewer
 } from "../dist/index.js"
 

@@ -3,7 +3,9 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import { Completion, Embedder, ExtractionTrigger, MemoryPipeline, MemoryStore, Message, Outbox, Viewer } from "../../../dist/index.js"
+import * as Outbox from "../../../dist/harness/Outbox.js"
+import * as MemoryPipeline from "../../../dist/pipeline/MemoryPipeline.js"
+import { Completion, Embedder, ExtractionTrigger, MemoryStore, Message, Viewer } from "../../../dist/index.js"
 import { dice, run, say } from "./vault.mjs"
 
 const [root, name, seed, extractor, turns] = process.argv.slice(2)

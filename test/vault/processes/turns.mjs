@@ -4,7 +4,9 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import { Completion, Embedder, MemoryPipeline, MemoryStore, Message, Outbox, Viewer } from "../../../dist/index.js"
+import * as Outbox from "../../../dist/harness/Outbox.js"
+import * as MemoryPipeline from "../../../dist/pipeline/MemoryPipeline.js"
+import { Completion, Embedder, MemoryStore, Message, Viewer } from "../../../dist/index.js"
 import { say } from "./vault.mjs"
 
 const [users, ...counts] = process.argv.slice(2).map(Number)
