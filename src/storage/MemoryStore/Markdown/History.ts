@@ -316,8 +316,8 @@ export const make = (disk: Disk): History => {
     return pending.length === 0 && waste >= Math.max(tolerated, end - waste)
   }
   const compacted = one(Effect.gen(function*() {
-    const bytes = yield* disk.bytesFrom(file, 0)
-    const kept = yield* HistoryLine.living(bytes, places.all())
+    if (!isWasteful()) return // a reader that came before may have found another file
+    const kept = yield* HistoryLine.living(yield* disk.bytesFrom(file, 0), places.all())
     yield* rewrite((next) =>
       kept.map(([{ offset: _, ...meta }, row]) =>
         HistoryLine.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)

@@ -140,11 +140,13 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
       return Effect.zipRight(written, due)
     })
     const due = Effect.zipRight(Effect.sleep(Duration.times(timeout, 1 / 3)), beat)
+    /** Leaves room for the next heartbeat where one died of a defect. */
+    const over = Effect.sync(() => beating = undefined)
     const begun = Effect.suspend(() => {
       beats = 0
       isUsed = true
       return beating === undefined
-        ? Effect.map(Effect.forkDaemon(Effect.interruptible(due)), (fiber) => beating = fiber)
+        ? Effect.map(Effect.forkDaemon(Effect.ensuring(Effect.interruptible(due), over)), (fiber) => beating = fiber)
         : Effect.void
     })
     /** Ends the heartbeat: at the end of the scope, and of each session after it. */
