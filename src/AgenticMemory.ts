@@ -24,8 +24,3 @@
  */
 export { AgenticMemory, layer } from "./kinds/AgenticMemory.ts"
 export type { Attributes, Evolution, LinkSuggestion, Note, Service, Stored } from "./kinds/AgenticMemory.ts"
-export type {
-  Attributes as NoteAnalysisAttributes,
-  Evolution as NoteAnalysisEvolution,
-  LinkSuggestion as NoteAnalysisLinkSuggestion
-} from "./kinds/AgenticMemory/NoteAnalysis.ts"

@@ -3,10 +3,8 @@
  * scanned and committed, and nothing else. Such an engine looks things up in a catalog of the tenant: the backend's own, one made of
  * a scan and kept current by our commits, or, where others write as well, one that is scanned for each call.
  */
-export type { LazyIndex, LazyOptions } from "./host/EventLoop.ts"
 export type { Asking, Clues, Feature, Ranked, Ranker } from "./ranking/internal/Ranker.ts"
 export type { Span, Times } from "./ranking/internal/TimeExpression.ts"
-export type { MemoryIndex } from "./ranking/MemoryIndex.ts"
 export type {
   Asked,
   Candidate,
@@ -18,10 +16,8 @@ export type {
   Retrieval,
   Shares
 } from "./ranking/Retrieval.ts"
-export type { Catalog, Counts } from "./storage/Catalog.ts"
 export { fromRows, makeTenantLocks } from "./storage/Engine.ts"
 export type { Primitives, RowWrite, TenantLocks } from "./storage/Engine.ts"
-export type { Texts } from "./storage/internal/Compaction.ts"
 export type {
   Capabilities,
   Change,
@@ -44,6 +40,5 @@ export type {
   Uses,
   Write
 } from "./storage/internal/EngineContract.ts"
-export type { Index } from "./storage/Links.ts"
 export type { Sidecar } from "./storage/Vectors.ts"
 export type { Lifetime } from "./storage/Version.ts"

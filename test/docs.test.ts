@@ -20,7 +20,7 @@ const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf
   .filter((file) => file.endsWith(".ts"))
   .map((file) => text(join("src", file)))
 
-/** What stands between an opening parenthesis that ends at `from` and the one that closes it. */
+/** Returns the text between an opening parenthesis that ends at `from` and the one that closes it. */
 const argumentsAt = (source: string, from: number): string => {
   let depth = 1
   let at = from

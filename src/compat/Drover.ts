@@ -74,7 +74,7 @@ export interface MemoryEntry extends Omit<MemoryDraft, "id" | "kind"> {
   readonly updatedAt?: number | undefined
 }
 
-/** An entry that a search found, with its score, 0 to 1; without a query every score is 1, where drover has 0. */
+/** An entry that a search found, with its score, 0 to 1; 0 without a query. */
 export interface MemoryHit extends MemoryEntry {
   readonly score: number
 }
@@ -102,7 +102,7 @@ export interface MemoryAdapter {
   readonly put: (draft: MemoryDraft) => Effect.Effect<MemoryEntry, MemoryError.MemoryError>
   /** Returns an entry, or `null`. */
   readonly get: (id: string) => Effect.Effect<MemoryEntry | null, MemoryError.MemoryError>
-  /** Finds entries, best first, or newest first without a query. */
+  /** Finds entries, best first, or newest first without a query: of the first 1,000 that the agent and the run see. */
   readonly search: (opts: SearchOpts) => Effect.Effect<ReadonlyArray<MemoryHit>, MemoryError.MemoryError>
   /** Returns entries, newest first. */
   readonly list: (
@@ -143,16 +143,28 @@ export const toAdapter = (store: Store.Service, viewer: Viewer.Viewer = Viewer.e
     search: ({ query, ...opts }) =>
       Effect.gen(function*() {
         const limit = yield* check("search", Limit, opts.limit ?? 20)
-        const text = query === undefined || query === "" ? {} : { text: query }
+        const isAsked = query !== undefined && query !== ""
+        const text = isAsked ? { text: query } : {}
         const { hits } = yield* store.search(yield* asking(opts), { ...filterOf(opts), ...text, limit: most })
         return hits.filter(({ record }) => isShown(record, opts.scopes)).slice(0, limit)
-          .map(({ record, score }) => ({ ...toEntry(record), score }))
+          .map(({ record, score }) => ({ ...toEntry(record), score: isAsked ? score : 0 }))
       }),
     list: (opts) =>
       Effect.gen(function*() {
         const limit = yield* check("list", Limit, opts.limit ?? 20)
-        const { items } = yield* store.list(yield* asking(opts), { ...filterOf(opts), limit: most })
-        return items.filter((record) => isShown(record, opts.scopes)).slice(0, limit).map(toEntry)
+        const asked = yield* asking(opts)
+        const shown: Array<MemoryRecord> = []
+        let after: MemoryFilter["after"]
+        do {
+          const { items, next } = yield* store.list(asked, {
+            ...filterOf(opts),
+            ...definedFields({ after }),
+            limit: most
+          })
+          for (const record of items) if (isShown(record, opts.scopes)) shown.push(record)
+          after = next
+        } while (after !== undefined && shown.length < limit)
+        return shown.slice(0, limit).map(toEntry)
       }),
     forget: (id) => Effect.map(store.forget(viewer, [unchecked(id)]), ([there]) => there === true),
     close: () => Effect.void

@@ -1,4 +1,4 @@
-/** What an import of the package loads under Node: few files of ours, and nothing that only some programs use. */
+/** An import of the package loads few files of ours under Node, and nothing that only some programs use. */
 import { assert, describe, it } from "@effect/vitest"
 import { writeFileSync } from "node:fs"
 import { join } from "node:path"

@@ -1,4 +1,4 @@
-/** What the README and docs/compat.md say is there, is there. */
+/** The README and docs/compat.md name only what the package has. */
 import { assert, describe, it } from "@effect/vitest"
 import { execFileSync } from "node:child_process"
 import { readFileSync } from "node:fs"

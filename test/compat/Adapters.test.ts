@@ -1,4 +1,4 @@
-/** What compat has beside the adapters that `test/conformance` asks: whom an adapter acts for, and what it takes from another system. */
+/** Laws of compat beside those of `test/conformance`: whom an adapter acts for, and what it takes from another system. */
 import { NodeContext } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
@@ -48,6 +48,22 @@ describe("compat: drover", () => {
         assert.strictEqual((yield* Effect.flip(adapter.list({ limit }))).reason, "invalid_draft")
         assert.strictEqual((yield* Effect.flip(adapter.search({ limit }))).reason, "invalid_draft")
       }
+    })))
+
+  it.effect("a list reaches the entries of a scope behind a thousand newer ones of others, and a search without a query scores 0", () =>
+    stored(Effect.gen(function*() {
+      const store = yield* MemoryStore.MemoryStore
+      const adapter = Drover.toAdapter(store)
+      yield* adapter.put({ ...tea, scope: "global" })
+      yield* TestClock.adjust("1 second")
+      const newer = Array.from(
+        { length: 1_001 },
+        (_, n) => ({ scope: { agentId: "pilot" }, kind: "user", body: `Note ${n}` })
+      )
+      yield* store.put(Viewer.everyone(), newer)
+      const found = yield* adapter.list({ agentId: "pilot", scopes: ["global"] })
+      assert.deepStrictEqual(found.map(({ body }) => body), [tea.body])
+      assert.deepStrictEqual((yield* adapter.search({ agentId: "pilot", limit: 2 })).map(({ score }) => score), [0, 0])
     })))
 
   it.scoped("entries that another adapter lists are copied under their ids, with their time", () =>

@@ -146,7 +146,7 @@ describe.each(Object.entries(stores))("Threads (%s)", (_, layer) => {
       assert.deepStrictEqual(contents((yield* threads.messages(ada, "a")).items), ["new"])
     }))
 
-  it.scoped("a value that is no message, and a place that is none, are refused, and nothing of the call is kept", () =>
+  it.scoped("an append refuses a value that is no message, a fork a place that is none, and neither keeps anything of the call", () =>
     Effect.gen(function*() {
       const { threads } = yield* over(layer)
       yield* threads.append(ada, "a", said("one"))

@@ -206,26 +206,14 @@ export class MetadataGroups {
     this.#group.set(slot, this.#numberOf(record))
   }
 
-  #numberOf({ createdAt, id, importance, kind, metadata, scope, source, validAt }: Filtered): number {
+  #numberOf(record: Filtered): number {
+    const { metadata } = record
     const key = keyOf(metadata)
     if (key === undefined) return none
     const known = this.#numbers.get(key)
     if (known !== undefined) return known
     if (this.#likes.length === mostGroups) return none
-    const { origin, trust } = source
-    const like = {
-      id,
-      scope,
-      kind,
-      tags: [],
-      importance,
-      data: {},
-      metadata: { ...metadata },
-      source: { origin, trust },
-      createdAt,
-      validAt
-    }
-    const number = this.#likes.push(like) - 1
+    const number = this.#likes.push(likeOf(record, { metadata: { ...metadata } })) - 1
     this.#numbers.set(key, number)
     return number
   }
@@ -253,6 +241,15 @@ export class MetadataGroups {
     }
   }
 }
+
+/** Returns what a filter is given in place of the records of a group: one of them, with nothing that others may not have. */
+export const likeOf = (
+  { createdAt, id, importance, kind, scope, source: { origin, trust }, validAt }: Filtered,
+  shared: Partial<Pick<Filtered, "tags" | "metadata">>
+): Filtered => ({
+  ...{ id, scope, kind, tags: [], importance, data: {}, metadata: {}, source: { origin, trust }, createdAt, validAt },
+  ...shared
+})
 
 /** Returns a key that metadata of the same fields and values shares; `undefined`: it is not grouped. */
 const keyOf = (metadata: Filtered["metadata"]): string | undefined => {

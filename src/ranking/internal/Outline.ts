@@ -17,7 +17,7 @@ import * as MemoryScope from "../../domain/MemoryScope.ts"
 import type { Asked, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
 import { Ceiling, remembering } from "./Ceiling.ts"
-import { MetadataGroups, type Passing } from "./Impacts.ts"
+import { likeOf, MetadataGroups, type Passing } from "./Impacts.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
 import type { Form } from "./Ranker.ts"
 import { float64, GrowableArray } from "./Slots.ts"
@@ -321,26 +321,14 @@ export class Columns {
     if (group !== undefined) group.live--
   }
 
-  #numberOf({ createdAt, data, id, importance, kind, scope, source, tags, validAt }: Outline): number {
+  #numberOf(record: Outline): number {
+    const { data, kind, source, tags } = record
     const isFelt = data["emotion"] !== undefined
     const key = `${kind} ${source.trust} ${isFelt ? 1 : 0}${tags.length > 0 ? JSON.stringify(tags) : ""}`
     const known = this.#numbers.get(key)
     if (known !== undefined) return known
     if (this.#groups.length === mostGroups) return none
-    const { origin, trust } = source
-    const like = {
-      id,
-      scope,
-      kind,
-      tags,
-      importance,
-      data: {},
-      metadata: {},
-      source: { origin, trust },
-      createdAt,
-      validAt
-    }
-    const number = this.#groups.push({ like, isFelt, live: 0 }) - 1
+    const number = this.#groups.push({ like: likeOf(record, { tags }), isFelt, live: 0 }) - 1
     this.#numbers.set(key, number)
     return number
   }

@@ -76,7 +76,7 @@ export const make = (circumstances: Circumstances): Commit => {
       for (const { before, content, entry, gone, parts } of plans) {
         const isPurge = parts.at(-1)?.record === null
         // a purged file goes, whatever it says now
-        const changed = isPurge ? [] : Plan.changedNow(disk, before) ?? (yield* Plan.changedSince(disk, before))
+        const changed = isPurge ? [] : yield* Plan.changedSince(disk, before)
         if (entry !== undefined && content !== undefined && !changed.includes(entry.path)) {
           yield* disk.write(entry.path, content, { force: false, isFenced: true })
         }
@@ -148,8 +148,7 @@ export const make = (circumstances: Circumstances): Commit => {
       yield* guard
       const isStale: Array<boolean> = []
       for (const { plans } of batches) {
-        const before = beforeOf(plans)
-        isStale.push((Plan.changedNow(disk, before) ?? (yield* Plan.changedSince(disk, before))).length > 0)
+        isStale.push((yield* Plan.changedSince(disk, beforeOf(plans))).length > 0)
       }
       const others = batches.filter((_, n) => isStale[n] === false)
       const outcomes = (others.length === 0 ? [] : yield* asOne(others)).values()

@@ -183,17 +183,13 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         })
       })
 
-    const lookNow = (relative: string): Look | undefined => {
-      const found = fs.lookNow?.(at(relative))
-      return found === "nothing" ? nothing : found?.isFile() === true ? fileOf(found) : undefined
-    }
     const look: Disk["look"] = (relative) =>
-      Effect.flatMap(linkStat(relative), (found) =>
-        found === "nothing"
-          ? Effect.succeed(nothing)
-          : found?.isFile() === true
-          ? Effect.succeed(fileOf(found))
-          : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink })))
+      Effect.flatMap(linkStat(relative), (found) => {
+        const known = lookOf(found)
+        return known !== undefined
+          ? Effect.succeed(known)
+          : Effect.zipWith(stat(relative), isLink(relative), (stat, isLink) => ({ stat, isLink }))
+      })
     const linkAbove: Disk["linkAbove"] = (relative) =>
       Effect.suspend(() => {
         const folders = relative.split("/").slice(0, -1).map((_, i, parts) => parts.slice(0, i + 1).join("/"))
@@ -210,7 +206,7 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
         Effect.map(found(fs.readDirectory(at(folder)), folder), Option.getOrElse((): ReadonlyArray<string> => [])),
       stat,
       look,
-      lookNow,
+      lookNow: (relative) => lookOf(fs.lookNow?.(at(relative))),
       // few steps: every look does it for every file
       ifChanged: (relative, was, effect) =>
         Effect.matchEffect(fs.stat(at(relative)), {
@@ -342,10 +338,13 @@ export const make = (root: string): Effect.Effect<Disk, never, FileSystem.FileSy
     }
   })
 
-const fileOf = (found: DirectFiles.LinkStat): Look => ({
-  stat: Option.some({ ...DirectFiles.marksOf(found), type: "File" }),
-  isLink: false
-})
+/** A look, where nothing or a file was found; `undefined`: only more calls tell. */
+const lookOf = (found: DirectFiles.LinkStat | "nothing" | undefined): Look | undefined =>
+  found === "nothing"
+    ? nothing
+    : found?.isFile() === true
+    ? { stat: Option.some({ ...DirectFiles.marksOf(found), type: "File" }), isLink: false }
+    : undefined
 /** A look at a path where nothing lies. */
 export const nothing: Look = { stat: Option.none(), isLink: false }
 /** Whether two looks found the same file as it was, or nothing at all. */

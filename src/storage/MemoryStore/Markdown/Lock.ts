@@ -128,10 +128,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
      */
     const beat: Effect.Effect<void> = Effect.suspend(() => {
       const claim = held
-      if (claim === undefined && !isUsed) {
-        beating = undefined
-        return Effect.void
-      }
+      if (claim === undefined && !isUsed) return Effect.void
       isUsed = false
       // into the file that we made: where it was taken away, nobody hears it
       const written = claim === undefined
@@ -140,7 +137,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
       return Effect.zipRight(written, due)
     })
     const due = Effect.zipRight(Effect.sleep(Duration.times(timeout, 1 / 3)), beat)
-    /** Leaves room for the next heartbeat where one died of a defect. */
+    /** Leaves room for the next heartbeat: the last one is at rest, was interrupted, or died of a defect. */
     const over = Effect.sync(() => beating = undefined)
     const begun = Effect.suspend(() => {
       beats = 0
@@ -152,9 +149,7 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
     /** Ends the heartbeat: at the end of the scope, and of each session after it. */
     const ended = Effect.suspend(() => {
       if (!isClosed || held !== undefined || beating === undefined) return Effect.void
-      const fiber = beating
-      beating = undefined
-      return Effect.asVoid(Fiber.interrupt(fiber))
+      return Effect.asVoid(Fiber.interrupt(beating))
     })
     yield* Effect.addFinalizer(() => Effect.zipRight(Effect.sync(() => isClosed = true), ended))
 

@@ -53,30 +53,18 @@ export interface Was {
 /** Files before a batch, by path. */
 export type Before = ReadonlyMap<string, Was>
 
-/** The files that are not as they were when the batch was planned. Cost: a look at each. */
+/** The files that are not as they were when the batch was planned. Cost: a look at each, at once where the disk can tell at once. */
 export const changedSince = (
   disk: Disk,
   before: Iterable<readonly [path: string, was: Was]>
 ): Io<ReadonlyArray<string>> =>
   Effect.gen(function*() {
     const changed: Array<string> = []
-    for (const [path, { look }] of before) if (!isSameLook(look, yield* disk.look(path))) changed.push(path)
+    for (const [path, { look }] of before) {
+      if (!isSameLook(look, disk.lookNow(path) ?? (yield* disk.look(path)))) changed.push(path)
+    }
     return changed
   })
-
-/** The same, told at once; `undefined` where nobody can. */
-export const changedNow = (
-  disk: Disk,
-  before: Iterable<readonly [path: string, was: Was]>
-): ReadonlyArray<string> | undefined => {
-  const changed: Array<string> = []
-  for (const [path, { look }] of before) {
-    const now = disk.lookNow(path)
-    if (now === undefined) return undefined
-    if (!isSameLook(look, now)) changed.push(path)
-  }
-  return changed
-}
 
 /** A plan whose files were put back since, as it would be planned now, but for those that a hand changed. */
 export const lookedAgain = (disk: Disk, plan: Plan): Io<Plan> =>
