@@ -32,7 +32,7 @@ const hangs = 600_000
 
 export default defineConfig({
   test: {
-    globalSetup: [fileURLToPath(new URL("./test/processes.ts", import.meta.url))],
+    globalSetup: ["folders", "processes"].map((name) => fileURLToPath(new URL(`./test/${name}.ts`, import.meta.url))),
     testTimeout: hangs,
     hookTimeout: hangs,
     maxWorkers: workers,

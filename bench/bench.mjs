@@ -7,12 +7,12 @@
  *   node bench.mjs --only words,durable [--notes N]      with --full: measures these anew, and keeps what the document has of others
  */
 import { spawnSync } from "node:child_process"
-import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { existsSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { cpus, totalmem } from "node:os"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
 import { goals } from "./goals.mjs"
-import { merged } from "./measure.mjs"
+import { folder, merged } from "./measure.mjs"
 import { plot, report } from "./report.mjs"
 
 const { values } = parseArgs({
@@ -63,6 +63,8 @@ if (section !== undefined) {
   process.stdout.write(JSON.stringify(await sections[section]()), () => process.exit())
 } else {
   const figures = {}
+  process.env.BENCH_FOLDER = folder()
+  process.once("exit", () => rmSync(process.env.BENCH_FOLDER, { recursive: true }))
   for (const name of only?.split(",") ?? Object.keys(sections)) {
     console.error(`${name} …`)
     figures[name] = parts[name] === undefined ? measured(name) : merged(parts[name].map((part) => measured(name, part)))

@@ -6,14 +6,13 @@
 import { NodeContext } from "@effect/platform-node"
 import Database from "better-sqlite3"
 import { Context, Effect, Layer } from "effect"
-import { mkdtempSync, readdirSync, readFileSync, rmSync, utimesSync } from "node:fs"
+import { readdirSync, readFileSync, rmSync, utimesSync } from "node:fs"
 import { readFile } from "node:fs/promises"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { parse } from "yaml"
 import { Markdown, MemoryRecord, MemoryStore, Viewer } from "../../dist/index.js"
 import { MemoryIndex } from "../../dist/ranking.js"
-import { built, child, printed, race, summary, watch } from "../measure.mjs"
+import { built, child, folder, printed, race, summary, watch } from "../measure.mjs"
 
 const system = Viewer.system()
 const words = readFileSync(new URL("../../node_modules/effect/src/Effect.ts", import.meta.url), "utf8").match(
@@ -82,7 +81,7 @@ const modes = {
 
 /** Measures how long a vault of `count` files takes to open. */
 export const opening = (count) => {
-  const root = mkdtempSync(join(tmpdir(), "effect-memory-bench-"))
+  const root = folder()
   const run = child(import.meta.filename)
   run("fill", root, count)
   const old = Date.now() / 1000 - 3600 // as if written an hour ago
@@ -94,13 +93,12 @@ export const opening = (count) => {
     samples["without a snapshot"].push(run("open", root))
     samples["with its snapshot"].push(run("open", root))
   }
-  rmSync(root, { recursive: true })
   return { "vault: open": Object.fromEntries(Object.entries(samples).map(([name, all]) => [name, summary(all)])) }
 }
 
 /** Measures the longest time for which a vault of `count` files holds the event loop, in milliseconds. */
 export const stalls = (count) => {
-  const root = mkdtempSync(join(tmpdir(), "effect-memory-bench-"))
+  const root = folder()
   const run = child(import.meta.filename)
   const figures = {}
   const held = (name, { cpu, stall, wall }) =>
@@ -110,7 +108,6 @@ export const stalls = (count) => {
   held("a put, a search and the end of the scope", run("use", root))
   rmSync(join(root, ".effect-memory/snapshot"), { force: true, recursive: true })
   held("opened without a snapshot", run("open", root))
-  rmSync(root, { recursive: true })
   return figures
 }
 
@@ -158,9 +155,9 @@ const warmUp = 2_000
 
 /** Measures durable writes: a put, a batch of 64 (per record), many puts at once and an update. */
 export const durable = async () => {
-  const folder = mkdtempSync(join(tmpdir(), "effect-memory-bench-"))
-  const store = Context.get(await built(layerOf(join(folder, "vault"))), MemoryStore.MemoryStore)
-  const db = sqlite(join(folder, "notes.db"))
+  const place = folder()
+  const store = Context.get(await built(layerOf(join(place, "vault"))), MemoryStore.MemoryStore)
+  const db = sqlite(join(place, "notes.db"))
   const ids = []
   const calls = (call) => (first, count) =>
     Effect.runPromise(
@@ -204,7 +201,6 @@ export const durable = async () => {
       { name: "SQLite, WAL, full", calls: theirs(db.update) }
     ], { most: 100 })
   }
-  rmSync(folder, { recursive: true })
   return rows
 }
 
