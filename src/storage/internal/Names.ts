@@ -141,28 +141,25 @@ const none: ReadonlyArray<never> = []
 
 /**
  * Objects by 32-bit keys, several to a key, to look something up by the hash of a text before comparing the text itself. A key with
- * one object holds just that. Many keys are spread over many tables, so that no table that grows stops the event loop.
+ * one object holds just that. Many keys are spread over many tables, so that no table that grows stops the event loop; what comes is
+ * put into its table once a key of that table is asked for.
  */
 export class KeyIndex<V extends object> {
-  #tables: Array<Table<V> | undefined> = [undefined]
-  /** Number of keys while there is one table. */
+  #parts: Array<Part<V> | undefined> = [undefined]
+  /** Number of keys that came while there is one part. */
   #size = 0
 
   /** Adds an object under a key. Cost: constant. */
   add(key: number, value: V): void {
-    const tables = this.#tables
-    const table = tables[key & (tables.length - 1)] ??= new Table()
-    const held = table.get(key)
-    if (held instanceof Set) held.add(value)
-    else if (held === undefined) {
-      table.set(key, value)
-      if (tables.length === 1 && ++this.#size > most) this.#spread()
-    } else if (held !== value) table.set(key, new Set([held, value]))
+    const parts = this.#parts
+    const part = parts[key & (parts.length - 1)] ??= new Part()
+    part.add(key, value)
+    if (parts.length === 1 && ++this.#size > most) this.#spread(part)
   }
 
-  /** Removes an object from a key. Cost: constant. */
+  /** Removes an object from a key. Cost: what came since a key of its part was asked for. */
   remove(key: number, value: V): void {
-    const table = this.#tables[key & (this.#tables.length - 1)]
+    const table = this.#tableOf(key)
     const held = table?.get(key)
     const isLast = held instanceof Set ? held.delete(value) && held.size === 0 : held === value
     if (!isLast) return
@@ -170,22 +167,59 @@ export class KeyIndex<V extends object> {
     this.#size--
   }
 
-  /** Returns the objects of a key, in the order in which they came. The answer is good until the next change. */
+  /**
+   * Returns the objects of a key, in the order in which they came. The answer is good until the next change. Cost: that of the
+   * answer, and what came since a key of its part was asked for.
+   */
   get(key: number): Iterable<V> {
-    const held = this.#tables[key & (this.#tables.length - 1)]?.get(key)
+    const held = this.#tableOf(key)?.get(key)
     return held === undefined ? [] : held instanceof Set ? held : [held]
   }
 
-  #spread(): void {
-    const tables = Array.from({ length: parts }, () => new Table<V>())
-    for (const [key, value] of this.#tables[0]?.all() ?? []) tables[key & (parts - 1)]!.set(key, value)
-    this.#tables = tables
+  #tableOf(key: number): Table<V> | undefined {
+    return this.#parts[key & (this.#parts.length - 1)]?.table()
+  }
+
+  #spread(all: Part<V>): void {
+    const parts = Array.from({ length: spread }, () => new Part<V>())
+    for (const [key, held] of all.table().all()) {
+      for (const value of held instanceof Set ? held : [held]) parts[key & (spread - 1)]!.add(key, value)
+    }
+    this.#parts = parts
+  }
+}
+
+/** Some of the keys: a table, and what has to be put into it. */
+class Part<V extends object> {
+  readonly #table = new Table<V>()
+  #keys: Array<number> = []
+  #values: Array<V> = []
+
+  add(key: number, value: V): void {
+    this.#keys.push(key)
+    this.#values.push(value)
+  }
+
+  table(): Table<V> {
+    const table = this.#table
+    if (this.#keys.length === 0) return table
+    const [keys, values] = [this.#keys, this.#values]
+    this.#keys = []
+    this.#values = []
+    for (let i = 0; i < keys.length; i++) {
+      const [key, value] = [keys[i]!, values[i]!]
+      const held = table.get(key)
+      if (held instanceof Set) held.add(value)
+      else if (held === undefined) table.set(key, value)
+      else if (held !== value) table.set(key, new Set([held, value]))
+    }
+    return table
   }
 }
 
 /** Number of keys beyond which they are spread over so many tables. A power of two. */
 const most = 8_192
-const parts = 256
+const spread = 256
 
 /** A hash table with open addressing. */
 class Table<V extends object> {
