@@ -64,17 +64,24 @@ const signatureOf = (record: MemoryRecord): Signature => {
 
 /** Whether two records are of one kind, have equal data, and are near-duplicates in text. */
 export const saysTheSame = (a: MemoryRecord, b: MemoryRecord): boolean =>
-  a.kind === b.kind && isNear(signatureOf(a), signatureOf(b)) &&
-  (a.data === b.data || canonicalJson(a.data) === canonicalJson(b.data))
+  a.kind === b.kind && isNear(signatureOf(a), signatureOf(b)) && hasDataOf(a, b)
+
+const hasDataOf = (a: MemoryRecord, b: MemoryRecord): boolean =>
+  a.data === b.data || canonicalJson(a.data) === canonicalJson(b.data)
+
+const hasTextOf = (a: MemoryRecord, b: MemoryRecord): boolean =>
+  a.kind === b.kind && a.body === b.body && a.summary === b.summary && a.summaryDerived === b.summaryDerived
 
 /**
  * Makes a function that takes one record after the other, and returns whether it repeats an earlier one that was not itself a
- * repetition. Cost per record: ~10 ns for each of those.
+ * repetition. Cost per record: ~10 ns for each of those, and where it is a copy of none, its signature.
  */
 export const repeats = (): (record: MemoryRecord) => boolean => {
   const kept: Array<MemoryRecord> = []
   const known: Array<Signature> = []
   return (record) => {
+    // a copy needs no signature
+    if (kept.some((other) => hasTextOf(other, record) && hasDataOf(other, record))) return true
     const own = signatureOf(record)
     if (known.some((other, i) => isNear(own, other) && saysTheSame(kept[i]!, record))) return true // `kept` and `known` are parallel
     kept.push(record)

@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as FastCheck from "effect/FastCheck"
-import { RecencyIndex } from "../../src/ranking/internal/Matcher.ts"
+import { RecencyIndex } from "../../src/ranking/internal/RecencyIndex.ts"
 import { uniform } from "./vectors.ts"
 import * as world from "./world.ts"
 

@@ -1,5 +1,6 @@
 /** The most that the score of a record can be, by columns, so that few records are looked at. */
 import type { Shares } from "../Retrieval.ts"
+import { stride } from "./Slots.ts"
 
 /** `max(.1, ½^(age / half-life))`, both in ms; 1 of what is yet to come. */
 export const fade = (age: number, halfLife: number): number => age <= 0 ? 1 : Math.max(0.1, 0.5 ** (age / halfLife))
@@ -22,7 +23,8 @@ export const remembering = (of: (name: string) => number): (name: string) => num
   }
 }
 
-type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: Float64Array, confidence: Float64Array]
+/** Number of slots by which the other factors of all are estimated. */
+const estimated = 64
 
 /**
  * The most that a score can be, by columns. It is added up in the order of `Scorer`, so that rounding makes it no less; and it is the
@@ -30,7 +32,7 @@ type Factors = readonly [group: Uint16Array, recency: Float64Array, importance: 
  */
 export class Ceiling {
   readonly #shares: Shares
-  readonly #columns: Factors
+  readonly #factors: Float64Array
   /** Half-lives by group, in ms; steps of fading to a millisecond; and what a feeling may give. */
   readonly #halfLives: ReadonlyArray<number>
   readonly #rates: ReadonlyArray<number>
@@ -38,16 +40,16 @@ export class Ceiling {
   /** The most that any record's other factors than its relevance add. */
   readonly #others: number
 
-  /** `halfLives` and `feelings`: by group, of which number 0 stands for no group. */
+  /** `factors`: see `Columns`. `halfLives` and `feelings`: by group, of which number 0 stands for no group. */
   constructor(
     shares: Shares,
-    columns: Factors,
+    factors: Float64Array,
     halfLives: ReadonlyArray<number>,
     feelings: ReadonlyArray<number>,
     [importance, confidence]: readonly [most: number, most: number]
   ) {
     this.#shares = shares
-    this.#columns = columns
+    this.#factors = factors
     this.#halfLives = halfLives
     this.#rates = halfLives.map((halfLife) => steps / halfLife)
     this.#feelings = feelings
@@ -60,15 +62,30 @@ export class Ceiling {
     return relevance > 0 ? (score - this.#others) / relevance - 1e-9 : 0 // sums are not exact
   }
 
+  /**
+   * Returns how much less relevance than the `sampleOf`th best most slots need that are worth as much as it: what sets the best of
+   * the other factors apart from those of three quarters of the slots. An estimate, from some of so many slots.
+   */
+  slack(slots: number): number {
+    const { relevance } = this.#shares
+    if (relevance <= 0 || slots === 0) return 1
+    const others = Float64Array.from(
+      { length: estimated },
+      (_, n) => this.over(Math.floor(n * slots / estimated), 0)
+    ).sort()
+    return Math.min(1, (others[estimated - 1]! - others[estimated >> 2]!) / relevance)
+  }
+
   /** Returns the most that the score of a slot can be, given its relevance. */
   over(slot: number, relevance: number): number {
     const { confidence, importance, now, recency, relevance: share } = this.#shares
-    const [groups, recencies, importances, confidences] = this.#columns
-    const group = groups[slot]!
-    const age = now - recencies[slot]!
+    const factors = this.#factors
+    const at = stride * slot
+    const group = factors[at + 3]!
+    const age = now - factors[at]!
     const step = age > 0 ? Math.min(lastStep, age * this.#rates[group]!) | 0 : 0
-    const sum = share * relevance + recency * left[step]! + importance * importances[slot]! +
-      confidence * confidences[slot]! + this.#feelings[group]!
+    const sum = share * relevance + recency * left[step]! + importance * factors[at + 1]! +
+      confidence * factors[at + 2]! + this.#feelings[group]!
     return Math.min(1, sum)
   }
 
@@ -78,13 +95,14 @@ export class Ceiling {
    */
   exactly(slot: number, relevance: number): number | undefined {
     const { confidence, emotion, importance, now, recency, relevance: share } = this.#shares
-    const [groups, recencies, importances, confidences] = this.#columns
-    const group = groups[slot]!
+    const factors = this.#factors
+    const at = stride * slot
+    const group = factors[at + 3]!
     const feeling = this.#feelings[group]!
     if (group === 0 || (emotion > 0 && feeling === emotion)) return undefined // a feeling is read off the record
     const sum = share * relevance +
-      (recency > 0 ? recency * fade(now - recencies[slot]!, this.#halfLives[group]!) : 0) +
-      importance * importances[slot]! + confidence * confidences[slot]! + feeling
+      (recency > 0 ? recency * fade(now - factors[at]!, this.#halfLives[group]!) : 0) +
+      importance * factors[at + 1]! + confidence * factors[at + 2]! + feeling
     return Math.min(1, sum)
   }
 }

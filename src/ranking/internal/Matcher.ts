@@ -3,17 +3,19 @@
  * what an `Outline` says, so that the texts may lie in memory, as those of `MemoryIndex`, or in a database.
  */
 import type { MemoryId } from "../../domain/MemoryId.ts"
-import { type MemoryRecord, recencyOf } from "../../domain/MemoryRecord.ts"
+import type { MemoryRecord } from "../../domain/MemoryRecord.ts"
 import type * as Viewer from "../../domain/Viewer.ts"
 import { relevanceOf } from "../Bm25.ts"
 import type { Asked, Candidate, Fact, Matches, Position, Question } from "../Retrieval.ts"
 import type { Tokenizer } from "../Tokenizer.ts"
+import type { Ceiling } from "./Ceiling.ts"
 import { byWords, Contenders } from "./Contenders.ts"
 import { InvertedIndex, type View } from "./InvertedIndex.ts"
 import { actorOf, Columns, isLong, type Outline, type Sieve } from "./Outline.ts"
 import type { Ranked } from "./Ranker.ts"
-import { bestThat, choose, firstLook, type Pool, poolOf, sampled, Skim } from "./Selection.ts"
-import { float64, narrow } from "./Slots.ts"
+import { RecencyIndex } from "./RecencyIndex.ts"
+import { bestThat, choose, firstLook, type Pool, poolOf, sampleOf, Skim } from "./Selection.ts"
+import { narrow } from "./Slots.ts"
 
 /** Parts of a matcher. */
 export interface Options<R extends Outline> {
@@ -50,9 +52,12 @@ export class Matcher<R extends Outline> {
   #anySpecial = 0
   #columns: Columns
   readonly #options: Options<R>
+  /** Number of matches up to which each is looked at. */
+  readonly #examined: number
 
   constructor(options: Options<R>) {
     this.#options = options
+    this.#examined = options.examined ?? 2_048
     this.#columns = new Columns(options.hasMetadata === true)
     this.#contenders = this.#noContenders()
   }
@@ -162,35 +167,50 @@ export class Matcher<R extends Outline> {
       : undefined
     try {
       const sieve = this.passing(asked)
-      const { depth, score, terms } = question
+      const { depth, score, shares, terms } = question
       const marks = ranked && this.#contenders.marksFor(index)
-      const best = ranked !== undefined ? byWords : score === undefined ? Math.max(1, depth) : depth + sampled
+      const best = ranked !== undefined ? byWords : score === undefined ? Math.max(1, depth) : sampleOf(depth)
       const limit = sieve.rest === undefined ? best : firstLook(best)
-      const share = score === undefined ? 1 : 0.5
+      const ceiling = ranked === undefined && shares !== undefined && index.live > this.#examined
+        ? this.#columns.ceiling(shares)
+        : undefined
       let pool: Pool
       if (terms === undefined) {
         index.everything(view)
         const { matched, matches: { data: matches }, scores: { data: scores } } = index
         pool = poolOf(matches.subarray(0, sieve.narrow(matches, 0, matched)), scores)
       } else {
-        const skim = new Skim(index, view, sieve, limit, share, marks)
+        const skim = new Skim(
+          index,
+          view,
+          sieve,
+          limit,
+          score === undefined ? 0 : ceiling?.slack(index.slots) ?? 1,
+          marks
+        )
         index.match(view, terms, marks, { read: skim.read, passing: () => sieve.byGroup(index.slots) })
         pool = skim.pool()
       }
-      return this.#matchesOf(view, sieve, question, ranked, pool)
+      return this.#matchesOf(view, sieve, question, { ranked, ceiling }, pool)
     } finally {
       index.clear()
     }
   }
 
   /** Ranks, weighs and cuts what the index has matched. */
-  #matchesOf(view: View, sieve: Sieve, question: Question, ranked: Ranked | undefined, passed: Pool): Matches {
+  #matchesOf(
+    view: View,
+    sieve: Sieve,
+    question: Question,
+    { ceiling: bound, ranked }: { readonly ranked: Ranked | undefined; readonly ceiling: Ceiling | undefined },
+    passed: Pool
+  ): Matches {
     const index = this.index
     const contenders = this.#contenders
-    const { newestFirst, recencies } = this.#timeline
-    const { also, depth, minScore, score, shares, terms = [] } = question
+    const { newestFirst } = this.#timeline
+    const { also, depth, minScore, score, terms = [] } = question
     const scores = index.scores.data
-    const { examined = 2_048 } = this.#options
+    const examined = this.#examined
     let { rest } = sieve
     let pool = passed
     if (rest !== undefined && pool.count <= examined) {
@@ -215,9 +235,7 @@ export class Matcher<R extends Outline> {
       ranked
     )
     // each of a few is looked at
-    const ceiling = ranking === undefined && shares !== undefined && pool.count > examined
-      ? this.#columns.ceiling(shares, recencies)
-      : undefined
+    const ceiling = pool.count > examined ? bound : undefined
     const scored = score &&
       ((slot: number, relevance: number) =>
         ceiling?.exactly(slot, relevance) ??
@@ -307,94 +325,5 @@ export class Matcher<R extends Outline> {
       if (sees(slot) && pass(slot)) items.push(this.recordOf(slot))
     }
     return items
-  }
-}
-
-/** Number of slots out of order that become a run. */
-const longest = 1_024
-
-/** The slots of an index in the order of their records' time. A slot stays in it when its record is removed. */
-export class RecencyIndex {
-  readonly #recency = float64()
-  readonly #ids: Array<MemoryId> = []
-  /** Slots in order, oldest first: what comes is mostly newest, and is added at the end. */
-  readonly #slots: Array<number> = []
-  /** Slots that came out of order since `all`, the last ones; once there are many, they become a run. */
-  #late: Array<number> = []
-  /** Earlier ones, each run in order, and longer than the next: so that `all` has little left to do. */
-  readonly #runs: Array<Array<number>> = []
-
-  add(slot: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
-    this.#recency.set(slot, recencyOf(record))
-    this.#ids[slot] = record.id
-    const last = this.#slots.at(-1)
-    const isNext = this.#isSorted() && (last === undefined || this.newestFirst(slot, last) < 0)
-    if (isNext) this.#slots.push(slot)
-    else if (this.#late.push(slot) === longest) this.#endRun()
-  }
-
-  /** `recencyOf` by slot. */
-  get recencies(): Float64Array {
-    return this.#recency.data
-  }
-
-  readonly newestFirst = (a: number, b: number): number =>
-    this.#recency.data[b]! - this.#recency.data[a]! || (this.#ids[a]! < this.#ids[b]! ? -1 : 1)
-
-  /** Every slot, oldest first, dead ones included. Cost: what came out of order since, and what is newer than the oldest of that. */
-  all(): ReadonlyArray<number> {
-    if (this.#isSorted()) return this.#slots
-    if (this.#late.length > 0) this.#endRun()
-    const late = this.#runs.reduceRight((late, run) => this.#merged(run, late))
-    this.#runs.length = 0
-    const oldest = late[0]!
-    let low = 0
-    let high = this.#slots.length
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      if (this.newestFirst(this.#slots[middle]!, oldest) < 0) high = middle
-      else low = middle + 1
-    }
-    for (const slot of this.#merged(this.#slots.splice(low), late)) this.#slots.push(slot)
-    return this.#slots
-  }
-
-  #isSorted(): boolean {
-    return this.#late.length + this.#runs.length === 0
-  }
-
-  /** Makes a run of the late slots, and one of it and those before it that are not longer. */
-  #endRun(): void {
-    let run = this.#late.sort((a, b) => this.newestFirst(b, a))
-    this.#late = []
-    for (let last = this.#runs.at(-1); last !== undefined && last.length <= run.length; last = this.#runs.at(-1)) {
-      run = this.#merged(last, run)
-      this.#runs.pop()
-    }
-    this.#runs.push(run)
-  }
-
-  #merged(one: ReadonlyArray<number>, other: ReadonlyArray<number>): Array<number> {
-    const all: Array<number> = []
-    let at = 0
-    for (const slot of one) {
-      while (at < other.length && this.newestFirst(slot, other[at]!) < 0) all.push(other[at++]!)
-      all.push(slot)
-    }
-    while (at < other.length) all.push(other[at++]!)
-    return all
-  }
-
-  /** Returns how many of some slots, given oldest first, come after a position in the order of a page: newest first. */
-  after(slots: ReadonlyArray<number>, { id, recency }: Position): number {
-    let low = 0
-    let high = slots.length
-    while (low < high) {
-      const middle = (low + high) >>> 1
-      const newer = this.#recency.data[slots[middle]!]! - recency
-      if (newer < 0 || (newer === 0 && this.#ids[slots[middle]!]! > id)) low = middle + 1
-      else high = middle
-    }
-    return low
   }
 }

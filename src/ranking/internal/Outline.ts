@@ -17,10 +17,11 @@ import * as MemoryScope from "../../domain/MemoryScope.ts"
 import type { Asked, Fact, Shares } from "../Retrieval.ts"
 import { foldName } from "../Tokenizer.ts"
 import { Ceiling, remembering } from "./Ceiling.ts"
-import { likeOf, MetadataGroups, type Passing } from "./Impacts.ts"
+import type { Passing } from "./Impacts.ts"
 import type { InvertedIndex } from "./InvertedIndex.ts"
+import { type ColumnTest, likeOf, MetadataGroups, passesTest, verdictOf } from "./MetadataGroups.ts"
 import type { Form } from "./Ranker.ts"
-import { float64, GrowableArray } from "./Slots.ts"
+import { float64, GrowableArray, stride } from "./Slots.ts"
 
 /** A record without its texts, as far as matching and ranking need it. A record is its own outline. */
 export interface Outline extends Filtered, Pick<MemoryRecord, "confidence" | "updatedAt" | "expiresAt"> {
@@ -132,13 +133,7 @@ export class Sieve {
   /** Times by which a record has to be valid, and still has to be. */
   readonly #begun: number
   readonly #ended: number
-  readonly #groups: Uint16Array
-  readonly #scopes: Int32Array
-  /** Verdicts by group, and by scope: 0 not known yet, 1 passes, 2 does not; `undefined`: all do. */
-  readonly #byGroup: Uint8Array | undefined
-  readonly #byScope: Uint8Array | undefined
-  readonly #isOfGroup: (group: number, slot: number) => boolean
-  readonly #isOfScope: (scope: number) => boolean
+  readonly #tests: ReadonlyArray<ColumnTest>
   /** Every record that is not removed passes. */
   readonly isOpen: boolean
   /** Tells whether no record passes. Cost: the groups. */
@@ -147,35 +142,24 @@ export class Sieve {
   readonly rest: ((slot: number) => boolean) | undefined
 
   constructor(
-    columns: Pick<Sieve, "isShut" | "rest"> & {
+    { isShut, rest, tests, validity }: Pick<Sieve, "isShut" | "rest"> & {
       readonly validity: readonly [validAt: Float64Array, invalidAt: Float64Array, begun: number, ended: number]
-      readonly groups: readonly [
-        column: Uint16Array,
-        count: number,
-        isOf: ((group: number, slot: number) => boolean) | undefined
-      ]
-      readonly scopes: readonly [column: Int32Array, count: number, isOf: ((scope: number) => boolean) | undefined]
+      readonly tests: ReadonlyArray<ColumnTest>
     }
   ) {
-    const [groups, groupCount, isOfGroup] = columns.groups
-    const [scopes, scopeCount, isOfScope] = columns.scopes
-    ;[this.#validAt, this.#invalidAt, this.#begun, this.#ended] = columns.validity
-    this.#groups = groups
-    this.#scopes = scopes
-    this.#byGroup = isOfGroup && new Uint8Array(groupCount)
-    this.#byScope = isOfScope && new Uint8Array(scopeCount)
-    this.#isOfGroup = isOfGroup ?? all
-    this.#isOfScope = isOfScope ?? all
-    this.isOpen = this.#begun === Infinity && isOfGroup === undefined && isOfScope === undefined
-    this.isShut = columns.isShut
-    this.rest = columns.rest
+    ;[this.#validAt, this.#invalidAt, this.#begun, this.#ended] = validity
+    this.#tests = tests
+    this.isOpen = this.#begun === Infinity && tests.length === 0
+    this.isShut = isShut
+    this.rest = rest
   }
 
   /** Whether a slot passes as far as columns tell. Cost: about 2 ns. */
-  readonly passes = (slot: number): boolean =>
-    this.#validAt[slot]! <= this.#begun && this.#invalidAt[slot]! > this.#ended &&
-    (this.#byGroup === undefined || this.#inGroup(this.#byGroup, this.#groups[slot]!, slot)) &&
-    (this.#byScope === undefined || this.#inScope(this.#byScope, this.#scopes[slot]!))
+  readonly passes = (slot: number): boolean => {
+    if (!(this.#validAt[slot]! <= this.#begun && this.#invalidAt[slot]! > this.#ended)) return false
+    for (let i = 0; i < this.#tests.length; i++) if (!passesTest(this.#tests[i]!, slot)) return false
+    return true
+  }
 
   /**
    * Puts those of the slots between two places first that pass as far as columns tell, and returns where they end. Without a branch
@@ -183,60 +167,36 @@ export class Sieve {
    */
   narrow(slots: Int32Array, from: number, end: number): number {
     let kept = end
-    if (this.#byGroup !== undefined) kept = this.#narrowByGroup(this.#byGroup, slots, from, kept)
-    if (this.#byScope !== undefined) kept = this.#narrowByScope(this.#byScope, slots, from, kept)
+    for (const test of this.#tests) kept = this.#narrowBy(test, slots, from, kept)
     if (this.#begun < Infinity) kept = this.#narrowByTime(slots, from, kept)
     return kept
   }
 
-  /** Tells by groups which of so many slots pass, where columns tell by nothing else and the groups are few. */
+  /** Tells by groups which of so many slots pass, where one column tells it, and its groups are few. */
   byGroup(slots: number): Passing | undefined {
-    const verdicts = this.#byGroup
-    const isMore = this.#byScope !== undefined || this.#begun < Infinity
-    if (verdicts === undefined || isMore || 16 * verdicts.length > slots || verdicts.length === mostGroups) {
+    const [test] = this.#tests
+    if (test === undefined || this.#tests.length > 1 || this.#begun < Infinity || test.hasLoners !== false) {
       return undefined
     }
-    for (let group = none + 1; group < verdicts.length; group++) this.#inGroup(verdicts, group, 0) // a group tells without a slot
-    return { groups: this.#groups, verdicts }
+    const { column, verdicts } = test
+    if (16 * verdicts.length > slots || !(column instanceof Uint16Array)) return undefined
+    for (let value = none + 1; value < verdicts.length; value++) {
+      if (verdicts[value] === 0) verdictOf(test, value, 0) // a group tells without a slot
+    }
+    return { groups: column, verdicts }
   }
 
-  /** Returns how many of the slots between two places pass as far as columns tell. */
-  count(slots: Int32Array, from: number, end: number): number {
-    if (this.isOpen) return end - from
-    let count = 0
-    if (this.#byScope === undefined && this.#begun === Infinity && this.#byGroup !== undefined) {
-      const [verdicts, groups] = [this.#byGroup, this.#groups]
-      for (let i = from; i < end; i++) {
-        const slot = slots[i]!
-        let verdict = verdicts[groups[slot]!]!
-        if (verdict === 0) verdict = this.#inGroup(verdicts, groups[slot]!, slot) ? 1 : 2
-        count += verdict & 1
-      }
-    } else for (let i = from; i < end; i++) count += +this.passes(slots[i]!)
-    return count
-  }
-
-  #narrowByGroup(verdicts: Uint8Array, slots: Int32Array, from: number, end: number): number {
-    const groups = this.#groups
+  #narrowBy(test: ColumnTest, slots: Int32Array, from: number, end: number): number {
+    const { column, verdicts } = test
     let kept = from
     for (let i = from; i < end; i++) {
       const slot = slots[i]!
-      let verdict = verdicts[groups[slot]!]!
-      if (verdict === 0) verdict = this.#inGroup(verdicts, groups[slot]!, slot) ? 1 : 2
+      const value = column[slot]!
+      let verdict = verdicts[value]!
+      if (verdict === 0) verdict = verdictOf(test, value, slot)
       slots[i] = slots[kept]!
       slots[kept] = slot
       kept += verdict & 1
-    }
-    return kept
-  }
-
-  #narrowByScope(verdicts: Uint8Array, slots: Int32Array, from: number, end: number): number {
-    let kept = from
-    for (let i = from; i < end; i++) {
-      const slot = slots[i]!
-      slots[i] = slots[kept]!
-      slots[kept] = slot
-      kept += +this.#inScope(verdicts, this.#scopes[slot]!)
     }
     return kept
   }
@@ -256,33 +216,18 @@ export class Sieve {
   /** Whether a slot passes the whole filter. */
   readonly has = (slot: number): boolean =>
     (this.isOpen || this.passes(slot)) && (this.rest === undefined || this.rest(slot))
-
-  #inGroup(verdicts: Uint8Array, group: number, slot: number): boolean {
-    const known = verdicts[group]!
-    if (known > 0) return known === 1
-    const is = this.#isOfGroup(group, slot)
-    if (group !== none) verdicts[group] = is ? 1 : 2
-    return is
-  }
-
-  #inScope(verdicts: Uint8Array, scope: number): boolean {
-    const known = verdicts[scope]!
-    if (known > 0) return known === 1
-    const is = this.#isOfScope(scope)
-    verdicts[scope] = is ? 1 : 2
-    return is
-  }
 }
-
-const all = () => true
 
 /** Columns of what filters and ranking ask of every record, by slot. */
 export class Columns {
   readonly #validAt = float64()
   readonly #invalidAt = float64()
   readonly #group = new GrowableArray((length) => new Uint16Array(length))
-  readonly #importance = float64()
-  readonly #confidence = float64()
+  /**
+   * The other factors of a score than its relevance: recency in epoch milliseconds, importance, confidence, and the number of the
+   * group. They lie side by side, since all are asked for at once, of slots far apart.
+   */
+  readonly #factors = float64()
   /** Groups by number; `none` has no group. */
   readonly #groups: Array<Group | undefined> = [undefined]
   readonly #numbers = new Map<string, number>()
@@ -308,8 +253,11 @@ export class Columns {
     this.#metadata?.add(slot, record)
     this.#validAt.set(slot, validAt)
     this.#invalidAt.set(slot, invalidAt)
-    this.#importance.set(slot, importance)
-    this.#confidence.set(slot, confidence)
+    const at = stride * slot
+    this.#factors.set(at + 3, number)
+    this.#factors.set(at, recencyOf(record))
+    this.#factors.set(at + 1, importance)
+    this.#factors.set(at + 2, confidence)
     this.#lastValid = Math.max(this.#lastValid, validAt)
     this.#firstInvalid = Math.min(this.#firstInvalid, invalidAt)
     this.#mostImportance = Math.max(this.#mostImportance, importance)
@@ -339,13 +287,36 @@ export class Columns {
     const { closed = false, kinds, maxTrust, scope, tags, where } = filter
     const isTimeless = at === undefined || (this.#lastValid <= at && (closed || this.#firstInvalid > at))
     const groups = this.#groups
+    const isLooked = looked.some((clause) => filter[clause] !== undefined)
+    const byMetadata = where === undefined || isLooked ? undefined : this.#metadata?.test(where, passes)
     const isLike = kinds === undefined && maxTrust === undefined && tags === undefined
       ? undefined
       : matching({ kinds, maxTrust, tags }, undefined)
-    const isOfGroup = isLike && ((number: number, slot: number): boolean => {
-      const group = groups[number]
-      return group === undefined ? passes(slot) : isLike(group.like)
-    })
+    const tests: Array<ColumnTest> = []
+    if (isLike !== undefined) {
+      tests.push({
+        column: this.#group.data,
+        verdicts: new Uint8Array(groups.length),
+        hasLoners: groups.length === mostGroups,
+        isOf: (number, slot) => {
+          const group = groups[number]
+          return group === undefined ? passes(slot) : isLike(group.like)
+        }
+      })
+    }
+    if (scope !== undefined) {
+      const [column, count] = index.scopeColumn
+      tests.push({
+        column,
+        verdicts: new Uint8Array(count),
+        hasLoners: undefined,
+        isOf: (number) => MemoryScope.matchesScope(index.scope(number), scope)
+      })
+    }
+    // matches are counted by one column, as they are scored; else those by metadata are looked at, the most promising first
+    const isOnly = byMetadata?.hasLoners === false && tests.length === 0 && isTimeless
+    if (isOnly) tests.push(byMetadata)
+    const rest = byMetadata === undefined ? passes : (slot: number) => passesTest(byMetadata, slot)
     return new Sieve({
       validity: [
         this.#validAt.data,
@@ -353,27 +324,21 @@ export class Columns {
         isTimeless ? Infinity : at,
         isTimeless || closed ? -Infinity : at
       ],
-      groups: [this.#group.data, groups.length, isOfGroup],
-      scopes: [
-        ...index.scopeColumn,
-        scope && ((number) => MemoryScope.matchesScope(index.scope(number), scope))
-      ],
+      tests,
       isShut: () =>
         isLike !== undefined && groups.length < mostGroups &&
         !groups.some((group) => group !== undefined && group.live > 0 && isLike(group.like)),
-      rest: looked.some((clause) => filter[clause] !== undefined)
-        ? passes
-        : where && (this.#metadata?.passing(where, passes) ?? passes)
+      rest: isLooked || (where !== undefined && !isOnly) ? rest : undefined
     })
   }
 
-  /** Makes what tells the most that a score can be. `recencies`: by slot. */
-  ceiling(shares: Shares, recencies: Float64Array): Ceiling {
+  /** Makes what tells the most that a score can be. */
+  ceiling(shares: Shares): Ceiling {
     const { emotion, halfLifeOf } = shares
     const knownOf = remembering(halfLifeOf)
     return new Ceiling(
       shares,
-      [this.#group.data, recencies, this.#importance.data, this.#confidence.data],
+      this.#factors.data,
       this.#groups.map((group) => group === undefined ? Infinity : knownOf(group.like.kind)),
       this.#groups.map((group) => emotion * (group === undefined || group.isFelt ? 1 : 0.5)),
       [this.#mostImportance, this.#mostConfidence]

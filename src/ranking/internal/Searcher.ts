@@ -280,14 +280,9 @@ function* byWord(search: Search, depth: number, ranked: Asking | undefined): Pla
     also: subject === undefined ? [] : [subject.id]
   })
   const { best, count, exact } = matches
-  const all = matches.candidates.map(({ clues, fact, lexical, score }): Found => ({
-    fact,
-    score,
-    relevance: best > 0 ? lexical / best : 0,
-    lexical,
-    clues,
-    cosine: 0
-  }))
+  const all = matches.candidates.map(({ clues, fact, lexical, score }): Found => (
+    { fact, score, relevance: best > 0 ? lexical / best : 0, lexical, clues, cosine: 0 }
+  ))
   const found = all.slice(0, Math.min(depth, count))
   return {
     found,
@@ -324,17 +319,18 @@ interface Result extends Pick<Round, "awaiting" | "confidence" | "subject" | "ex
   readonly isFolded: boolean
 }
 
-/** Retrieves, orders and folds, eight times deeper as long as that may change what is shown: mostly once. */
+/** Retrieves, orders and folds, deeper as long as that may change what is shown: mostly once. */
 function* rank(search: Search): Plan<Result> {
   const { embedding, isFolded, limit, query } = search
   const ranked = askingOf(search)
   // some more than is wanted, where some may be folded
   let depth = embedding !== undefined ? Math.max(100, 5 * limit) : isFolded ? limit + (limit >> 2) + 4 : limit
-  for (;; depth *= 8) {
+  for (;;) {
     const round = embedding === undefined
       ? yield* byWord(search, depth, ranked)
       : yield* byVector(search, embedding, depth, ranked)
     const { folded, gone, kept } = yield* pick(search, round.found)
+    depth = deeper(depth, limit, Math.max(1, kept.length))
     if (round.isCut(kept[limit - 1]?.found)) continue
     return {
       ...round,
@@ -349,6 +345,10 @@ function* rank(search: Search): Plan<Result> {
     }
   }
 }
+
+/** Returns the next depth: enough if hits fold at the rate of those that were kept, and the more beyond it the fewer these are. */
+const deeper = (depth: number, limit: number, kept: number): number =>
+  Math.ceil(depth * Math.min(16, Math.max(2, limit / kept * (1 + 2 / kept))))
 
 interface Picked {
   readonly kept: ReadonlyArray<{ readonly found: Found; readonly record: MemoryRecord }>

@@ -43,8 +43,6 @@ export const poolOf = (slots: Int32Array, ranks: Float64Array): Pool => ({
   }
 })
 
-type Columnar = Pick<Sieve, "isOpen" | "narrow">
-
 /**
  * Counts the matches of a question that pass a filter as far as columns tell, and notes which may be among the best, while they are found
  * scope by scope: a scope's matches are still in the nearest cache when the question is done with it, and few of all are reached again.
@@ -55,22 +53,26 @@ export class Skim {
   readonly #promising: Array<number> = []
   readonly #index: InvertedIndex
   readonly #view: View
-  readonly #sieve: Columnar
+  readonly #sieve: Sieve
   readonly #bar: Bar
   readonly #limit: number
   readonly #marks: Marks | undefined
-  readonly #share: number
+  readonly #slack: number
+  /** The best score of a match so far. */
+  #best = 0
+  /** The score that is to be reached. */
+  #reach = leastScore
 
   /**
-   * `limit`: how many of the best are promised. `marks`: those of the matches. `share`: of the score of the last of these, what a match
-   * must have that may be asked for.
+   * `limit`: how many of the best are promised. `slack`: by what share of the best score a match is listed that is behind the last of
+   * these. `marks`: those of the matches.
    */
   constructor(
     index: InvertedIndex,
     view: View,
-    sieve: Columnar,
+    sieve: Sieve,
     limit: number,
-    share: number,
+    slack: number,
     marks: Marks | undefined
   ) {
     this.#index = index
@@ -79,7 +81,7 @@ export class Skim {
     this.#bar = new Bar(limit)
     this.#limit = limit
     this.#marks = marks
-    this.#share = view.whole ? share : 0
+    this.#slack = slack
   }
 
   /** Reads the matches from a place on. Returns the score that is to be reached from then on. */
@@ -89,22 +91,27 @@ export class Skim {
     this.#dropUnseen(from)
     if (!index.isDense || !this.#view.whole) this.#marks?.gather(matches, from, index.matched)
     const end = this.#sieve.narrow(matches, from, index.matched)
-    const share = this.#sieve.isOpen || index.passing !== undefined ? this.#share : 0 // others have to be listed
-    this.#count = share > 0 ? index.found : this.#count + end - from
+    // others have to be listed
+    const isCounted = this.#view.whole && (this.#sieve.isOpen || index.passing !== undefined)
+    this.#count = isCounted ? index.found : this.#count + end - from
     const bar = this.#bar
     const promising = this.#promising
     let least = bar.value
+    let best = this.#best
     for (let i = from; i < end; i++) {
       const slot = matches[i]!
       const score = scores[slot]!
       if (score < least) continue
       promising.push(slot)
+      if (score > best) best = score
       if (score === least) continue
       bar.offer(score)
       least = bar.value
     }
+    this.#best = best
     if (index.isDense) index.matched = end
-    return share > 0 ? Math.max(leastScore, share * least) : leastScore
+    if (isCounted) this.#reach = Math.max(this.#reach, least - this.#slack * best)
+    return this.#reach
   }
 
   /** Matches that were found. Good until the index is cleared. */
@@ -143,7 +150,7 @@ export class Skim {
 
 /** Matches to choose from. */
 export interface Choice {
-  /** Slots, of which those by words hold the best `depth`, and `sampled` more where they are `scored`. */
+  /** Slots, of which those by words hold the best `depth`, or `sampleOf` it where they are `scored`. */
   readonly pool: Pool
   /** Rank by slot. */
   readonly ranks: Float64Array
@@ -182,7 +189,7 @@ export const choose = (choice: Choice, { depth, minScore }: Pick<Question, "dept
   const ceiling = pool.count > choice.examined ? choice.ceiling : undefined
   const isSampled = ceiling !== undefined && rest === undefined
   const top = choice.best === undefined
-    ? bestThat(pool, ranks, isSampled ? depth + sampled : 1, newestFirst, rest).best
+    ? bestThat(pool, ranks, isSampled ? sampleOf(depth) : 1, newestFirst, rest).best
     : []
   const best = choice.best ?? (top.length === 0 ? 0 : ranks[top[0]!]!)
   if (scored !== undefined) {
@@ -249,8 +256,8 @@ const weighed = (
   }
 }
 
-/** Number of the best by their ranks whose scores tell how good a rank has to be. */
-export const sampled = 8
+/** Returns how many of the best by their ranks are scored first, to tell how good a rank has to be. */
+export const sampleOf = (depth: number): number => depth + Math.max(8, depth >> 1)
 
 /** Writes the most that each slot can be worth, puts those first that can be worth `minScore`, and returns how many can. */
 const bounded = (
@@ -316,23 +323,15 @@ interface Looking {
   readonly tie: (a: number, b: number) => number
 }
 
-/** Best matches so far, by their final scores. */
-interface Looked {
-  /** Slots that may be among the best; their scores lie in `finals`. */
+/** Best matches so far: the scores of those that were reached lie in `finals`; `count`: those that are worth something. */
+interface Looked extends Pick<Passed, "count" | "isWhole"> {
   readonly reached: Int32Array
-  /** Number of slots that were found to be worth something. */
-  readonly count: number
-  /** Whether each slot was looked at. */
-  readonly isWhole: boolean
 }
 
-/**
- * Numbers of the most promising slots that are set apart, and of the first of them that are put in order, one after the other, before
- * all are looked at.
- */
+/** Numbers of promising slots that are set apart, and of the first of them that are put in order, in turn, before all are looked at. */
 const stages = [[32, 32], [1_024, 1_024], [8_192, 8_192]] as const
 
-/** Returns how many of the best by rank are set apart first, where the best `limit` that pass are looked for. */
+/** Returns how many are set apart first, where the best `limit` that pass are looked for. */
 export const firstLook = (limit: number): number => stages[0][0] + 4 * (limit + 1)
 
 /** Looks for the best slots by what `look` says that they are worth, `undefined`: nothing. The most promising first, until no other can be better. */

@@ -32,6 +32,9 @@ export const int32 = (data?: Int32Array): GrowableArray<Int32Array> =>
 /** Makes a column of numbers. */
 export const float64 = (): GrowableArray<Float64Array> => new GrowableArray((length) => new Float64Array(length))
 
+/** Numbers of a slot in a column that holds several of each, side by side. */
+export const stride = 4
+
 /** Logarithm of the numbers in a segment. A place is the number of its segment, then that within the segment. */
 const bits = 20
 const segment = 2 ** bits
