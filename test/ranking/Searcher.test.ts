@@ -186,4 +186,33 @@ describe("a search by words and vectors", () => {
       assert.deepStrictEqual(hits.map(({ record }) => record.createdAt), [399, 398, 397, 396, 395])
     }
   })
+
+  it.effect("finds ten texts in three rounds at most where each of them has fifty copies, and shows the newest of each", () =>
+    Effect.gen(function*() {
+      const copies = 50
+      const texts = Array.from({ length: 40 }, (_, n) => `harbour ${"ship ".repeat(n)}`)
+      const embeddings = new Embeddings()
+      const index = MemoryIndex.make({ analyzer, kinds, embeddings })
+      for (let n = 0; n < copies * texts.length; n++) {
+        const body = texts[n % texts.length]!
+        index.add(record(`at ${n}`, { summary: "note", body, createdAt: n, updatedAt: n }))
+      }
+      const far = remote(index, embeddings)
+      let rounds = 0
+      const counting: Retrieval = {
+        ...far,
+        match: (...asked) => Effect.zipRight(Effect.sync(() => rounds++), far.match(...asked))
+      }
+      for (const weights of [undefined, { recency: 0.3, importance: 0.3 }]) {
+        rounds = 0
+        const query = { text: "harbour", weights, limit: 10 }
+        const { hits, leftOut } = yield* Searcher.run(() =>
+          Searcher.search(counting, { analyzer, kinds }, Viewer.system(), query, 0)
+        )
+        const newest = texts.map((_, n) => (copies - 1) * texts.length + n)
+        assert.sameMembers(hits.map(({ record }) => record.createdAt), newest.slice(0, 10))
+        assert.strictEqual(hits.length + leftOut.folded + leftOut.limit, copies * texts.length)
+        assert.isAtMost(rounds, 3)
+      }
+    }))
 })
