@@ -4,6 +4,7 @@ import * as Fiber from "effect/Fiber"
 import { MemoryKind, MemoryRecord } from "../../src/index.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import * as Catalog from "../../src/storage/Catalog.ts"
+import { Cache } from "../../src/storage/internal/MemoryEngine.ts"
 import { id, system } from "../../src/testing/Sample.ts"
 import * as world from "../ranking/world.ts"
 
@@ -82,7 +83,7 @@ describe("the catalogs of many tenants", () => {
 
   it("of those with few rows the ones that were asked for lately are kept, of those with many all", () => {
     const makes = new Map<string, number>()
-    const cache = new Catalog.Cache((tenant) => {
+    const cache = new Cache((tenant) => {
       makes.set(tenant, (makes.get(tenant) ?? 0) + 1)
       const [size] = tenant.split(" ")
       return size === "long" ? filled(4, "x".repeat(20_000)) : filled(Number(size))
@@ -106,7 +107,7 @@ describe("the catalogs of many tenants", () => {
   })
 
   it("a tenant that came to have many rows is kept, and one that has none any more is not", () => {
-    const cache = new Catalog.Cache(() => filled(1))
+    const cache = new Cache(() => filled(1))
     const grown = cache.get("grown")
     cache.keep("grown", grown, 33)
     const gone = cache.get("gone")
