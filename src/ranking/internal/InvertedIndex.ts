@@ -348,7 +348,7 @@ export class InvertedIndex {
     const order = new Int32Array(untils.length)
     for (let n = 0; n < untils.length; n++) {
       order[n] = index.#place(nexts[scope![n]!]!++, scope![n]!, length![n]!, untils[n]!)
-      if ((n & 4_095) === 4_095) yield 16_384
+      if ((n & 4_095) === 4_095) yield 12_288
     }
     index.#postings = Postings.decode({ terms, lists: bytes, ends: ends! }, index.#length, order)
     return { index, order }

@@ -324,14 +324,16 @@ export function* placed(
 ): Steps<{ readonly placed: ReadonlyArray<Placed>; readonly others: ReadonlyArray<Place> }> {
   const newest = new Map<string | null, Place>()
   let last: Place | undefined
-  for (const [n, place] of places.entries()) {
+  for (let n = 0; n < places.length; n++) {
+    const place = places[n]!
     if (last?.id !== place.id || last.tenant !== place.tenant) newest.set(place.path, place)
     last = place
     if (n % atATime === 0) yield 5 * atATime
   }
   const taken = new Set<Place>()
   const placed: Array<Placed> = []
-  for (const [n, entry] of entries.entries()) {
+  for (let n = 0; n < entries.length; n++) {
+    const entry = entries[n]!
     const place = newest.get(entry.path)
     const isTaken = place !== undefined && isBeside(entry, place)
     if (isTaken) taken.add(place)
@@ -339,7 +341,8 @@ export function* placed(
     if (n % atATime === 0) yield 8 * atATime
   }
   const others: Array<Place> = []
-  for (const [n, place] of places.entries()) {
+  for (let n = 0; n < places.length; n++) {
+    const place = places[n]!
     if (!taken.has(place)) others.push(place)
     if (n % atATime === 0) yield atATime
   }

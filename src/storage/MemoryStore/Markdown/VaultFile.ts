@@ -281,7 +281,7 @@ export const makeAhead = (
     const add = (place: Place | undefined) => {
       if (place !== undefined && place.batch > since) places.add(place)
     }
-    for (const [path, file] of Array.from(found)) {
+    for (const [path, file] of found) {
       add(newest(path, file))
       if (++work % atATime === 0) yield 8 * atATime
     }
