@@ -8,7 +8,6 @@
  * Laws: a batch counts when all its parts are there, at their places, and none otherwise. Landed batches are on disk as
  * `.md` files; the others are rolled forward by whoever holds the lock next. Erased lines are overwritten in place.
  */
-import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
@@ -151,9 +150,15 @@ export const make = (disk: Disk): History => {
    * Reads the lines of `bytes`, which begin at `end`. Takes the batches that count: whole ones, and of those that landed
    * the parts that can still be read.
    */
-  const parse = (bytes: Uint8Array, locked: boolean): Effect.Effect<void> =>
+  const parse = (bytes: Uint8Array, locked: boolean): Io<void> =>
     Effect.gen(function*() {
-      const { at, landed: told, lines, undone } = yield* HistoryLine.linesIn(bytes, end)
+      const { at, landed: told, lines, newest, undone } = yield* HistoryLine.linesIn(bytes, end)
+      if (epoch > 0 && newest > epoch) { // a file that was written anew got the inode of the one that was read
+        const same = ino
+        clear()
+        ino = same
+        return yield* Effect.flatMap(disk.bytesFrom(file, 0), (all) => parse(all, locked))
+      }
       torn = bytes.length - at
       end += at
       const known = Math.max(landed, told)
@@ -220,7 +225,7 @@ export const make = (disk: Disk): History => {
       const from = end + torn
       const start = from + (torn > 0 ? 1 : 0)
       const lines = make(start)
-      const bytes = HistoryLine.joined(torn > 0 ? [newLine, ...lines] : lines)
+      const bytes = HistoryLine.joined(torn > 0 ? [Uint8Array.of(10), ...lines] : lines)
       isTorn = true
       yield* disk.append(file, bytes, { force })
       const stat = yield* disk.stat(file)
@@ -261,6 +266,11 @@ export const make = (disk: Disk): History => {
   /** The same, where an append failed. */
   const settled: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? settle : Effect.void)
 
+  /** Fails where the file is not as it was read: a writer that lost the lock, and woke late, has appended to it. */
+  const unwritten: Io<void> = Effect.flatMap(disk.stat(file), (stat) => {
+    const now = Option.getOrUndefined(stat)
+    return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
+  })
   /** Writes the file whole: the head, and the lines that are made of these, some at a time. */
   const rewrite = <A>(
     all: ReadonlyArray<A>,
@@ -268,14 +278,9 @@ export const make = (disk: Disk): History => {
   ) =>
     Effect.gen(function*() {
       const next = epoch + 1
-      const lines = [HistoryLine.print({ epoch: next, offset: 0, landed: batch })] // batches go on counting
-      const paced = EventLoop.pacer()
-      for (const some of Arr.chunksOf(all, 16)) {
-        const made = make(some, next)
-        for (const line of made) lines.push(line)
-        yield* paced(made.reduce((sum, { length }) => sum + length, 0) >> 4)
-      }
-      yield* disk.write(file, yield* EventLoop.paced(() => HistoryLine.joining(lines)), { isFenced: true })
+      const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // batches go on counting
+      const bytes = yield* HistoryLine.printed(head, all, (some) => make(some, next))
+      yield* disk.write(file, bytes, { isFenced: true, guard: unwritten })
       clear()
       yield* news(true)
     })
@@ -392,5 +397,3 @@ export const make = (disk: Disk): History => {
     compact: Effect.suspend(() => isWasteful() ? compacted : Effect.void)
   }
 }
-
-const newLine = new Uint8Array([10])

@@ -7,6 +7,7 @@
  * checksum \t {"epoch":1,"offset":912,"landed":4} \t \n
  * ```
  */
+import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -174,6 +175,7 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
     const paced = EventLoop.pacer()
     const lines: Array<Line> = []
     let landed = 0
+    let newest = 0
     /** Numbers of the batches that were taken back, by offset: later, another one may begin at the same byte. */
     const undone = new Map<number, number | undefined>()
     let at = 0
@@ -184,11 +186,12 @@ export const linesIn = (bytes: Uint8Array, start: number) =>
       const offset = start + at
       lines.push({ meta, offset, line, times: timesIn(meta, line) })
       landed = Math.max(landed, meta?.landed ?? 0)
+      newest = Math.max(newest, meta?.epoch ?? 0)
       if (meta?.offset === offset && meta.at !== undefined) undone.set(meta.at, meta.undone)
       at = next + 1
     }
-    /** `at`: bytes up to the end of the last line. */
-    return { at, landed, lines, undone }
+    /** `at`: bytes up to the end of the last line; `newest`: the last epoch that a line names. */
+    return { at, landed, lines, newest, undone }
   })
 
 const lineBreak = 10
@@ -266,6 +269,23 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   }
   return { lines, placed }
 }
+
+/** Prints a file: the head, and the lines that `make` makes of some values at a time, with pauses. */
+export const printed = <A>(
+  head: Uint8Array,
+  all: ReadonlyArray<A>,
+  make: (some: ReadonlyArray<A>) => ReadonlyArray<Uint8Array>
+): Effect.Effect<Uint8Array> =>
+  Effect.gen(function*() {
+    const paced = EventLoop.pacer()
+    const lines = [head]
+    for (const some of Arr.chunksOf(all, 16)) {
+      let length = 0
+      for (const line of make(some)) length += lines[lines.push(line) - 1]!.length
+      yield* paced(length >> 4)
+    }
+    return yield* EventLoop.paced(() => joining(lines))
+  })
 
 /** Returns the bytes at which the lines of a batch stand: they follow one another. */
 export const spanOf = (batch: ReadonlyArray<Place>) => {

@@ -252,8 +252,8 @@ export const open = (
       if (isAll) return all // most openings end here
       for (const tenant of history.tenants()) {
         yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id }) => {
-          const isLost = !forgotten && mirror.entry(tenant, id) === undefined
-          if (isLost) all.push([tenant, id, reopened.get(`${tenant}/${id}`)])
+          const isAway = !forgotten && mirror.entry(tenant, id) === undefined
+          if (isAway) all.push([tenant, id, reopened.get(`${tenant}/${id}`)])
         })
       }
       return all
