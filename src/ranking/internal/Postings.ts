@@ -214,7 +214,7 @@ export class Postings {
     const arena = this.arena(list)
     const from = this.at(list)
     let end = from + 2 * this.count(list)
-    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // what came since has the last slots
+    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // slots that came since are the last
     let count = (end - from) >> 1
     if (!isWhole) { for (let i = from; i < end; i += 2) if (numbers[arena[i]!]! < 0) count-- }
     if (count === 0) return

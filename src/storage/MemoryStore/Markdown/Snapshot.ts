@@ -330,7 +330,7 @@ export const load = (
       const index = Option.getOrUndefined(yield* history.index)
       for (const [, catalog] of catalogs) yield* catalog.encodable
       yield* EventLoop.turn
-      // of one moment, since an index is of the records that it is kept with
+      // an index is of the records that it is kept with, so all of this is of one moment
       const [paths, files, all] = [Array.from(changed.keys()), Array.from(changed.values()), mirror.entries()]
       const indexes = catalogs.flatMap(([tenant, catalog]) => {
         const encoding = catalog.encoded()
