@@ -171,15 +171,15 @@ export const make = (options: Options): Catalog => {
       const index = begun()
       const ids = stale.values() // the iterator comes to ids that are set meanwhile, too
       let left = 2 * (stale.size + rows.size) // a bound, lest other writers keep it busy without an end
-      const some = (): Effect.Effect<void> => {
-        for (let work = 0; work < stretch; left--) {
+      const some = (most: number): Effect.Effect<void> => {
+        for (let work = 0; work < most; left--) {
           const { done, value: id } = next(ids)
           if (done === true || left === 0) return Effect.void
           work += takeUp(index, id)
         }
-        return Effect.flatMap(turn, some)
+        return Effect.flatMap(turn, () => some(Math.min(stretch, 2 * most)))
       }
-      return some()
+      return some(stretch / 8) // code that has not run yet takes several times as long
     })
   )
 
