@@ -10,6 +10,16 @@ export const sha256Bytes = (text: string): Uint8Array => Hash.sha256Bytes(text)
 /** Returns the HMAC-SHA-256 (RFC 2104) as hex digits: a signature that only a holder of `key` can make. */
 export const sign = (key: string, text: string | Uint8Array): string => Hash.sign(key, text)
 
+/** A signature of a content that comes in parts. */
+export interface Signer {
+  readonly add: (bytes: Uint8Array) => void
+  /** Returns what `sign` returns for all that was added. To be called once. */
+  readonly end: () => string
+}
+
+/** Makes the signature of a content that comes in parts, so that a long one can be signed with pauses. */
+export const signer = (key: string): Signer => Hash.signer(key)
+
 /** Draws `length` bytes from the operating system's cryptographic generator. Only `SecureRandom` calls it. */
 export const secretBytes = (length: number): Uint8Array => Hash.secretBytes(length)
 

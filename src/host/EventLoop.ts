@@ -80,26 +80,56 @@ export const steps = (isLast: () => boolean): Effect.Effect<void> =>
   Effect.suspend(() => isLast() ? Effect.void : Effect.zipRight(turn, steps(isLast)))
 
 /**
- * Calls a function with each value, and waits for a turn of the event loop after every `stretch` units of work. `work` returns
- * the units of one value; default 1.
+ * Calls a function with each value, and waits for a turn of the event loop after every `stretch` units of work, and at the end of more
+ * than a quarter of it. `work` returns the units of one value; default 1. An iterator that is live, as that of a map, has one value read ahead over a pause.
  */
 export const forEach = <A>(
-  values: ReadonlyArray<A>,
+  values: Iterable<A>,
   stretch: number,
   call: (value: A) => void,
   work: (value: A) => number = () => 1
-): Effect.Effect<void> => {
-  const from = (start: number): Effect.Effect<void> =>
-    Effect.suspend(() => {
-      let at = start
-      for (let done = 0; at < values.length && done < stretch; at++) {
-        const value = values[at]!
-        call(value)
-        done += work(value)
+): Effect.Effect<void> =>
+  Effect.suspend(() => {
+    const iterator = values[Symbol.iterator]()
+    let next = iterator.next()
+    const some = (): Effect.Effect<void> => {
+      let done = 0
+      for (; next.done !== true && done < stretch; next = iterator.next()) {
+        call(next.value)
+        done += work(next.value)
       }
-      return at < values.length ? Effect.zipRight(turn, from(at)) : Effect.void
-    })
-  return from(0)
+      return next.done !== true ? Effect.flatMap(turn, some) : isLong(done, stretch) ? turn : Effect.void
+    }
+    return some()
+  })
+
+/** Work that can pause between its steps. Each yields its size, in units of a `Pacer`. */
+export type Steps<A> = Generator<number, A, void>
+
+/** Runs work, with a turn of the event loop after every `stretch` units, and as `forEach` at the end. Default 65,536: about 8 ms. */
+export const paced = <A>(begin: () => Steps<A>, stretch = atATime): Effect.Effect<A> =>
+  Effect.suspend(() => {
+    const steps = begin()
+    const some = (): Effect.Effect<A> => {
+      for (let work = 0; work < stretch;) {
+        const { done, value } = steps.next()
+        if (done === true) return isLong(work, stretch) ? Effect.as(turn, value) : Effect.succeed(value)
+        work += value
+      }
+      return Effect.flatMap(turn, some)
+    }
+    return some()
+  })
+
+/** Whether what was done since the last pause deserves one of its own, lest several such pieces of work in a row become one. */
+const isLong = (work: number, stretch: number): boolean => work < Infinity && 4 * work > stretch
+
+/** Runs work to its end without a pause. */
+export const atOnce = <A>(steps: Steps<A>): A => {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
 }
 
 /** Options of a `LazyIndex`. */

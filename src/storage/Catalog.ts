@@ -10,7 +10,7 @@ import type { MemoryKind } from "../domain/MemoryKind.ts"
 import { byRecency, type MemoryRecord } from "../domain/MemoryRecord.ts"
 import * as MemoryScope from "../domain/MemoryScope.ts"
 import { includes, type Sight } from "../domain/Viewer.ts"
-import { LazyIndex, turn } from "../host/EventLoop.ts"
+import { atOnce, LazyIndex, paced, type Steps, turn } from "../host/EventLoop.ts"
 import * as MemoryIndex from "../ranking/MemoryIndex.ts"
 import type { Asked, Position } from "../ranking/Retrieval.ts"
 import { Embeddings } from "../ranking/VectorIndex.ts"
@@ -29,8 +29,13 @@ export interface Catalog {
   readonly links: Effect.Effect<Links.Index>
   /** Sets the row of an id; `undefined` removes it. The index takes it up when it is asked for. */
   readonly set: (id: MemoryId, row: Stored | undefined) => void
-  /** Returns the index as bytes, for `restore` in a process that has set the same rows. `undefined`: it was never asked for. */
-  readonly encoded: () => Uint8Array | undefined
+  /** Brings the index up to the rows, with pauses, where it was ever asked for: then `encoded` has nothing to take up. */
+  readonly encodable: Effect.Effect<void>
+  /**
+   * Begins to encode the index of the rows as they are now, for `restore` in a process that has set the same ones. Rows may be set
+   * between the steps. `undefined`: it was never asked for.
+   */
+  readonly encoded: () => Steps<Uint8Array> | undefined
   /** Takes over the encoded index of the rows set so far, and owns the bytes from now on; what does not fit them is built anew. */
   readonly restore: (encoded: Uint8Array) => void
   /** Whether the index was built here, and not restored. */
@@ -51,6 +56,8 @@ export interface Catalog {
   readonly tombstones: () => ReadonlyArray<Stored>
   /** Returns the ids of rows that were set since a mark of this catalog. */
   readonly changed: (since: Mark | undefined) => Changed
+  /** Prepares `holders`, with pauses. */
+  readonly held: Effect.Effect<void>
   /** Returns up to `limit` records with the key that are live at `now`, oldest first, then by id. Cost: those with the key. */
   readonly holders: (dedupeKey: string, now: number, limit: number) => ReadonlyArray<MemoryRecord>
 }
@@ -66,14 +73,25 @@ export type Options = Pick<MemoryIndex.Options, "analyzer" | "embeddings"> & {
 /** Number of the latest changes that are known by id. */
 const remembered = 4_096
 
+/** An encoded index that is to be restored when it is asked for. */
+interface Kept {
+  readonly bytes: Uint8Array
+  /** Number of rows that it is of. */
+  readonly size: number
+  /** Rows that have changed since, as the index has them. */
+  readonly changed: Map<MemoryId, Stored | undefined>
+  steps: Steps<void> | undefined
+}
+
+/** Ids of rows by dedupe key: one, or several. */
+type Holders = Map<string, MemoryId | Set<MemoryId>>
+
 /** Makes an empty catalog; the caller sets each row. */
 export const make = (options: Options): Catalog => {
   const recent: Array<MemoryId> = []
   let version = 0
   const rows = new Map<MemoryId, Stored>()
   const tombstones = new Map<MemoryId, Stored>()
-  /** Ids of the rows with a dedupe key, by that key: one, or several. */
-  let holders: Map<string, MemoryId | Set<MemoryId>> | undefined
   let index: MemoryIndex.MemoryIndex | undefined
   /** Ids of the rows that the index did not take up yet, but for the stale ones. */
   let unread: Iterator<MemoryId> | undefined
@@ -81,41 +99,45 @@ export const make = (options: Options): Catalog => {
   const stale = new Set<MemoryId>()
   /** Whether the index has had every row at some time. */
   let isWhole = false
-  let encoded: Uint8Array | undefined
+  /** The index that is to be restored, until it is. */
+  let kept: Kept | undefined
   let isBuilt = false
   let links: LazyIndex<Stored, Links.Index> | undefined
   let counts: LazyIndex<Stored, Map<string, Map<string, number>>> | undefined
   let texts: LazyIndex<Stored, Texts> | undefined
   const all = () => Array.from(rows.values())
 
-  const hold = ({ dedupeKey, record }: Stored) => {
-    if (dedupeKey === undefined) return
-    const all = holders?.get(dedupeKey)
-    if (typeof all === "object") all.add(record.id)
-    else holders?.set(dedupeKey, all === undefined ? record.id : new Set([all, record.id]))
-  }
-  const release = (id: MemoryId) => {
-    const key = rows.get(id)?.dedupeKey
-    if (key === undefined) return
-    const all = holders?.get(key)
-    if (typeof all === "object") all.delete(id)
-    if (all === id || (typeof all === "object" && all.size === 0)) holders?.delete(key)
-  }
+  /** Ids of the rows with a dedupe key, by that key: one, or several. */
+  const holders = new LazyIndex<Stored, Holders>({
+    make: () => new Map(),
+    add: hold,
+    remove: release,
+    rows: () => rows.values()
+  })
 
-  /** Decodes a restored index as late as possible: when it is asked for, or a row changes. */
-  const restored = () => {
-    if (encoded === undefined) return
+  /** Begins to restore the index: rows that have changed since `restore` are as they were then, and stale. */
+  const restoring = ({ bytes, changed, size }: Kept): Steps<void> => {
     const made = MemoryIndex.make(options)
-    if (made.restore(encoded, (id) => rows.get(id)?.record) && made.size === rows.size) {
-      index = made
-      isWhole = true
-    }
-    encoded = undefined
+    const steps = made.restoring(bytes, (id) => (changed.has(id) ? changed.get(id) : rows.get(id))?.record)
+    return (function*() {
+      if ((yield* steps) && made.size === size) {
+        index = made
+        isWhole = true
+        for (const id of changed.keys()) stale.add(id)
+      }
+      kept = undefined
+    })()
   }
+  const restored = (): Steps<void> | undefined => kept && (kept.steps ??= restoring(kept))
+  const restoredInSteps = Effect.suspend(() => {
+    const steps = restored() // those who wait side by side run the same ones
+    return steps === undefined ? Effect.void : paced(() => steps)
+  })
 
   /** Returns the index as it is, without the rows that are stale. */
   const begun = (): MemoryIndex.MemoryIndex => {
-    restored()
+    const steps = restored()
+    if (steps !== undefined) atOnce(steps)
     if (index !== undefined) return index
     unread = rows.keys()
     return index = MemoryIndex.make(options)
@@ -143,22 +165,27 @@ export const make = (options: Options): Catalog => {
     return index
   }
 
-  return {
-    index: whole,
-    prepared: Effect.suspend(() => {
+  const prepared = Effect.zipRight(
+    restoredInSteps,
+    Effect.suspend(() => {
       const index = begun()
       const ids = stale.values() // the iterator comes to ids that are set meanwhile, too
       let left = 2 * (stale.size + rows.size) // a bound, lest other writers keep it busy without an end
-      const some = (): Effect.Effect<void> => {
-        for (let work = 0; work < stretch; left--) {
+      const some = (most: number): Effect.Effect<void> => {
+        for (let work = 0; work < most; left--) {
           const { done, value: id } = next(ids)
           if (done === true || left === 0) return Effect.void
           work += takeUp(index, id)
         }
-        return Effect.flatMap(turn, some)
+        return Effect.flatMap(turn, () => some(Math.min(stretch, 2 * most)))
       }
-      return some()
-    }),
+      return some(stretch / 8) // code that has not run yet takes several times as long
+    })
+  )
+
+  return {
+    index: whole,
+    prepared,
     links: Effect.suspend(() => {
       links ??= new LazyIndex({
         make: Links.makeIndex,
@@ -168,16 +195,24 @@ export const make = (options: Options): Catalog => {
       })
       return links.prepared
     }),
-    encoded: () => encoded ?? (isWhole ? whole().encode() : undefined),
+    encodable: Effect.zipRight(
+      Effect.suspend(() => kept !== undefined && kept.changed.size > 0 ? restoredInSteps : Effect.void),
+      Effect.suspend(() => isWhole && stale.size > 0 ? prepared : Effect.void)
+    ),
+    encoded() {
+      if (kept?.changed.size === 0) return given(kept.bytes)
+      const steps = restored()
+      if (steps !== undefined) atOnce(steps)
+      return isWhole ? whole().encoding() : undefined
+    },
     restore(bytes) {
-      encoded = bytes
+      kept = { bytes, size: rows.size, changed: new Map(), steps: undefined }
     },
     isBuilt: () => isBuilt,
     set(id, row) {
-      restored()
       recent[version++ % remembered] = id
       const before = rows.get(id)
-      release(id)
+      if (kept !== undefined && !kept.changed.has(id)) kept.changed.set(id, before)
       if (row?.forgotten) tombstones.set(id, row)
       else tombstones.delete(id)
       if (row === undefined || row.forgotten) {
@@ -186,6 +221,7 @@ export const make = (options: Options): Catalog => {
         links?.set(before, undefined)
         counts?.set(before, undefined)
         texts?.set(before, undefined)
+        holders.set(before, undefined)
         return
       }
       rows.set(id, row)
@@ -193,7 +229,7 @@ export const make = (options: Options): Catalog => {
       links?.set(before, row)
       counts?.set(before, row)
       texts?.set(before, row)
-      hold(row)
+      holders.set(before, row)
     },
     counts: Effect.suspend(() => {
       counts ??= new LazyIndex({
@@ -227,12 +263,9 @@ export const make = (options: Options): Catalog => {
       for (const { record } of rows.values()) yield record
     },
     tombstones: () => Array.from(tombstones.values()),
+    held: Effect.asVoid(holders.prepared),
     holders(dedupeKey, now, limit) {
-      if (holders === undefined) {
-        holders = new Map()
-        for (const row of rows.values()) hold(row)
-      }
-      const all = holders.get(dedupeKey)
+      const all = holders.build().get(dedupeKey)
       if (all === undefined) return []
       const live = (typeof all === "object" ? Array.from(all) : [all]).flatMap((id) => {
         const row = rows.get(id)
@@ -243,60 +276,26 @@ export const make = (options: Options): Catalog => {
   }
 }
 
-/**
- * The catalogs of many tenants, for an engine that has their rows in memory anyway. A catalog with few rows is given up once it is
- * the one that was unused the longest, and made again when it is asked for, so that many small tenants take little memory.
- */
-export class Cache {
-  readonly #make: (tenant: string) => Catalog
-  readonly #large = new Map<string, Catalog>()
-  /** Catalogs of tenants with few rows; the one that was asked for last comes last. */
-  readonly #small = new Map<string, Catalog>()
-
-  /** Takes the function that makes the catalog of a tenant out of all of its rows. */
-  constructor(make: (tenant: string) => Catalog) {
-    this.#make = make
-  }
-
-  /** Returns the catalog of a tenant; a tenant without rows gets an empty one, which is not kept. */
-  get(tenant: string): Catalog {
-    const large = this.#large.get(tenant)
-    if (large !== undefined) return large
-    const small = this.#small.get(tenant)
-    const catalog = small ?? this.#make(tenant)
-    this.keep(tenant, catalog, small === undefined ? catalog.size() + catalog.tombstones().length : 1)
-    return catalog
-  }
-
-  readonly of = (tenant: string): Effect.Effect<Catalog> => Effect.sync(() => this.get(tenant))
-
-  /** Returns the catalog of a tenant with many rows; `undefined`: it has few. */
-  large(tenant: string): Catalog | undefined {
-    return this.#large.get(tenant)
-  }
-
-  /** Keeps a catalog that has `rows` rows, tombstones counted. */
-  keep(tenant: string, catalog: Catalog, rows: number): void {
-    this.#small.delete(tenant)
-    this.#large.delete(tenant)
-    if (rows > few) this.#large.set(tenant, catalog)
-    else if (rows > 0) this.#small.set(tenant, catalog)
-    for (const [tenant, catalog] of this.#small) {
-      if (this.#small.size <= atOnce) return
-      this.#small.delete(tenant)
-      let size = 0
-      for (const { body } of catalog.each()) size += body.length
-      if (size > short) this.#large.set(tenant, catalog) // indexing it again would take long
-    }
-  }
+function* given<A>(value: A): Steps<A> {
+  yield 0
+  return value
 }
 
-/** Number of rows up to which a tenant has few, and length of their bodies together, in UTF-16 units. */
-const few = 32
-const short = 65_536
+/** Adds a row, and returns the work that takes, in units of a `Pacer`. */
+const hold = (holders: Holders, { dedupeKey, record }: Stored): number => {
+  if (dedupeKey === undefined) return 0
+  const all = holders.get(dedupeKey)
+  if (typeof all === "object") all.add(record.id)
+  else holders.set(dedupeKey, all === undefined ? record.id : new Set([all, record.id]))
+  return 4
+}
 
-/** Number of catalogs of tenants with few rows that are kept. */
-const atOnce = 256
+const release = (holders: Holders, { dedupeKey, record: { id } }: Stored): void => {
+  if (dedupeKey === undefined) return
+  const all = holders.get(dedupeKey)
+  if (typeof all === "object") all.delete(id)
+  if (all === id || (typeof all === "object" && all.size === 0)) holders.delete(dedupeKey)
+}
 
 /** Counts a record in or out, and returns the work that takes, in units of a `Pacer`. */
 const count = (counts: Map<string, Map<string, number>>, record: MemoryRecord, by: 1 | -1): number => {

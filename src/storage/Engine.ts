@@ -285,6 +285,7 @@ const attempt = <A>(
 const gather = (source: Source, tenant: string, { dedupeKeys, ids, revisions: past }: Needs): Io<Found> =>
   Effect.gen(function*() {
     const catalog = dedupeKeys.length > 0 ? yield* catalogOf(source, tenant) : undefined
+    if (catalog !== undefined) yield* catalog.held
     const read = yield* source.primitives.read(tenant, ids)
     const rows = new Map(read.flatMap((row, n) => Option.isSome(row) ? [[ids[n]!, row.value] as const] : []))
     const kept = yield* Effect.forEach(

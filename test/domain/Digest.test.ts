@@ -36,6 +36,18 @@ describe("Digest", () => {
     }
   )
 
+  it.prop(
+    "a content that comes in parts has the signature of all of it, with and without node:crypto",
+    [texts, FastCheck.array(bytes, { maxLength: 4 })],
+    ([key, parts]) => {
+      for (const Hash of [Digest, HashNode, HashPortable]) {
+        const signer = Hash.signer(key)
+        for (const part of parts) signer.add(part)
+        assert.strictEqual(signer.end(), Hash.sign(key, Buffer.concat(parts)))
+      }
+    }
+  )
+
   it("half a surrogate pair hashes as U+FFFD, with and without node:crypto", () => {
     for (const Hash of [HashNode, HashPortable]) assert.strictEqual(Hash.sha256("a\ud800b"), Hash.sha256("a\ufffdb"))
   })

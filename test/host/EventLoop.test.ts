@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import type * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as FastCheck from "effect/FastCheck"
@@ -25,6 +27,59 @@ describe("EventLoop.inTurn", () => {
       isOver = true
       assert.deepStrictEqual(turns.map(([n]) => n), [0, 1, 2, 3, 4, 5, 6, 7])
       assert.strictEqual(new Set(turns.map(([, turn]) => turn)).size, turns.length)
+    }))
+})
+
+/** Number of turns of the event loop that an effect waits for, and its result. */
+const waitsOf = <A>(self: Effect.Effect<A>) =>
+  Effect.flatMap(Effect.clock, (clock) => {
+    let count = 0
+    const counting: Clock.Clock = Object.assign(Object.create(clock), {
+      sleep: (duration: Duration.Duration) => {
+        count++
+        return clock.sleep(duration)
+      }
+    })
+    return Effect.map(Effect.withClock(self, counting), (value) => [count, value] as const)
+  })
+
+describe("EventLoop.forEach and EventLoop.paced", () => {
+  const steps = (sizes: ReadonlyArray<number>) =>
+    function*(): EventLoop.Steps<number> {
+      for (const size of sizes) yield size
+      return sizes.length
+    }
+
+  it.effect("call in order, with a turn after so much work, and at the end of more than a quarter of it", () =>
+    Effect.gen(function*() {
+      for (const [works, expected] of [[0, 0], [2, 0], [3, 1], [8, 1], [10, 1], [11, 2], [24, 3]] as const) {
+        const sizes = Array.from({ length: works }, () => 1)
+        const seen: Array<number> = []
+        const [turns] = yield* waitsOf(EventLoop.forEach(sizes.keys(), 8, (n) => seen.push(n)))
+        assert.deepStrictEqual(seen, Array.from(sizes.keys()))
+        assert.strictEqual(turns, expected, `${works} of forEach`)
+        const [paced, value] = yield* waitsOf(EventLoop.paced(steps(sizes), 8))
+        assert.strictEqual(value, works)
+        assert.strictEqual(paced, expected, `${works} of paced`)
+        assert.strictEqual(EventLoop.atOnce(steps(sizes)()), works)
+      }
+      const [turns] = yield* waitsOf(EventLoop.forEach([8, 1, 7, 20], 8, () => undefined, (work) => work))
+      assert.strictEqual(turns, 3)
+      assert.strictEqual((yield* waitsOf(EventLoop.forEach([1, 2, 3], Infinity, () => undefined)))[0], 0)
+    }))
+
+  it.effect("begin anew each time that they are run", () =>
+    Effect.gen(function*() {
+      let begun = 0
+      const work = EventLoop.paced(function*(): EventLoop.Steps<number> {
+        yield 1
+        return ++begun
+      })
+      assert.deepStrictEqual([yield* work, yield* work], [1, 2])
+      const seen: Array<number> = []
+      const all = EventLoop.forEach([1, 2], 1, (n) => seen.push(n))
+      yield* Effect.zipRight(all, all)
+      assert.deepStrictEqual(seen, [1, 2, 1, 2])
     }))
 })
 

@@ -193,6 +193,70 @@ describe("MemoryIndex", () => {
     assert.deepStrictEqual(found(restored, { text: "tea" }), ["tea"])
   })
 
+  it("is encoded as it was when that was begun, whatever comes and goes between the steps, and however often it is restored", () => {
+    /** Records of so many words that they are encoded in several steps. */
+    const made = (n: number, fields: Partial<MemoryRecord> = {}) =>
+      record(`${n}`, {
+        scope: { userId: `user-${n % 3}` },
+        body: Array.from({ length: 150 }, (_, k) => `word${n * 100 + k}`).join(" "),
+        createdAt: (n * 7) % 40,
+        ...fields
+      })
+    const answers = (index: MemoryIndex.MemoryIndex, known: ReadonlyMap<string, MemoryRecord>) => [
+      index.size,
+      ...Array.from({ length: 50 }, (_, n) => found(index, { text: `word${n * 100} word${n * 100 + 120}` }, system)),
+      index.list(system, { limit: 100 }, 0)?.items.map(({ summary }) => summary),
+      known.size
+    ]
+    let index = MemoryIndex.make()
+    const records = new Map<string, MemoryRecord>()
+    const set = (one: MemoryRecord) => {
+      index.add(one)
+      records.set(one.id, one)
+    }
+    for (let n = 0; n < 40; n++) set(made(n))
+    for (let round = 0; round < 3; round++) {
+      const [before, expected] = [new Map(records), answers(index, records)]
+      const encoding = index.encoding()
+      let steps = 0
+      for (let next = encoding.next();; next = encoding.next()) {
+        if (next.done === true) {
+          const restored = MemoryIndex.make()
+          assert.isTrue(restored.restore(next.value, (id) => before.get(id)))
+          assert.deepStrictEqual(answers(restored, before), expected)
+          break
+        }
+        set(made(50 + 10 * round + steps))
+        set(made(steps, { body: `changed word${round} word${steps}` }))
+        const gone = id(`${39 - 10 * round - steps++}`)
+        index.remove(gone)
+        records.delete(gone)
+      }
+      assert.isAtLeast(steps, 6)
+      const now = answers(index, records)
+      const copy = MemoryIndex.make()
+      const restoring = copy.restoring(index.encode(), (id) => records.get(id))
+      assert.strictEqual(Array.from(restoring).every((work) => work >= 0), true)
+      assert.deepStrictEqual(answers(copy, records), now)
+      index = copy
+    }
+  })
+
+  it("encodes no word and no scope of a record that is gone, be it restored or not", () => {
+    const first = indexOf(record("tea"), record("secretly", { scope: { userId: "secretive" } }))
+    const restored = MemoryIndex.make()
+    const all = [record("tea"), record("secretly", { scope: { userId: "secretive" } })]
+    assert.isTrue(restored.restore(first.encode(), (id) => all.find((one) => one.id === id)))
+    for (const index of [first, restored]) {
+      assert.include(Buffer.from(index.encode()).toString("latin1"), "secret")
+      assert.isTrue(index.remove(id("secretly")))
+      assert.notInclude(Buffer.from(index.encode()).toString("latin1"), "secret")
+      const again = MemoryIndex.make()
+      assert.isTrue(again.restore(index.encode(), (id) => all.find((one) => one.id === id)))
+      assert.deepStrictEqual(found(again, { text: "tea" }), ["tea"])
+    }
+  })
+
   it("a filter leaves statistics and places alone: the best of what passes come, however many are better", () => {
     const index = indexOf(
       ...Array.from({ length: 50 }, (_, n) => record(`tea ${n}`, { kind: "user" })),

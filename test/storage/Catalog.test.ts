@@ -1,9 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
+import * as EventLoop from "../../src/host/EventLoop.ts"
 import { MemoryKind, MemoryRecord } from "../../src/index.ts"
 import * as Analyzer from "../../src/ranking/Analyzer.ts"
 import * as Catalog from "../../src/storage/Catalog.ts"
+import { Cache } from "../../src/storage/internal/MemoryEngine.ts"
 import { id, system } from "../../src/testing/Sample.ts"
 import * as world from "../ranking/world.ts"
 
@@ -49,6 +51,97 @@ describe("an index that is built with pauses", () => {
     }))
 })
 
+describe("an index that is restored", () => {
+  const count = 20_000
+  const rowOf = (n: number, text = `old${n % 50}`) => row(record(`${n}`, text))
+  const filled = () => {
+    const catalog = made()
+    for (let n = 0; n < count; n++) catalog.set(id(`${n}`), rowOf(n))
+    return catalog
+  }
+  const encodedOf = (catalog: Catalog.Catalog) => {
+    const steps = catalog.encoded()
+    return steps && EventLoop.atOnce(steps).slice()
+  }
+  const change = (catalog: Catalog.Catalog, n: number) => {
+    catalog.set(id(`${n}`), rowOf(n, "new"))
+    catalog.set(id(`${n + 1}`), undefined)
+    catalog.set(id(`${count + n}`), rowOf(count + n, "new"))
+    catalog.set(id(`${n}`), rowOf(n, "newer"))
+  }
+  const answers = (catalog: Catalog.Catalog) =>
+    ["new", "newer", "old7", "old8"].map((text) => {
+      const { hits, leftOut } = catalog.index().search(system, { text, limit: 50 }, 0)
+      return [hits.map(({ record, score }) => [record.summary, score]), leftOut, catalog.index().size]
+    })
+
+  it.live("with pauses has every row that was set before, meanwhile and after, and is encoded with them", () =>
+    Effect.gen(function*() {
+      const first = filled()
+      first.index()
+      const encoded = encodedOf(first)!
+      const catalog = filled()
+      catalog.restore(encoded)
+      assert.strictEqual(encodedOf(catalog)?.length, encoded.length)
+      const expected = filled()
+      for (const n of [7, 1_007]) for (const one of [catalog, expected]) change(one, n)
+      const waiting = yield* Effect.fork(catalog.prepared)
+      const other = yield* Effect.fork(catalog.prepared)
+      let turns = 0
+      const turning = yield* Effect.fork(Effect.forever(Effect.zipRight(Effect.sleep(0), Effect.sync(() => turns++))))
+      for (const n of [2_007, 7, 19_007]) {
+        yield* Effect.sleep(0)
+        for (const one of [catalog, expected]) change(one, n)
+      }
+      yield* Effect.all([Fiber.join(waiting), Fiber.join(other)])
+      assert.isAtLeast(turns, 2)
+      yield* Fiber.interrupt(turning)
+      assert.isFalse(catalog.isBuilt())
+      assert.deepStrictEqual(answers(catalog), answers(expected))
+      for (const one of [catalog, expected]) change(one, 3_007)
+      yield* catalog.encodable
+      const again = encodedOf(catalog)!
+      const third = made()
+      for (const known of catalog.rows()) third.set(known.record.id, known)
+      third.restore(again)
+      assert.deepStrictEqual(answers(third), answers(expected))
+      assert.isFalse(third.isBuilt())
+    }))
+
+  it.live("is restored at once for whoever cannot wait, though that was begun with pauses, and made anew where a row is missing", () =>
+    Effect.gen(function*() {
+      const first = filled()
+      first.index()
+      const encoded = encodedOf(first)!
+      const expected = filled()
+      const catalog = filled()
+      catalog.restore(encoded.slice())
+      const waiting = yield* Effect.fork(catalog.prepared)
+      yield* Effect.sleep(0)
+      for (const one of [catalog, expected]) change(one, 7)
+      assert.deepStrictEqual(answers(catalog), answers(expected))
+      assert.isFalse(catalog.isBuilt())
+      yield* Fiber.join(waiting)
+      const lacking = filled()
+      lacking.set(id("3"), undefined)
+      lacking.restore(encoded.slice())
+      expected.set(id("3"), undefined)
+      change(lacking, 7)
+      assert.deepStrictEqual(answers(lacking), answers(expected))
+      assert.isTrue(lacking.isBuilt())
+    }))
+
+  it("is what was given as long as no row is set, and none was asked for where there is none", () => {
+    const catalog = made()
+    assert.isUndefined(catalog.encoded())
+    catalog.set(id("a"), row(record("a", "tea")))
+    assert.isUndefined(catalog.encoded())
+    const bytes = Uint8Array.of(1, 2, 3)
+    catalog.restore(bytes)
+    assert.strictEqual(EventLoop.atOnce(catalog.encoded()!), bytes)
+  })
+})
+
 it.live("links are found in a catalog of any size with pauses, those of rows that are written meanwhile among them", () =>
   Effect.gen(function*() {
     const catalog = made()
@@ -82,7 +175,7 @@ describe("the catalogs of many tenants", () => {
 
   it("of those with few rows the ones that were asked for lately are kept, of those with many all", () => {
     const makes = new Map<string, number>()
-    const cache = new Catalog.Cache((tenant) => {
+    const cache = new Cache((tenant) => {
       makes.set(tenant, (makes.get(tenant) ?? 0) + 1)
       const [size] = tenant.split(" ")
       return size === "long" ? filled(4, "x".repeat(20_000)) : filled(Number(size))
@@ -106,7 +199,7 @@ describe("the catalogs of many tenants", () => {
   })
 
   it("a tenant that came to have many rows is kept, and one that has none any more is not", () => {
-    const cache = new Catalog.Cache(() => filled(1))
+    const cache = new Cache(() => filled(1))
     const grown = cache.get("grown")
     cache.keep("grown", grown, 33)
     const gone = cache.get("gone")

@@ -133,6 +133,57 @@ describe("the history", () => {
       assert.deepStrictEqual(again.unlanded().map((batch) => batch.number), [number])
     }).pipe(Effect.provide(NodeContext.layer)))
 
+  it.scopedLive("is not compacted over the line of a writer that lost the lock and appends meanwhile: the next compaction keeps it", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const late = yield* historyOf(root).pipe(Effect.provide(NodeContext.layer))
+      let isDue = false
+      const platform = calling((method, at) =>
+        Effect.suspend(() => {
+          if (!isDue || method !== "write" || !at.includes("/turns/")) return Effect.void
+          isDue = false
+          return Effect.orDie(Effect.zipRight(late.news(true), late.append([part(1, "late", "b")])))
+        })
+      )
+      const ours = yield* historyOf(root).pipe(Effect.provide(platform))
+      yield* ours.renew([])
+      for (let revision = 1; revision < 50; revision++) yield* ours.append([part(revision, "long ".repeat(10_000))])
+      yield* ours.land
+      isDue = true
+      assert.strictEqual((yield* Effect.flip(ours.compact)).reason, "conflict")
+      assert.isFalse(isDue)
+      yield* ours.news(true)
+      yield* ours.land
+      const { size } = fs.statSync(file(root))
+      yield* ours.compact
+      assert.isBelow(fs.statSync(file(root)).size, size / 2)
+      assert.deepStrictEqual(yield* found(root, "b").pipe(Effect.provide(NodeContext.layer)), [[1]])
+    }))
+
+  it.scoped("is read anew where it was written anew under the same inode, as a disk gives it to a file after two compactions", () =>
+    Effect.gen(function*() {
+      const root = yield* place
+      fs.mkdirSync(path.join(root, ".effect-memory"))
+      const ours = yield* historyOf(root)
+      yield* ours.renew([part(1), part(1, "x", "b")])
+      const before = fs.readFileSync(file(root))
+      yield* ours.renew([part(1, "y", "c"), part(2, "y"), part(1, "y", "d")])
+      yield* ours.append([part(3, "z"), part(1, "z", "e"), part(2, "z", "c")])
+      const after = fs.readFileSync(file(root))
+      fs.writeFileSync(file(root), before)
+      const { ino } = fs.statSync(file(root))
+      const stale = yield* historyOf(root)
+      yield* stale.news(false)
+      fs.writeFileSync(file(root), after)
+      assert.strictEqual(fs.statSync(file(root)).ino, ino)
+      const generation = stale.generation()
+      yield* stale.news(false)
+      assert.isAbove(stale.generation(), generation)
+      const revisions = (name: string) => stale.places("default", id(name)).map(({ revision }) => revision)
+      assert.deepStrictEqual(["a", "b", "c", "d", "e"].map(revisions), [[3, 2], [], [2, 1], [1], [1]])
+    }).pipe(Effect.provide(NodeContext.layer)))
+
   law(
     "is read from where the snapshot ends, and whole once a line turns out to be damaged: a record keeps its past",
     (root) =>

@@ -1,7 +1,9 @@
 import { NodeContext } from "@effect/platform-node"
+import { SystemError } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
 import * as Path from "@effect/platform/Path"
 import { assert, describe, it } from "@effect/vitest"
+import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -17,7 +19,7 @@ import * as fs from "node:fs"
 import * as path from "node:path"
 import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
 import * as Lock from "../../src/storage/MemoryStore/Markdown/Lock.ts"
-import { place, reached } from "./Place.ts"
+import { place, platformWith, reached } from "./Place.ts"
 
 const timeout = Duration.millis(300)
 const file = (root: string) => path.join(root, ".effect-memory/lock")
@@ -66,6 +68,48 @@ const counting = (root: string) => {
     }))
   ).pipe(Layer.provide(reached), Layer.merge(Path.layer))
   return { looks: () => looks, platform }
+}
+
+const broken = new SystemError({ reason: "Unknown", module: "FileSystem", method: "stat" })
+
+/** Counts how often the lock's path is open as a file of one name, on platforms with something done before some calls on it. */
+const openedBy = (root: string) => {
+  let count = 0
+  type Before = (() => Effect.Effect<unknown, SystemError>) | undefined
+  const platform = (
+    { hasOneName, remove, stat, write }: {
+      readonly hasOneName: boolean
+      readonly remove?: Before
+      readonly stat?: Before
+      readonly write?: Before
+    }
+  ) => {
+    const after = <A, E>(before: Before, name: string, self: Effect.Effect<A, E>) =>
+      before !== undefined && name === file(root) ? Effect.zipRight(before(), self) : self
+    return platformWith((real) => ({
+      ...(hasOneName && { link: () => Effect.fail(broken) }),
+      remove: (name, options) => after(remove, name, real.remove(name, options)),
+      stat: (name) => after(stat, name, real.stat(name)),
+      open: (name, options) =>
+        Effect.gen(function*() {
+          if (name !== file(root) && !name.includes("/claim.")) return yield* real.open(name, options)
+          const opened = yield* real.open(name, options)
+          const isLock = name === file(root)
+          if (isLock) count++
+          yield* Effect.addFinalizer(() => Effect.sync(() => isLock && count--))
+          return new Proxy(opened, {
+            get: (inner, key) => {
+              const value: unknown = Reflect.get(inner, key)
+              if (key === "writeAll" && write !== undefined) {
+                return (bytes: Uint8Array) => Effect.zipRight(write(), inner.writeAll(bytes))
+              }
+              return typeof value === "function" ? value.bind(inner) : value
+            }
+          })
+        })
+    }))
+  }
+  return { count: () => count, platform }
 }
 
 describe("the lock of a vault", () => {
@@ -161,6 +205,80 @@ describe("the lock of a vault", () => {
       yield* beaten
       yield* TestClock.adjust("1 second")
       assert.deepStrictEqual(yield* TestClock.sleeps().pipe(Effect.map(Array.from)), [], "nothing of it is left asleep")
+    }))
+
+  for (const hasOneName of [false, true]) {
+    const where = hasOneName ? "a file has one name" : "a file has two names"
+    it.scoped(`is let go once the heartbeat that is being written is through, where ${where}`, () =>
+      Effect.gen(function*() {
+        const root = yield* folder
+        const [writes, goesOn] = [yield* Deferred.make<void>(), yield* Deferred.make<void>()]
+        const open = openedBy(root)
+        let isBeating = false
+        const platform = open.platform({
+          hasOneName,
+          write: () =>
+            isBeating ? Effect.zipRight(Deferred.succeed(writes, undefined), Deferred.await(goesOn)) : Effect.void
+        })
+        const lock = yield* lockOf(root, "a", platform)
+        const over = yield* Effect.fork(lock.withLock(Effect.gen(function*() {
+          isBeating = true
+          yield* TestClock.adjust("100 millis")
+          yield* Deferred.await(writes)
+        })))
+        while (fs.existsSync(file(root))) yield* turn
+        for (let n = 0; n < 5_000; n++) yield* turn
+        assert.strictEqual((yield* Fiber.poll(over))._tag, "None")
+        assert.strictEqual(open.count(), hasOneName ? 1 : 0, "the file that it is written to is open")
+        yield* Deferred.succeed(goesOn, undefined)
+        yield* Fiber.join(over)
+        isBeating = false
+        assert.strictEqual(open.count(), 0)
+        yield* lock.withLock(Effect.void)
+      }))
+  }
+
+  it.scoped("that dies as it is let go leaves no file open and no heartbeat, and is taken by the next once it is stale", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      const open = openedBy(root)
+      let dies = true
+      const platform = open.platform({
+        hasOneName: true,
+        remove: () => dies ? Effect.die("a defect of the platform") : Effect.void
+      })
+      const lock = yield* lockOf(root, "a", platform)
+      const exit = yield* Effect.exit(lock.withLock(Effect.void))
+      assert.isTrue(Exit.isFailure(exit) && Cause.isDie(exit.cause))
+      assert.strictEqual(open.count(), 0)
+      dies = false
+      const before = fs.readFileSync(file(root), "utf8")
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual(fs.readFileSync(file(root), "utf8"), before)
+      const next = yield* Effect.fork(lock.withLock(lock.isOurs))
+      while ((yield* Fiber.poll(next))._tag === "None") {
+        yield* TestClock.adjust("5 millis")
+        yield* turn
+      }
+      assert.isTrue(yield* Fiber.join(next))
+    }))
+
+  it.scoped("leaves no file open where nobody can tell whose it is, and a file has one name", () =>
+    Effect.gen(function*() {
+      const root = yield* folder
+      const open = openedBy(root)
+      let fails = true
+      const platform = open.platform({
+        hasOneName: true,
+        stat: () => fails && fs.existsSync(file(root)) ? Effect.fail(broken) : Effect.void
+      })
+      const lock = yield* lockOf(root, "a", platform)
+      assert.strictEqual((yield* Effect.flip(lock.withLock(Effect.void))).reason, "io")
+      assert.strictEqual(open.count(), 0)
+      fails = false
+      fs.rmSync(file(root), { force: true })
+      assert.isTrue(yield* lock.withLock(lock.isOurs))
+      assert.strictEqual(open.count(), 0)
     }))
 
   it.scoped("of a dead process is taken even by a process that looks again only after its own timeout", () =>

@@ -11,5 +11,11 @@ export const sha256Bytes = (text: string): Uint8Array => hash("sha256", text, "b
 export const sign = (key: string, text: string | Uint8Array): string =>
   createHmac("sha256", key).update(text).digest("hex")
 
+/** Makes what takes a content in parts, and returns what `sign` returns for all of it. */
+export const signer = (key: string) => {
+  const hmac = createHmac("sha256", key)
+  return { add: (bytes: Uint8Array): void => void hmac.update(bytes), end: (): string => hmac.digest("hex") }
+}
+
 /** Draws `length` bytes from the operating system's cryptographic generator. */
 export const secretBytes = (length: number): Uint8Array => new Uint8Array(randomBytes(length))

@@ -19,6 +19,12 @@ export const sha256Bytes = (text: string): Uint8Array => sha2.sha256(bytesOf(tex
 export const sign = (key: string, text: string | Uint8Array): string =>
   bytesToHex(hmac(sha2.sha256, bytesOf(key), bytesOf(text)))
 
+/** Makes what takes a content in parts, and returns what `sign` returns for all of it. */
+export const signer = (key: string) => {
+  const state = hmac.create(sha2.sha256, bytesOf(key))
+  return { add: (bytes: Uint8Array): void => void state.update(bytes), end: (): string => bytesToHex(state.digest()) }
+}
+
 /** Draws `length` bytes from the platform's cryptographic generator, which gives 65,536 at a time. */
 export const secretBytes = (length: number): Uint8Array => {
   const drawn = new Uint8Array(length)

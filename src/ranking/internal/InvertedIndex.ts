@@ -10,9 +10,9 @@ import type { Sight } from "../../domain/Viewer.ts"
 import { idf, slopeOf, type Tokens } from "../Bm25.ts"
 import { isCounted, type Vocabulary } from "../Tokenizer.ts"
 import { leastScore, type Passing, type Reader } from "./Impacts.ts"
-import type { Marks } from "./Marks.ts"
-import type { Packed } from "./Packed.ts"
-import { Postings, Walk } from "./Postings.ts"
+import { type Marks, Walk } from "./Marks.ts"
+import { encoding, type Packed, scopesIn } from "./Packed.ts"
+import { Postings } from "./Postings.ts"
 import { float64, type GrowableArray, int32, ScopeIndex, ScopeSlots } from "./Slots.ts"
 /** The documents in sight. Good until the index changes. */
 export interface View {
@@ -327,29 +327,29 @@ export class InvertedIndex {
     this.#postings = this.#postings.packed()
   }
 
-  /** Encodes an index without tombstones. `order`: the slot of each document, those of a scope in the order in which they came. */
-  encode(order: Int32Array): Packed {
-    const numbers = new Int32Array(this.slots)
-    order.forEach((slot, number) => numbers[slot] = number)
-    const { ends, lists, terms } = this.#postings.encode(numbers)
-    const [scopes, lengths] = [this.#scope, this.#length].map(({ data }) => order.map((slot) => data[slot]!))
-    return { head: { terms, scopes: this.#scopes.all }, columns: [scopes!, lengths!, ends], bytes: lists }
+  /** Encodes these documents, in steps beside which others may come and go. `order`: their slots, those of a scope as they came. */
+  encode(order: Int32Array): Generator<number, Packed> {
+    const slots = new Int32Array(this.slots).fill(-1)
+    order.forEach((slot, number) => slots[slot] = number)
+    const [scopeOf, lengths] = [this.#scope, this.#length].map(({ data }) => order.map((slot) => data[slot]!))
+    const { column, kept, scopes } = scopesIn(this.#scopes.all, scopeOf!, this.removed === 0)
+    return encoding(kept, [column, lengths!], this.#postings.encode({ slots, scopes, isWhole: scopes === undefined }))
   }
 
-  /** Restores what `encode` gave, with the slots of its documents in their order; `untils` in that order. Totals are added up anew. */
-  static decode(
-    { bytes, columns, head }: Packed,
-    untils: ReadonlyArray<number>
-  ): { readonly index: InvertedIndex; readonly order: Int32Array } {
+  /** Restores what `encode` gave, with the slots of its documents in their order; `untils` in that order. */
+  static *decode({ bytes, columns, head }: Packed, untils: ReadonlyArray<number>) {
     const { scopes, terms } = head as { scopes: ReadonlyArray<MemoryScope>; terms: ReadonlyArray<string> } // `encode` wrote it
     const [scope, length, ends] = columns // three of three
     const index = new InvertedIndex()
     for (const one of scopes) index.#scopes.numberOf(one)
     const nexts = new Int32Array(scopes.length + 1)
-    for (let n = 0; n < untils.length; n++) nexts[scope![n]! + 1]! += 1
+    for (const number of scope!) nexts[number + 1]! += 1
     for (let n = 1; n < nexts.length; n++) nexts[n]! += nexts[n - 1]!
     const order = new Int32Array(untils.length)
-    untils.forEach((until, n) => order[n] = index.#place(nexts[scope![n]!]!++, scope![n]!, length![n]!, until))
+    for (let n = 0; n < untils.length; n++) {
+      order[n] = index.#place(nexts[scope![n]!]!++, scope![n]!, length![n]!, untils[n]!)
+      if ((n & 4_095) === 4_095) yield 12_288
+    }
     index.#postings = Postings.decode({ terms, lists: bytes, ends: ends! }, index.#length, order)
     return { index, order }
   }

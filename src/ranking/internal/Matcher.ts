@@ -93,12 +93,12 @@ export class Matcher<R extends Outline> {
     this.#columns.remove(slot)
     this.#records[slot] = undefined
     this.index.remove(slot)
-    if (this.index.removed > 1_024 + this.index.live / 2) this.compact()
+    if (this.index.removed > 1_024 + this.index.live / 2) this.#compact()
     return true
   }
 
   /** Makes all of it anew without the slots of removed records. */
-  compact(): void {
+  #compact(): void {
     const { index, kept } = this.index.compacted()
     const [before, slots] = [this.#records, Int32Array.from(this.slots.values())]
     this.index = index

@@ -20,9 +20,55 @@ export interface Packed {
   readonly bytes: Uint8Array
 }
 
-/** Packs the parts into one run of bytes. */
-export const pack = ({ bytes, columns, head }: Packed): Uint8Array<ArrayBuffer> => {
-  const text = new TextEncoder().encode(JSON.stringify(head))
+/** Terms in the order of their numbers, their lists as a `Writer` writes them, and per term where its bytes end. */
+export interface Encoded {
+  readonly terms: ReadonlyArray<string>
+  readonly lists: Uint8Array
+  readonly ends: Int32Array
+}
+
+/** Numbers by which slots and scopes are written: those of a scope ascend, and −1 stands for a slot that is left out. */
+export interface Numbering {
+  readonly slots: Int32Array
+  /** Absent: scopes have the numbers that they have. */
+  readonly scopes?: Int32Array | undefined
+  /** Whether no slot that is left out has postings. */
+  readonly isWhole: boolean
+}
+
+/** Numbers anew the scopes that documents have, unless it is known that all do. `column`: the scope of each document. */
+export const scopesIn = <A>(all: ReadonlyArray<A>, column: Int32Array, isEvery: boolean) => {
+  if (isEvery) return { kept: all.slice(), column }
+  const scopes = new Int32Array(all.length).fill(-1)
+  const kept: Array<A> = []
+  for (const number of column) if (scopes[number] === -1) scopes[number] = kept.push(all[number]!) - 1
+  return { kept, column: column.map((number) => scopes[number]!), scopes }
+}
+
+/** Encodes postings, and puts the scopes and columns of their documents beside them. */
+export function* encoding(
+  scopes: ReadonlyArray<unknown>,
+  columns: ReadonlyArray<Int32Array>,
+  postings: Generator<number, Encoded>
+): Generator<number, Packed> {
+  const { ends, lists, terms } = yield* postings
+  return { head: { terms, scopes }, columns: [...columns, ends], bytes: lists }
+}
+
+/** Runs steps to their end. */
+export const ended = <A>(steps: Generator<number, A>): A => {
+  for (;;) {
+    const { done, value } = steps.next()
+    if (done === true) return value
+  }
+}
+
+/** Packs the parts into one run of bytes, in steps told in units of 0.1 µs. */
+export function* pack({ bytes, columns, head }: Packed): Generator<number, Uint8Array<ArrayBuffer>> {
+  const json = JSON.stringify(head)
+  yield json.length >> 6
+  const text = new TextEncoder().encode(json)
+  yield text.length >> 6
   const start = 3 + Math.ceil(text.length / 4)
   const end = columns.reduce((sum, column) => sum + 1 + column.length, start)
   const words = new Int32Array(end + Math.ceil(bytes.length / 4))
@@ -36,10 +82,17 @@ export const pack = ({ bytes, columns, head }: Packed): Uint8Array<ArrayBuffer> 
     words[at] = column.length
     words.set(column, at + 1)
     at += 1 + column.length
+    yield column.length >> 5
   }
-  all.set(bytes, 4 * end)
+  for (let from = 0; from < bytes.length; from += copied) {
+    all.set(bytes.subarray(from, from + copied), 4 * end + from)
+    yield copied >> 7
+  }
   return all
 }
+
+/** Bytes that are copied in a step: memory that was never written takes 0.8 ns a byte. */
+const copied = 1_048_576
 
 /**
  * Unpacks what `pack` returned, as views: the bytes are theirs from now on, and must begin at a multiple of 4. `undefined`: the

@@ -16,7 +16,7 @@
  */
 import { detached } from "../Tokenizer.ts"
 import { hash, Impacts } from "./Impacts.ts"
-import { readNumbers, Writer } from "./Packed.ts"
+import { type Encoded, ended, type Numbering, readNumbers, Writer } from "./Packed.ts"
 import { Arena, type GrowableArray, int32 } from "./Slots.ts"
 
 const TERM = 0
@@ -27,13 +27,6 @@ const AT = 4
 const stride = 5
 /** Stands for the first list of a term whose lists are still packed. */
 const packed = -2
-
-/** Terms in the order of their numbers, their lists as a `Writer` writes them, and per term where its bytes end. */
-export interface Encoded {
-  readonly terms: ReadonlyArray<string>
-  readonly lists: Uint8Array
-  readonly ends: Int32Array
-}
 
 /** The lists of all terms. */
 export class Postings {
@@ -174,36 +167,72 @@ export class Postings {
     return isIn ? this.impacts.codeOf(arena[at + 2 * low + 1]!) : 0
   }
 
-  /** `numbers`: what is written for each slot, ascending within a scope; of what is still packed those that `decode` was given. */
-  encode(numbers?: Int32Array): Encoded {
+  /**
+   * Begins to encode the postings of now, in steps told in units of 0.1 µs; postings may come meanwhile. `as`: how what is there is
+   * numbered, and without terms that nothing else has; default: all of it as it is.
+   */
+  encode(as?: Numbering): Generator<number, Encoded> {
+    const order = this.#order
+    const isAsPacked = as === undefined
+      ? order === undefined
+      : as.isWhole && order !== undefined && order.every((slot, number) => as.slots[slot] === number)
+    return this.#encoding(Array.from(this.#terms.keys()), as ?? this.#asItIs(), isAsPacked, as === undefined)
+  }
+
+  #asItIs(): Numbering {
+    return { slots: this.#lengths.data.map((_, slot) => slot), isWhole: true }
+  }
+
+  *#encoding(
+    terms: ReadonlyArray<string>,
+    as: Numbering,
+    isAsPacked: boolean,
+    isEvery: boolean
+  ): Generator<number, Encoded> {
+    const kept: Array<string> = []
     const out = new Writer(2 * this.#arena.length)
-    const ends = new Int32Array(this.#terms.size)
-    for (let term = 0; term < this.#terms.size; term++) {
-      if (this.#packed !== undefined && this.#firsts.data[2 * term] === packed) {
-        out.append(bytesOf(this.#packed, term))
-        ends[term] = out.length
-        continue
-      }
-      for (let list = this.first(term); list >= 0; list = this.next(list)) {
-        out.write(this.scopeOf(list))
-        out.write(this.count(list))
-        const arena = this.arena(list)
-        let before = -1 // slots ascend
-        for (let i = this.at(list), end = i + 2 * this.count(list); i < end; i += 2) {
-          const number = numbers === undefined ? arena[i]! : numbers[arena[i]!]!
-          out.write(number - before)
-          out.write(this.impacts.codeOf(arena[i + 1]!))
-          before = number
+    const ends = new Int32Array(terms.length)
+    let work = 0
+    for (let term = 0; term < terms.length; term++) {
+      if (isAsPacked && this.#firsts.data[2 * term] === packed) out.append(bytesOf(this.#packed!, term))
+      else {
+        for (let list = this.first(term); list >= 0; list = this.next(list)) {
+          this.#write(list, as, out)
+          work += 16 + this.count(list)
         }
       }
-      ends[term] = out.length
+      if (isEvery || out.length > (ends[kept.length - 1] ?? 0)) ends[kept.push(terms[term]!) - 1] = out.length
+      work += 16
+      if (work < 65_536) continue
+      yield work >> 3
+      work = 0
     }
-    return { terms: Array.from(this.#terms.keys()), lists: out.bytes(), ends }
+    return { terms: kept, lists: out.bytes(), ends: ends.subarray(0, kept.length) }
+  }
+
+  #write(list: number, { isWhole, scopes, slots: numbers }: Numbering, out: Writer): void {
+    const arena = this.arena(list)
+    const from = this.at(list)
+    let end = from + 2 * this.count(list)
+    while (end > from && !(numbers[arena[end - 2]!]! >= 0)) end -= 2 // slots that came since are the last
+    let count = (end - from) >> 1
+    if (!isWhole) { for (let i = from; i < end; i += 2) if (numbers[arena[i]!]! < 0) count-- }
+    if (count === 0) return
+    out.write(scopes?.[this.scopeOf(list)] ?? this.scopeOf(list))
+    out.write(count)
+    let before = -1 // slots ascend
+    for (let i = from; i < end; i += 2) {
+      const number = numbers[arena[i]!]!
+      if (number < 0) continue
+      out.write(number - before)
+      out.write(this.impacts.codeOf(arena[i + 1]!))
+      before = number
+    }
   }
 
   /** Returns a copy whose lists take about a sixth of the memory. Cost: all lists. */
   packed(): Postings {
-    const { lists, ...rest } = this.encode()
+    const { lists, ...rest } = ended(this.encode())
     return Postings.decode({ ...rest, lists: lists.slice() }, this.#lengths) // a view would hold all that the writer has room for
   }
 
@@ -349,40 +378,4 @@ const grown = (array: Int32Array, length: number): Int32Array => {
   const copy = new Int32Array(Math.max(length, Math.ceil(array.length * 1.5)))
   copy.set(array)
   return copy
-}
-
-/** The lists of a question's terms, to be walked scope by scope: within a scope in the order of the terms. */
-export class Walk {
-  readonly #lists: Array<number> = []
-  readonly #terms: Array<number> = []
-  /** Per list, the scope's next one, plus 1. */
-  readonly #nexts: Array<number> = []
-  /** Per scope, its first and its last list, plus 1; 0 outside of a walk. */
-  readonly #ends: GrowableArray<Int32Array> = int32()
-  readonly #scopes: Array<number> = []
-
-  add(scope: number, list: number, term: number): void {
-    const end = this.#lists.push(list)
-    this.#terms.push(term)
-    this.#nexts.push(0)
-    if (2 * scope + 1 >= this.#ends.data.length) this.#ends.set(2 * scope + 1, 0)
-    const ends = this.#ends.data
-    if (ends[2 * scope] === 0) {
-      ends[2 * scope] = end
-      this.#scopes.push(scope)
-    } else this.#nexts[ends[2 * scope + 1]! - 1] = end
-    ends[2 * scope + 1] = end
-  }
-
-  /** Visits all lists, tells when it has visited those of a scope, and forgets them. */
-  run(visit: (list: number, term: number) => void, end: () => void): void {
-    for (const scope of this.#scopes) {
-      for (let at = this.#ends.data[2 * scope]!; at > 0; at = this.#nexts[at - 1]!) {
-        visit(this.#lists[at - 1]!, this.#terms[at - 1]!)
-      }
-      this.#ends.data[2 * scope] = 0
-      end()
-    }
-    for (const each of [this.#lists, this.#terms, this.#nexts, this.#scopes]) each.length = 0
-  }
 }

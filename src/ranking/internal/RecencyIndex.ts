@@ -16,7 +16,7 @@ export class RecencyIndex {
   /** Slots that came out of order since `all`, the last ones; once there are many, they become a run. */
   #late: Array<number> = []
   /** Earlier ones, each run in order, and longer than the next: so that `all` has little left to do. */
-  readonly #runs: Array<Array<number>> = []
+  readonly #runs: Array<Int32Array> = []
 
   add(slot: number, record: Pick<MemoryRecord, "id" | "createdAt" | "updatedAt">): void {
     this.#recency.set(slot, recencyOf(record))
@@ -44,7 +44,7 @@ export class RecencyIndex {
       if (this.newestFirst(this.#slots[middle]!, oldest) < 0) high = middle
       else low = middle + 1
     }
-    for (const slot of this.#merged(this.#slots.splice(low), late)) this.#slots.push(slot)
+    for (const slot of this.#merged(Int32Array.from(this.#slots.splice(low)), late)) this.#slots.push(slot)
     return this.#slots
   }
 
@@ -54,7 +54,7 @@ export class RecencyIndex {
 
   /** Makes a run of the late slots, and one of it and those before it that are not longer. */
   #endRun(): void {
-    let run = this.#late.sort((a, b) => this.newestFirst(b, a))
+    let run: Int32Array = Int32Array.from(this.#late.sort((a, b) => this.newestFirst(b, a)))
     this.#late = []
     for (let last = this.#runs.at(-1); last !== undefined && last.length <= run.length; last = this.#runs.at(-1)) {
       run = this.#merged(last, run)
@@ -63,14 +63,14 @@ export class RecencyIndex {
     this.#runs.push(run)
   }
 
-  #merged(one: ReadonlyArray<number>, other: ReadonlyArray<number>): Array<number> {
-    const all: Array<number> = []
-    let at = 0
-    for (const slot of one) {
-      while (at < other.length && this.newestFirst(slot, other[at]!) < 0) all.push(other[at++]!)
-      all.push(slot)
+  #merged(one: Int32Array, other: Int32Array): Int32Array {
+    const all = new Int32Array(one.length + other.length)
+    const recency = this.#recency.data
+    for (let at = 0, i = 0, j = 0; at < all.length; at++) {
+      const later = recency[one[i]!]! - recency[other[j]!]! // NaN where one is through
+      const isOther = later === 0 ? this.#ids[one[i]!]! < this.#ids[other[j]!]! : later > 0 || i === one.length
+      all[at] = isOther ? other[j++]! : one[i++]!
     }
-    while (at < other.length) all.push(other[at++]!)
     return all
   }
 

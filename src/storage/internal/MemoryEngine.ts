@@ -37,7 +37,7 @@ interface Memory extends Omit<Options, "trash"> {
   /** Revisions by tenant and id, newest first, at least one each; tenants without rows have no entry. */
   readonly revisions: Map<string, Map<MemoryId, ReadonlyArray<Stored>>>
   /** Catalogs of the same tenants. */
-  readonly catalogs: Catalog.Cache
+  readonly catalogs: Cache
   readonly due: Compaction.DueQueue
   readonly embeddings: TenantEmbeddings
   readonly changes: Changes.Changes
@@ -50,7 +50,7 @@ export const make = ({ trash = defaultTrash, ...options }: Options): Engine => {
     ...options,
     trash: Duration.toMillis(trash),
     revisions,
-    catalogs: new Catalog.Cache((tenant) => makeCatalog(memory, tenant)),
+    catalogs: new Cache((tenant) => makeCatalog(memory, tenant)),
     due: Compaction.makeDueQueue(({ id, revision, tenant }) =>
       rowIn(revisions, tenant, id)?.record.revision === revision
     ),
@@ -241,3 +241,58 @@ const prune = (memory: Memory, tenant: string): void => {
   const catalog = memory.catalogs.get(tenant)
   if (catalog.texts().build().isLittered(memory.embeddings.of(tenant).size)) sweep(memory, tenant, catalog)
 }
+
+/**
+ * The catalogs of many tenants, for an engine that has their rows in memory anyway. A catalog with few rows is given up once it is
+ * the one that was unused the longest, and made again when it is asked for, so that many small tenants take little memory.
+ */
+export class Cache {
+  readonly #make: (tenant: string) => Catalog.Catalog
+  readonly #large = new Map<string, Catalog.Catalog>()
+  /** Catalogs of tenants with few rows; the one that was asked for last comes last. */
+  readonly #small = new Map<string, Catalog.Catalog>()
+
+  /** Takes the function that makes the catalog of a tenant out of all of its rows. */
+  constructor(make: (tenant: string) => Catalog.Catalog) {
+    this.#make = make
+  }
+
+  /** Returns the catalog of a tenant; a tenant without rows gets an empty one, which is not kept. */
+  get(tenant: string): Catalog.Catalog {
+    const large = this.#large.get(tenant)
+    if (large !== undefined) return large
+    const small = this.#small.get(tenant)
+    const catalog = small ?? this.#make(tenant)
+    this.keep(tenant, catalog, small === undefined ? catalog.size() + catalog.tombstones().length : 1)
+    return catalog
+  }
+
+  readonly of = (tenant: string): Effect.Effect<Catalog.Catalog> => Effect.sync(() => this.get(tenant))
+
+  /** Returns the catalog of a tenant with many rows; `undefined`: it has few. */
+  large(tenant: string): Catalog.Catalog | undefined {
+    return this.#large.get(tenant)
+  }
+
+  /** Keeps a catalog that has `rows` rows, tombstones counted. */
+  keep(tenant: string, catalog: Catalog.Catalog, rows: number): void {
+    this.#small.delete(tenant)
+    this.#large.delete(tenant)
+    if (rows > few) this.#large.set(tenant, catalog)
+    else if (rows > 0) this.#small.set(tenant, catalog)
+    for (const [tenant, catalog] of this.#small) {
+      if (this.#small.size <= atOnce) return
+      this.#small.delete(tenant)
+      let size = 0
+      for (const { body } of catalog.each()) size += body.length
+      if (size > short) this.#large.set(tenant, catalog) // indexing it again would take long
+    }
+  }
+}
+
+/** Number of rows up to which a tenant has few, and length of their bodies together, in UTF-16 units. */
+const few = 32
+const short = 65_536
+
+/** Number of catalogs of tenants with few rows that are kept. */
+const atOnce = 256

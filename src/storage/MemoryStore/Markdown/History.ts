@@ -150,28 +150,18 @@ export const make = (disk: Disk): History => {
    * Reads the lines of `bytes`, which begin at `end`. Takes the batches that count: whole ones, and of those that landed
    * the parts that can still be read.
    */
-  const parse = (bytes: Uint8Array, locked: boolean): Effect.Effect<void> =>
+  const parse = (bytes: Uint8Array, locked: boolean): Io<void> =>
     Effect.gen(function*() {
-      const start = end
-      const paced = EventLoop.pacer()
-      const lines: Array<HistoryLine.Line> = []
-      let at = 0
-      for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
-        const line = bytes.subarray(at, next)
-        yield* paced(line.length >> 6) // a megabyte in ten milliseconds
-        const meta = HistoryLine.metaOf(line)
-        lines.push({ meta, offset: start + at, line, times: HistoryLine.timesIn(meta, line) })
-        at = next + 1
+      const { at, landed: told, lines, newest, undone } = yield* HistoryLine.linesIn(bytes, end)
+      if (epoch > 0 && newest > epoch) { // a file that was written anew got the inode of the one that was read
+        const same = ino
+        clear()
+        ino = same
+        return yield* Effect.flatMap(disk.bytesFrom(file, 0), (all) => parse(all, locked))
       }
       torn = bytes.length - at
-      end = start + at
-      const known = lines.reduce((most, { meta }) => Math.max(most, meta?.landed ?? 0), landed)
-      /** Numbers of the batches that were taken back, by offset: later, another one may begin at the same byte. */
-      const undone = new Map(
-        lines.flatMap(({ meta, offset }) =>
-          meta?.offset === offset && meta.at !== undefined ? [[meta.at, meta.undone]] : []
-        )
-      )
+      end += at
+      const known = Math.max(landed, told)
       let open: Array<HistoryLine.Parsed> = []
       /** Ends the batch that is open: it counts if it is whole or has landed. */
       const close = () => {
@@ -190,7 +180,7 @@ export const make = (disk: Disk): History => {
         }
         open = []
       }
-      for (const { line, meta, offset, times } of lines) {
+      const read = ({ line, meta, offset, times }: HistoryLine.Line): void => {
         const length = line.length + 1
         const ours = failed.get(offset)?.checksum
         if (ours !== undefined && HistoryLine.checksumOf(line) !== ours) failed.delete(offset)
@@ -205,13 +195,14 @@ export const make = (disk: Disk): History => {
             if (meta.at !== undefined) failed.delete(meta.at)
           }
           dead += length
-          continue
+          return
         }
         const part = HistoryLine.placeOf(meta, offset, length, times)
         if (part.batch !== open[0]?.batch || part.part <= (open.at(-1)?.part ?? -1)) close()
         open.push(part)
         if (part.part === part.parts - 1) close()
       }
+      yield* EventLoop.forEach(lines, 2_048, read)
       if (open.length > 0 && !locked) {
         end = open[0]!.offset // the rest of it may be on its way
         torn = 0
@@ -234,7 +225,7 @@ export const make = (disk: Disk): History => {
       const from = end + torn
       const start = from + (torn > 0 ? 1 : 0)
       const lines = make(start)
-      const bytes = HistoryLine.joined(torn > 0 ? [newLine, ...lines] : lines)
+      const bytes = HistoryLine.joined(torn > 0 ? [Uint8Array.of(10), ...lines] : lines)
       isTorn = true
       yield* disk.append(file, bytes, { force })
       const stat = yield* disk.stat(file)
@@ -275,12 +266,21 @@ export const make = (disk: Disk): History => {
   /** The same, where an append failed. */
   const settled: Io<void> = Effect.suspend(() => isTorn || failed.size > 0 ? settle : Effect.void)
 
-  /** Writes the file whole: the head, and these lines. */
-  const rewrite = (make: (epoch: number) => ReadonlyArray<Uint8Array>): Io<void> =>
+  /** Fails where the file is not as it was read: a writer that lost the lock, and woke late, has appended to it. */
+  const unwritten: Io<void> = Effect.flatMap(disk.stat(file), (stat) => {
+    const now = Option.getOrUndefined(stat)
+    return now?.ino === ino && (now === undefined || now.size === end + torn) ? Effect.void : lost
+  })
+  /** Writes the file whole: the head, and the lines that are made of these, some at a time. */
+  const rewrite = <A>(
+    all: ReadonlyArray<A>,
+    make: (some: ReadonlyArray<A>, epoch: number) => ReadonlyArray<Uint8Array>
+  ) =>
     Effect.gen(function*() {
       const next = epoch + 1
       const head = HistoryLine.print({ epoch: next, offset: 0, landed: batch }) // batches go on counting
-      yield* disk.write(file, HistoryLine.joined([head, ...make(next)]), { isFenced: true })
+      const bytes = yield* HistoryLine.printed(head, all, (some) => make(some, next))
+      yield* disk.write(file, bytes, { isFenced: true, guard: unwritten })
       clear()
       yield* news(true)
     })
@@ -318,10 +318,12 @@ export const make = (disk: Disk): History => {
   const compacted = one(Effect.gen(function*() {
     if (!isWasteful()) return // a reader that came before may have found another file
     const kept = yield* HistoryLine.living(yield* disk.bytesFrom(file, 0), places.all())
-    yield* rewrite((next) =>
-      kept.map(([{ offset: _, ...meta }, row]) =>
-        HistoryLine.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
-      )
+    yield* rewrite(
+      kept,
+      (some, next) =>
+        some.map(([{ offset: _, ...meta }, row]) =>
+          HistoryLine.print({ ...meta, epoch: next, batch: 0, part: 0, parts: 1 }, row)
+        )
     )
   }))
 
@@ -391,10 +393,7 @@ export const make = (disk: Disk): History => {
           places.remove(place)
         }
       })),
-    renew: (parts) => one(rewrite((epoch) => HistoryLine.batch(parts, epoch, 0, undefined).lines)),
+    renew: (parts) => one(rewrite(parts, (some, epoch) => HistoryLine.batch(some, epoch, 0, undefined).lines)),
     compact: Effect.suspend(() => isWasteful() ? compacted : Effect.void)
   }
 }
-
-const lineBreak = 10
-const newLine = new Uint8Array([lineBreak])

@@ -7,6 +7,7 @@
  * checksum \t {"epoch":1,"offset":912,"landed":4} \t \n
  * ```
  */
+import * as Arr from "effect/Array"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
@@ -168,6 +169,33 @@ export interface Line {
   readonly times: Times | undefined
 }
 
+/** Reads the lines of bytes that begin at `start`. */
+export const linesIn = (bytes: Uint8Array, start: number) =>
+  Effect.gen(function*() {
+    const paced = EventLoop.pacer()
+    const lines: Array<Line> = []
+    let landed = 0
+    let newest = 0
+    /** Numbers of the batches that were taken back, by offset: later, another one may begin at the same byte. */
+    const undone = new Map<number, number | undefined>()
+    let at = 0
+    for (let next = bytes.indexOf(lineBreak, at); next >= 0; next = bytes.indexOf(lineBreak, at)) {
+      const line = bytes.subarray(at, next)
+      yield* paced(line.length >> 6) // a megabyte in ten milliseconds
+      const meta = metaOf(line)
+      const offset = start + at
+      lines.push({ meta, offset, line, times: timesIn(meta, line) })
+      landed = Math.max(landed, meta?.landed ?? 0)
+      newest = Math.max(newest, meta?.epoch ?? 0)
+      if (meta?.offset === offset && meta.at !== undefined) undone.set(meta.at, meta.undone)
+      at = next + 1
+    }
+    /** `at`: bytes up to the end of the last line; `newest`: the last epoch that a line names. */
+    return { at, landed, lines, newest, undone }
+  })
+
+const lineBreak = 10
+
 /** A line of a batch, as it was read. */
 export interface Parsed extends Place {
   readonly isErased: boolean
@@ -242,6 +270,23 @@ export const batch = (parts: ReadonlyArray<Part>, epoch: number, number: number,
   return { lines, placed }
 }
 
+/** Prints a file: the head, and the lines that `make` makes of some values at a time, with pauses. */
+export const printed = <A>(
+  head: Uint8Array,
+  all: ReadonlyArray<A>,
+  make: (some: ReadonlyArray<A>) => ReadonlyArray<Uint8Array>
+): Effect.Effect<Uint8Array> =>
+  Effect.gen(function*() {
+    const paced = EventLoop.pacer()
+    const lines = [head]
+    for (const some of Arr.chunksOf(all, 16)) {
+      let length = 0
+      for (const line of make(some)) length += lines[lines.push(line) - 1]!.length
+      yield* paced(length >> 4)
+    }
+    return yield* EventLoop.paced(() => joining(lines))
+  })
+
 /** Returns the bytes at which the lines of a batch stand: they follow one another. */
 export const spanOf = (batch: ReadonlyArray<Place>) => {
   const [first] = batch
@@ -283,15 +328,28 @@ export const hashOf = (disk: Disk, file: string, end: number): Effect.Effect<str
   )
 
 /** Returns the bytes of all parts, in their order. */
-export const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => {
-  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, 0))
-  let at = 0
+export const joined = (parts: ReadonlyArray<Uint8Array>): Uint8Array => EventLoop.atOnce(joining(parts))
+
+/** The same in steps, behind room for `room` bytes: to write memory for the first time takes a millisecond a megabyte. */
+export function* joining(parts: ReadonlyArray<Uint8Array>, room = 0): EventLoop.Steps<Uint8Array> {
+  const all = new Uint8Array(parts.reduce((sum, { length }) => sum + length, room))
+  let at = room
+  let work = 0
   for (const part of parts) {
-    all.set(part, at)
+    for (let from = 0; from < part.length; from += megabyte) {
+      const some = part.length > megabyte ? part.subarray(from, from + megabyte) : part
+      all.set(some, at + from)
+      work += some.length
+      if (work < megabyte) continue
+      yield work >> 6
+      work = 0
+    }
     at += part.length
   }
   return all
 }
+
+const megabyte = 1_048_576
 
 /** Lines of as many bytes that say nothing. */
 export const blanked = (lines: Uint8Array): Uint8Array => lines.map((byte) => byte === 10 ? byte : 32)
@@ -324,8 +382,9 @@ export const timed = (
   Effect.gen(function*() {
     const timed = new Map<Place, Place>()
     for (const [n, place] of all.entries()) {
+      if (!place.forgotten || place.times !== undefined) continue
       const isNewest = all[n - 1]?.id !== place.id || all[n - 1]?.tenant !== place.tenant
-      if (!isNewest || !place.forgotten || place.times !== undefined) continue
+      if (!isNewest) continue
       const kept = yield* read(place)
       if (Option.isSome(kept)) timed.set(place, { ...place, times: timesOf(kept.value.record) })
     }

@@ -89,9 +89,11 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
             if (claim.value.isInTurn) return claim.value
             const isClaimed = Effect.map(disk.stat(file), Option.exists(({ ino }) => ino === claim.value.ino))
             const left = Effect.flatMap(isClaimed, (ours) => ours ? disk.remove(file, { force: false }) : Effect.void)
-            yield* Effect.tapError(disk.begin, () => Effect.zipRight(Effect.option(left), claim.value.close))
-            // whoever steals it from here on ends the turn as well
-            if (yield* isClaimed) return claim.value
+            // whoever steals it once the turn has begun ends the turn as well
+            const isKept = yield* Effect.zipRight(disk.begin, isClaimed).pipe(
+              Effect.tapErrorCause(() => Effect.ensuring(Effect.option(left), claim.value.close))
+            )
+            if (isKept) return claim.value
             yield* claim.value.close
             continue
           }
@@ -120,6 +122,8 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
     let beating: Fiber.Fiber<void> | undefined
     let isClosed = false
     let beats = 0
+    /** One at a time: a heartbeat, or the end of the claim that it is written to. */
+    const inWriting = EventLoop.makeLine()
     /** Whether the lock was taken since the heartbeat last looked. */
     let isUsed = false
     /**
@@ -127,14 +131,13 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
      * sessions, since most are over before their first beat is due.
      */
     const beat: Effect.Effect<void> = Effect.suspend(() => {
-      const claim = held
-      if (claim === undefined && !isUsed) return Effect.void
+      if (held === undefined && !isUsed) return Effect.void
       isUsed = false
       // into the file that we made: where it was taken away, nobody hears it
-      const written = claim === undefined
-        ? Effect.void
-        : Effect.catchAll(claim.write(textOf(++beats)), (error) => Effect.logDebug("no heartbeat", error))
-      return Effect.zipRight(written, due)
+      const written = Effect.suspend(() => held?.write(textOf(++beats)) ?? Effect.void)
+      return inWriting(Effect.catchAll(written, (error) => Effect.logDebug("no heartbeat", error))).pipe(
+        Effect.zipRight(due)
+      )
     })
     const due = Effect.zipRight(Effect.sleep(Duration.times(timeout, 1 / 3)), beat)
     /** Leaves room for the next heartbeat: the last one is at rest, was interrupted, or died of a defect. */
@@ -157,10 +160,13 @@ export const make = (disk: Disk, timeout: Duration.Duration): Effect.Effect<Lock
     const release = (claim: Claim) =>
       Effect.flatMap(isOurs, (ours) => ours ? disk.remove(file, { force: false }) : Effect.void).pipe(
         Effect.catchAll((error) => Effect.logWarning("the vault's lock stays until it is stolen", error)),
-        Effect.zipRight(Effect.suspend(() => {
-          held = undefined
-          return Effect.zipRight(claim.close, isClosed ? ended : Effect.void)
-        }))
+        Effect.ensuring(
+          inWriting(Effect.suspend(() => {
+            held = undefined
+            return claim.close
+          }))
+        ),
+        Effect.ensuring(Effect.suspend(() => isClosed ? ended : Effect.void))
       )
 
     return {

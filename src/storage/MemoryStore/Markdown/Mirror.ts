@@ -70,6 +70,8 @@ export interface Mirror {
 const concurrency = 32
 /** Files after which the event loop turns: a look at one that is as it was takes some microseconds. */
 const perTurn = 512
+/** Paths after which it turns where none is looked at. */
+const atATime = 16_384
 
 /** Settings of a mirror. */
 export interface Options extends Document.Context, Omit<Catalog.Options, "embeddings"> {
@@ -203,9 +205,10 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
   const followMoves = (findings: Findings, { isFirst }: Look) =>
     Effect.gen(function*() {
       const { found } = findings
-      const absent = Array.from(found).flatMap(([path, file]) => {
+      const absent: Array<Entry> = []
+      yield* EventLoop.forEach(found, atATime, ([path, file]) => {
         const known = file === undefined ? files.get(path) : undefined
-        return known?._tag === "Entry" ? [known] : []
+        if (known?._tag === "Entry") absent.push(known)
       })
       const isKnown = (path: string) => files.has(path) || found.get(path) !== undefined || trouble(path) !== undefined
       const gone = yield* Moves.gone(context, history, absent, isFirst ? isKnown : undefined)
@@ -224,6 +227,7 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
       const { found, times } = findings
       const complete = context.ahead()
       const isComplete = complete({
+        isFirst: look.isFirst,
         found,
         known: (path) => files.get(path),
         confirm: (path) => times.set(path, ++epoch)
@@ -241,13 +245,13 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
         news.push(...set(path, found.get(path), at))
       }
       // a record that moved is there before it is gone
-      const order = new Set([
-        ...moved.map(({ path }) => path),
-        ...paths.filter((path) => found.has(path)),
-        ...found.keys()
-      ])
+      const order = new Set(moved.map(({ path }) => path))
+      yield* EventLoop.forEach(paths, atATime, (path) => {
+        if (found.has(path)) order.add(path)
+      })
+      yield* EventLoop.forEach(Array.from(found.keys()), atATime, (path) => order.add(path))
       const stretch = look.isFirst ? 256 : Infinity // later, readers see all of it at once
-      yield* EventLoop.forEach(Array.from(order), stretch, settle)
+      yield* EventLoop.forEach(order, stretch, settle)
       if (look.isWhole) seen = Math.max(seen, began)
       return news
     })
@@ -256,11 +260,14 @@ export const make = (disk: Disk, history: History, context: Options): Mirror => 
     Effect.gen(function*() {
       troubles.clear()
       const known = Array.from(files.keys())
-      const paths = yield* walk
-      const walked = new Set(paths)
+      const paths = Array.from(yield* walk)
+      const walked = new Set<string>()
+      yield* EventLoop.forEach(Array.from(paths), atATime, (path) => walked.add(path))
       const sampled = sampling.next(known, yield* Clock.currentTimeMillis)
-      const gone = known.filter((path) => !walked.has(path))
-      return yield* lookAt([...paths, ...gone], { isFirst, isWhole: true, sampled, walked })
+      yield* EventLoop.forEach(known, atATime, (path) => {
+        if (!walked.has(path)) paths.push(path)
+      })
+      return yield* lookAt(paths, { isFirst, isWhole: true, sampled, walked })
     })
 
   return {

@@ -11,6 +11,7 @@ import { sha256 } from "../../../domain/Digest.ts"
 import type * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
 import * as MemoryScope from "../../../domain/MemoryScope.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
 import * as FileReader from "./FileReader.ts"
@@ -65,10 +66,12 @@ export const gone = (
     }
     if (isKnown === undefined) return all
     for (const tenant of history.tenants()) {
-      for (const place of history.all(tenant)) {
+      const lost: Array<Place> = []
+      yield* EventLoop.forEach(history.all(tenant), 8_192, (place) => {
         const { forgotten, path } = place
-        if (path !== null && !forgotten && !isKnown(path) && isNote(context, path)) yield* add(place)
-      }
+        if (path !== null && !forgotten && !isKnown(path) && isNote(context, path)) lost.push(place)
+      })
+      yield* Effect.forEach(lost, add, { discard: true })
     }
     return all
   })

@@ -47,7 +47,11 @@ export const make = (): Places => {
     newest: (tenant) => Array.from(records.get(tenant)?.values() ?? [], (all) => all[0]!), // never empty
     tenants: () => Array.from(records.keys()),
     records: () => Array.from(records.values()).reduce((sum, { size }) => sum + size, 0),
-    all: () => Array.from(records.values(), (rows) => Array.from(rows.values())).flat(2),
+    all: () => {
+      const all: Array<Place> = []
+      for (const rows of records.values()) for (const places of rows.values()) all.push(...places)
+      return all
+    },
     take: (parts) => {
       const litter: Array<Place> = []
       for (const part of parts) {

@@ -11,6 +11,7 @@ import { sha256, sign } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import { type MemoryId, ULID_RE } from "../../../domain/MemoryId.ts"
 import { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import * as Version from "../../Version.ts"
 import type { Disk } from "./Disk.ts"
@@ -82,23 +83,26 @@ export const make = (history: History, mirror: Mirror): Revisions => {
     forgotten: (tenant) =>
       current(Effect.gen(function*() {
         const ids: Array<MemoryId> = []
-        for (const { id } of history.all(tenant)) if (mirror.entry(tenant, id) === undefined) ids.push(id)
+        yield* EventLoop.forEach(history.all(tenant), atATime, ({ id }) => {
+          if (mirror.entry(tenant, id) === undefined) ids.push(id)
+        })
         const rows = yield* Effect.forEach(ids, (id) => gone(tenant, id))
         return rows.flatMap(Option.toArray)
       })),
     lifetimes: (tenant) =>
       current(Effect.gen(function*() {
         const all: Array<Version.Lifetime> = []
-        for (const row of mirror.catalog(tenant).rows()) {
+        yield* EventLoop.forEach(mirror.catalog(tenant).rows(), atATime, (row) => {
           if (row.record.expiresAt !== undefined) all.push(Version.lifetimeOf(row))
-        }
-        for (const { forgotten, id, revision, times } of history.all(tenant)) {
-          if (mirror.entry(tenant, id) !== undefined) continue
-          if (times !== undefined) {
-            const [recency, expiresAt] = times
-            all.push({ id, revision, forgotten, recency, expiresAt })
-            continue
-          }
+        })
+        const untimed: Array<MemoryId> = []
+        yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id, revision, times }) => {
+          if (mirror.entry(tenant, id) !== undefined) return
+          if (times === undefined) return void untimed.push(id)
+          const [recency, expiresAt] = times
+          all.push({ id, revision, forgotten, recency, expiresAt })
+        })
+        for (const id of untimed) {
           // it may only be out of reach: it is erased when it expires, and not as what was forgotten
           const row = Option.getOrUndefined(yield* gone(tenant, id))
           if (row?.record.expiresAt !== undefined) all.push({ ...Version.lifetimeOf(row), forgotten: false })
@@ -107,6 +111,9 @@ export const make = (history: History, mirror: Mirror): Revisions => {
       }))
   }
 }
+
+/** Records between two pauses, of which each is looked up. */
+const atATime = 8_192
 
 /* Finds what hands did to a vault's files: the revisions that the history lacks. */
 
@@ -150,7 +157,15 @@ export const lacking = (
   history: History,
   about: Iterable<Touched>
 ): Io<ReadonlyArray<Part>> =>
-  Effect.map(Effect.forEach(about, (one) => lackingOf(mirror, history, one)), (all) => all.flat())
+  Effect.gen(function*() {
+    const paced = EventLoop.pacer()
+    const all: Array<Part> = []
+    for (const one of about) {
+      all.push(...yield* lackingOf(mirror, history, one))
+      yield* paced(32)
+    }
+    return all
+  })
 
 const lackingOf = (mirror: Mirror, history: History, [tenant, id, before]: Touched): Io<ReadonlyArray<Part>> =>
   Effect.gen(function*() {

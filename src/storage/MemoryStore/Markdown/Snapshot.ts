@@ -18,7 +18,6 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
-import { sign } from "../../../domain/Digest.ts"
 import type { MemoryError } from "../../../domain/MemoryError.ts"
 import { unchecked } from "../../../domain/MemoryRecord.ts"
 import * as EventLoop from "../../../host/EventLoop.ts"
@@ -28,7 +27,7 @@ import type { Disk } from "./Disk.ts"
 import type { Context } from "./Document.ts"
 import type { History } from "./History.ts"
 import * as HistoryLine from "./HistoryLine.ts"
-import { joined, type Place } from "./HistoryLine.ts"
+import type { Place } from "./HistoryLine.ts"
 import * as Layout from "./Layout.ts"
 import { hidden } from "./Layout.ts"
 import type { Mirror } from "./Mirror.ts"
@@ -39,14 +38,16 @@ import type { Entry } from "./VaultFile.ts"
 /** The content of a snapshot. */
 export interface Snapshot {
   readonly entries: ReadonlyArray<Entry>
-  /** Encoded indexes, by tenant. */
-  readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
+  /** Indexes by tenant, whose encoding has begun. */
+  readonly indexes: ReadonlyArray<readonly [tenant: string, encoding: EventLoop.Steps<Uint8Array>]>
   /** Absent while a batch has not landed. */
   readonly history?: HistoryLine.HistoryIndex | undefined
 }
 
 /** A snapshot that was read. */
-export interface Loaded extends Snapshot {
+export interface Loaded extends Omit<Snapshot, "indexes"> {
+  /** Encoded indexes, by tenant. */
+  readonly indexes: ReadonlyArray<readonly [tenant: string, encoded: Uint8Array]>
   /** Whether the history's index has the newest revision of every entry as its file has it. */
   readonly isPlaced: boolean
   /** Whether there is one that this key signed, be it of another version or other kinds. */
@@ -77,6 +78,7 @@ const Head = Schema.parseJson(Schema.Struct({
   /** Bytes of each part, and of each index in it before it was compressed. */
   indexes: Schema.Array(Schema.Tuple(Schema.Int, Schema.Array(Schema.Tuple(Schema.String, Schema.Int))))
 }))
+type Head = typeof Head.Type
 const decodeHead = Schema.decodeOption(Head)
 /**
  * The head of an earlier release: its entries are one JSON, and its indexes are built anew. What a hand wrote and nobody has
@@ -88,7 +90,6 @@ const Early = Schema.parseJson(Schema.Struct({
   entries: Schema.Int
 }))
 const decodeEarly = Schema.decodeOption(Early)
-const encodeHead = Schema.encodeSync(Head)
 
 /** Fingerprint of what entries depend on: the kinds, and the way notes are read. */
 const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
@@ -98,7 +99,7 @@ const about = ({ kinds, notes }: Pick<Context, "kinds" | "notes">): string =>
 /** Reads the snapshot; empty where there is none, or its signature does not hold, or kinds or notes were others. */
 export const readSnapshot = (disk: Disk, context: Context): Effect.Effect<Loaded, MemoryError> =>
   Effect.gen(function*() {
-    const body = opened(yield* disk.bytesFrom(file, 0), context.key)
+    const body = yield* opened(yield* disk.bytesFrom(file, 0), context.key)
     if (body === undefined) return { ...empty, isSigned: false }
     const end = body.indexOf(lineBreak) + 1
     const first = text(body.subarray(0, end))
@@ -147,12 +148,12 @@ export const readSnapshot = (disk: Disk, context: Context): Effect.Effect<Loaded
     if (Option.isNone(restored)) return empty
     const kept: Array<Entry> = []
     const newest: Array<Place> = []
-    for (const part of restored.value.entries) {
+    yield* EventLoop.forEach(restored.value.entries, 16_384, (part) => {
       for (const { entry, place } of part) {
         kept.push(entry)
         if (place) newest.push(place)
       }
-    }
+    }, ({ length }) => length)
     const isPlaced = newest.length === kept.length
     for (const part of restored.value.places) for (const place of part) newest.push(place)
     return {
@@ -169,13 +170,19 @@ export const removeSnapshot = (disk: Disk): Effect.Effect<void, MemoryError> => 
 
 /** Whether there is a snapshot, and if so, whether this key signed it. */
 export const signedBy = (disk: Disk, key: string): Effect.Effect<boolean | undefined, MemoryError> =>
-  Effect.map(disk.bytesFrom(file, 0), (bytes) => bytes.length === 0 ? undefined : opened(bytes, key) !== undefined)
+  Effect.flatMap(disk.bytesFrom(file, 0), (bytes) =>
+    bytes.length === 0
+      ? Effect.succeed(undefined)
+      : Effect.map(opened(bytes, key), (body) => body !== undefined))
 
 /** All but the signature; `undefined` where it does not hold. */
-const opened = (bytes: Uint8Array, key: string): Uint8Array | undefined => {
+const opened = (bytes: Uint8Array, key: string): Effect.Effect<Uint8Array | undefined> => {
   const end = bytes.indexOf(lineBreak) + 1
   const body = bytes.subarray(end)
-  return text(bytes.subarray(0, end)) === `${sign(key, body)}\n` ? body : undefined
+  return Effect.map(
+    EventLoop.paced(() => SnapshotPart.signed(key, body)),
+    (signature) => text(bytes.subarray(0, end)) === `${signature}\n` ? body : undefined
+  )
 }
 
 /** Not forced to disk: what is lost is read again. */
@@ -192,51 +199,47 @@ export const writeSnapshot = (
       sizeOf: (one: A) => number,
       textsOf: (group: ReadonlyArray<A>) => ReadonlyArray<string>
     ) =>
-      Effect.forEach(groupsOf(all, sizeOf), (group) =>
-        Effect.gen(function*() {
-          const bytes = yield* inTurn(() => bytesOf(textsOf(group)), ({ length }) => length >> 4)
-          return { part: yield* SnapshotPart.compress(bytes), whole: bytes.length }
-        }), { concurrency })
+      Effect.flatMap(EventLoop.paced(() => groupsOf(all, sizeOf)), (groups) =>
+        Effect.forEach(groups, (group) =>
+          Effect.gen(function*() {
+            const bytes = yield* inTurn(() =>
+              bytesOf(textsOf(group)), ({ length }) => length >> 4)
+            return { part: yield* SnapshotPart.compress(bytes), whole: bytes.length }
+          }), { concurrency }))
     const { history } = snapshot
-    const newest = new Map<string | null, Place>()
-    history?.places.forEach((place, n, { [n - 1]: last }) => {
-      if (last?.id !== place.id || last.tenant !== place.tenant) newest.set(place.path, place)
-    })
-    const taken = new Set<Place>()
-    const placed = snapshot.entries.map((entry): SnapshotPart.Placed => {
-      const place = newest.get(entry.path)
-      if (place === undefined || !SnapshotPart.isBeside(entry, place)) return { entry }
-      taken.add(place)
-      return { entry, place }
-    })
+    const { others, placed } = yield* EventLoop.paced(() =>
+      SnapshotPart.placed(snapshot.entries, history?.places ?? [])
+    )
     const entries = yield* parts(placed, ({ entry: { row } }) => row.record.body.length + 512, textsOf)
-    const places = yield* parts(
-      history?.places.filter((place) => !taken.has(place)) ?? [],
-      () => 256,
-      (group) => [JSON.stringify(group.map(SnapshotPart.toTuple))]
+    const places = yield* parts(others, () => 256, (group) => [JSON.stringify(group.map(SnapshotPart.toTuple))])
+    const encoded = yield* Effect.forEach(
+      snapshot.indexes,
+      ([tenant, steps]) => Effect.map(EventLoop.paced(() => steps), (bytes) => [tenant, bytes] as const)
     )
     const indexes = yield* Effect.forEach(
-      groupsOf(snapshot.indexes, ([, { length }]) => length),
+      yield* EventLoop.paced(() => groupsOf(encoded, ([, { length }]) => length)),
       (group) =>
-        Effect.map(
-          SnapshotPart.compress(joined(group.map(([, encoded]) => encoded))),
-          (part) => ({ part, of: group.map(([tenant, { length }]) => [tenant, length] as const) })
-        ),
+        Effect.gen(function*() {
+          const bytes = yield* EventLoop.paced(() => HistoryLine.joining(group.map(([, encoded]) => encoded)))
+          const part = yield* SnapshotPart.compress(bytes)
+          return { part, of: group.map(([tenant, { length }]) => [tenant, length] as const) }
+        }),
       { concurrency }
     )
-    const head = encodeHead({
+    const head: Head = {
       version: SnapshotPart.version,
       kinds: about(context),
       entries: entries.map(lengthsOf),
       history: history && { ...history, places: places.map(lengthsOf) },
       indexes: indexes.map(({ of, part }) => [part.length, of] as const)
-    })
-    const all = joined([
-      new Uint8Array(signature), // the signature is written over it, and has this length
-      encoder.encode(`${head}\n`),
-      ...[...entries, ...places, ...indexes].map(({ part }) => part)
-    ])
-    all.set(encoder.encode(`${sign(key, all.subarray(signature))}\n`))
+    }
+    const all = yield* EventLoop.paced(() =>
+      HistoryLine.joining(
+        [encoder.encode(`${JSON.stringify(head)}\n`), ...[...entries, ...places, ...indexes].map(({ part }) => part)],
+        signature
+      )
+    )
+    all.set(encoder.encode(`${yield* EventLoop.paced(() => SnapshotPart.signed(key, all.subarray(signature)))}\n`))
     yield* disk.write(file, all, { force: false }).pipe(
       Effect.uninterruptible // a half-written file would be left behind
     )
@@ -325,21 +328,26 @@ export const load = (
         grown >= appended || isOfEarlierRelease
       if (!isStale && !news.some((file) => file?._tag === "Entry" && isKept(file) && isNowhereElse(file))) return
       const index = Option.getOrUndefined(yield* history.index)
-      const entries = mirror.entries().filter(isKept)
-      const taken = Array.from(changed)
-      const snapshot: Snapshot = {
-        entries,
-        history: index,
-        indexes: catalogs.flatMap(([tenant, catalog]) => {
-          const encoded = catalog.encoded()
-          return encoded === undefined ? [] : [[tenant, encoded] as const]
-        })
-      }
+      for (const [, catalog] of catalogs) yield* catalog.encodable
+      yield* EventLoop.turn
+      // an index is of the records that it is kept with, so all of this is of one moment
+      const [paths, files, all] = [Array.from(changed.keys()), Array.from(changed.values()), mirror.entries()]
+      const indexes = catalogs.flatMap(([tenant, catalog]) => {
+        const encoding = catalog.encoded()
+        return encoding === undefined ? [] : [[tenant, encoding] as const]
+      })
       const withIndex = catalogs.flatMap(([, catalog]) => catalog.isBuilt() ? [catalog] : [])
-      yield* writeSnapshot(disk, context, snapshot)
+      yield* EventLoop.turn
+      const entries: Array<Entry> = []
+      yield* EventLoop.forEach(all, 16_384, (entry) => {
+        if (isKept(entry)) entries.push(entry)
+      })
+      yield* writeSnapshot(disk, context, { entries, history: index, indexes })
       isRemoved = false
       isOfEarlierRelease = false
-      for (const [path, file] of taken) if (changed.get(path) === file) changed.delete(path)
+      yield* EventLoop.forEach(paths.entries(), 8_192, ([n, path]) => {
+        if (changed.get(path) === files[n]) changed.delete(path)
+      })
       read = index?.end ?? read
       for (const catalog of withIndex) indexed.add(catalog)
     })

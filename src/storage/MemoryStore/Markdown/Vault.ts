@@ -12,6 +12,7 @@ import { sign } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type { MemoryKind } from "../../../domain/MemoryKind.ts"
 import { hashOf } from "../../../domain/MemoryRecord.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import type * as Analyzer from "../../../ranking/Analyzer.ts"
 import { TenantEmbeddings } from "../../../ranking/VectorIndex.ts"
 import * as Changes from "../../Changes.ts"
@@ -66,6 +67,9 @@ export interface Vault {
 /** Number of revisions that may wait to be forced to disk as files. They are in the history, so none can be lost. */
 const waiting = 256
 
+/** Records between two pauses of opening, of which each is looked up. */
+const atATime = 8_192
+
 /** Opens the vault of a folder, and writes what writers that died left unwritten. */
 export const open = (
   disk: Disk,
@@ -113,8 +117,8 @@ export const open = (
       Effect.forEach(news, ({ event, tenant }) => changes.publish(tenant, [event]), { discard: true })
 
     /** Appends the revisions that the history lacks of these records, as their files are once nobody else writes. */
-    const complete = (about: Iterable<Revisions.Touched>, locked: boolean): Io<void> =>
-      Effect.flatMap(Revisions.lacking(mirror, history, about), (parts) => {
+    const complete = (about: Effect.Effect<Iterable<Revisions.Touched>>, locked: boolean): Io<void> =>
+      Effect.flatMap(Effect.flatMap(about, (all) => Revisions.lacking(mirror, history, all)), (parts) => {
         if (parts.length === 0) return Effect.void
         if (locked) return Effect.asVoid(history.append(parts))
         const paths = parts.flatMap(({ id, path, tenant }) => path ?? history.newest(tenant, id)?.path ?? [])
@@ -125,7 +129,7 @@ export const open = (
     const record = (news: ReadonlyArray<Mirror.News>, locked: boolean) =>
       Effect.gen(function*() {
         yield* Effect.catchAll(
-          complete(Revisions.touched(news), locked),
+          complete(Effect.succeed(Revisions.touched(news)), locked),
           (error) => Effect.logWarning("an edit by hand is not in the history yet", error)
         )
       })
@@ -233,30 +237,31 @@ export const open = (
     const exclusive = writers.alone
 
     /** Files as the snapshot had them, by tenant and id, of records that changed while nothing ran. Empty once it is open. */
-    const reopened = new Map<string, Entry | undefined>()
+    const reopened = new Map<string, Entry>()
     /** Every record whose file is not what the history has last. */
-    const unknown: Iterable<Revisions.Touched> = {
-      *[Symbol.iterator]() {
-        let known = 0
-        for (const { hash, path, row: { record: { id } }, tenant } of mirror.entries()) {
-          const place = history.at(path)
-          if (place?.id === id && place.after === hash && place.tenant === tenant && !place.forgotten) known++
-          else yield [tenant, id, reopened.get(`${tenant}/${id}`)]
-        }
-        if (known === history.records()) return // most openings end here
-        for (const tenant of history.tenants()) {
-          for (const { forgotten, id } of history.all(tenant)) {
-            if (mirror.entry(tenant, id) === undefined && !forgotten) {
-              yield [tenant, id, reopened.get(`${tenant}/${id}`)]
-            }
-          }
-        }
+    const unknown = Effect.gen(function*() {
+      const all: Array<Revisions.Touched> = []
+      const [size, generation] = [history.size(), history.generation()]
+      let known = 0
+      yield* EventLoop.forEach(mirror.entries(), atATime, ({ hash, path, row: { record: { id } }, tenant }) => {
+        const place = history.at(path)
+        if (place?.id === id && place.after === hash && place.tenant === tenant && !place.forgotten) known++
+        else all.push([tenant, id, reopened.get(`${tenant}/${id}`)])
+      })
+      const isAll = known === history.records() && history.size() === size && history.generation() === generation
+      if (isAll) return all // most openings end here
+      for (const tenant of history.tenants()) {
+        yield* EventLoop.forEach(history.all(tenant), atATime, ({ forgotten, id }) => {
+          const isAway = !forgotten && mirror.entry(tenant, id) === undefined
+          if (isAway) all.push([tenant, id, reopened.get(`${tenant}/${id}`)])
+        })
       }
-    }
+      return all
+    })
     /** Begins a history where there is none: with what format 1 kept, and the records as they are. */
     const begin: Io<void> = Effect.gen(function*() {
       yield* history.renew(
-        yield* Revisions.inherited(disk, mirror, yield* Revisions.lacking(mirror, history, unknown))
+        yield* Revisions.inherited(disk, mirror, yield* Revisions.lacking(mirror, history, yield* unknown))
       )
       followed = history.generation()
       yield* Revisions.discardFormat1(disk)
@@ -320,8 +325,13 @@ export const open = (
       ))
     }
     followed = history.generation()
-    for (const [tenant, id, was] of Revisions.touched(yield* mirror.look)) reopened.set(`${tenant}/${id}`, was)
-    for (const path of awaited.keys()) if (!ahead.has(path)) awaited.delete(path) // it was seen just now
+    yield* EventLoop.forEach(yield* mirror.look, atATime, ({ event, tenant, was }) => {
+      const key = "issue" in event ? "" : `${tenant}/${event.id}`
+      if (was !== undefined && !reopened.has(key)) reopened.set(key, was)
+    })
+    yield* EventLoop.forEach(Array.from(awaited.keys()), atATime, (path) => {
+      if (!ahead.has(path)) awaited.delete(path) // it was seen just now
+    })
     const tenants = mirror.isTroubled() ? history.tenants() : []
     for (const place of tenants.flatMap((tenant) => Array.from(history.all(tenant)))) {
       const error = place.forgotten || place.path === null ? undefined : mirror.trouble(place.path)

@@ -8,6 +8,7 @@ import { sha256 } from "../../../domain/Digest.ts"
 import * as MemoryError from "../../../domain/MemoryError.ts"
 import type * as MemoryKind from "../../../domain/MemoryKind.ts"
 import type { MemoryRecord } from "../../../domain/MemoryRecord.ts"
+import * as EventLoop from "../../../host/EventLoop.ts"
 import type { Stored } from "../../MemoryStore.ts"
 import type { Disk, Stat } from "./Disk.ts"
 import type { Extra, Frame } from "./Frontmatter.ts"
@@ -228,6 +229,8 @@ type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
 
 /** The findings of a look, to be completed. */
 export interface Look {
+  /** Whether nobody reads or writes yet, so that it may be completed with pauses. */
+  readonly isFirst: boolean
   /** The files that it found changed, or did not find. */
   readonly found: Map<string, Found>
   /** A file as it was known before. */
@@ -247,6 +250,9 @@ export interface Ahead {
   readonly has: (path: string) => boolean
 }
 
+/** Paths or revisions of a step. */
+const atATime = 1_024
+
 /** Makes the completion of a vault's looks. `viewed`: the last batch whose files this process wrote or found on disk. */
 export const makeAhead = (
   history: History,
@@ -258,26 +264,37 @@ export const makeAhead = (
   const newest = (path: string, file: Found): Place | undefined =>
     history.at(path) ?? (file?._tag === "Entry" ? history.newest(file.tenant, file.row.record.id) : undefined)
 
-  /** Revisions that files do not show yet. Removes from `found` what is gone. At one moment, since looks run side by side. */
-  const hidden = (since: number, { confirm, found, known }: Look): ReadonlyArray<Place> => {
-    for (const path of found.keys()) ahead.delete(path)
+  /**
+   * Finds the revisions that files do not show yet. Removes from `found` what is gone. To be run at one moment, since looks run side by
+   * side.
+   */
+  function* hidden(since: number, { confirm, found, known }: Look): EventLoop.Steps<ReadonlyArray<Place>> {
+    if (ahead.size > 0) { for (const path of found.keys()) ahead.delete(path) }
     const stateOf = (path: string) => found.has(path) ? found.get(path) : known(path)
     const remove = (path: string) => {
       found.set(path, undefined)
       confirm(path)
     }
-    const pending = history.unlanded().flatMap((batch) => batch.places)
-    const landed = [
-      ...Array.from(found, ([path, file]) => newest(path, file)),
-      ...Array.from(history.awaited.keys(), (path) => newest(path, stateOf(path)))
-    ]
-    for (const path of history.awaited.keys()) {
+    const places = new Set<Place>()
+    let work = 0
+    for (const { places: pending } of history.unlanded()) for (const place of pending) places.add(place)
+    const add = (place: Place | undefined) => {
+      if (place !== undefined && place.batch > since) places.add(place)
+    }
+    for (const [path, file] of found) {
+      add(newest(path, file))
+      if (++work % atATime === 0) yield 8 * atATime
+    }
+    for (const path of Array.from(history.awaited.keys())) {
       const file = stateOf(path)
-      if (file?._tag === "Entry" && newest(path, file) === undefined) remove(path) // purged since
+      const place = newest(path, file)
+      add(place)
+      if (place === undefined && file?._tag === "Entry") remove(path) // purged since
+      if (++work % atATime === 0) yield 8 * atATime
     }
     const unseen: Array<Place> = []
-    for (const place of new Set([...pending, ...landed])) {
-      if (place === undefined || place.batch <= since) continue
+    /** Takes a revision in, unless files show it. */
+    const take = (place: Place): void => {
       const { after, before, gone, id, path, tenant } = place
       const texts = new Set([before, ...history.places(tenant, id).map((old) => old.after)])
       /** Whether a file is as it was before: absent, or with a text that the history has as an earlier one. */
@@ -293,13 +310,17 @@ export const makeAhead = (
         }
       }
       const isLast = history.newest(tenant, id)?.offset === place.offset
-      if (!isLast || path === null || after === null || before === after) continue // the last one is by hand
+      if (!isLast || path === null || after === null || before === after) return // the last one is by hand
       const file = stateOf(path)
       if (file?._tag === "Entry" && file.hash === after) confirm(path)
       else if (isBefore(path, file)) {
         confirm(path)
         unseen.push(place)
       }
+    }
+    for (const place of places) {
+      if (place.batch > since) take(place)
+      if (++work % atATime === 0) yield 16 * atATime
     }
     return unseen
   }
@@ -308,7 +329,10 @@ export const makeAhead = (
     Effect.gen(function*() {
       yield* history.news(false)
       if (history.generation() !== began) return false
-      for (const place of hidden(since, look)) {
+      const places = look.isFirst
+        ? yield* EventLoop.paced(() => hidden(since, look))
+        : EventLoop.atOnce(hidden(since, look))
+      for (const place of places) {
         const kept = yield* history.read(place)
         const { after, id, path, tenant } = place
         if (history.generation() !== began) return false

@@ -8,7 +8,7 @@ type Done = (error: Error | null, result: Uint8Array) => void
 export const fs = {}
 
 /** The names of the parameters that are passed to `brotliCompress`. */
-export const constants = { BROTLI_PARAM_QUALITY: 1, BROTLI_PARAM_SIZE_HINT: 5 }
+export const constants = { BROTLI_PARAM_QUALITY: 1, BROTLI_PARAM_LGWIN: 2, BROTLI_PARAM_SIZE_HINT: 5 }
 
 /** Hands the bytes back as they are. */
 export const brotliCompress = (bytes: Uint8Array, _options: object, done: Done): void => done(null, bytes)

@@ -1,0 +1,221 @@
+/** Long work on a vault lets the event loop turn, after so many records and not after so much time. */
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import type * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import { sign } from "../../src/domain/Digest.ts"
+import * as MemoryKind from "../../src/domain/MemoryKind.ts"
+import type { MemoryRecord } from "../../src/domain/MemoryRecord.ts"
+import * as EventLoop from "../../src/host/EventLoop.ts"
+import * as Analyzer from "../../src/ranking/Analyzer.ts"
+import { Embeddings } from "../../src/ranking/VectorIndex.ts"
+import * as Disk from "../../src/storage/MemoryStore/Markdown/Disk.ts"
+import * as History from "../../src/storage/MemoryStore/Markdown/History.ts"
+import * as HistoryLine from "../../src/storage/MemoryStore/Markdown/HistoryLine.ts"
+import * as Mirror from "../../src/storage/MemoryStore/Markdown/Mirror.ts"
+import * as Revisions from "../../src/storage/MemoryStore/Markdown/Revisions.ts"
+import * as SnapshotPart from "../../src/storage/MemoryStore/Markdown/SnapshotPart.ts"
+import * as VaultFile from "../../src/storage/MemoryStore/Markdown/VaultFile.ts"
+import * as Version from "../../src/storage/Version.ts"
+import { record } from "../ranking/world.ts"
+import { place } from "./Place.ts"
+
+const kinds = MemoryKind.Kinds.defaultValue()
+const records = 20_000
+const nameOf = (n: number) => `Note ${n}`
+const pathOf = (n: number) => `users/ada/${n}.md`
+const made: ReadonlyArray<MemoryRecord> = Array.from({ length: records }, (_, n) => record(nameOf(n)))
+const part = (record: MemoryRecord, n: number): History.Part => ({
+  ...{ tenant: "default", id: record.id, record, forgotten: false, extra: {} },
+  ...{ path: pathOf(n), gone: [], before: null, after: "hash" }
+})
+
+/** The history of a folder with a revision of each record, as a process has it that begins to read it. */
+const written = Effect.gen(function*() {
+  const root = yield* place
+  const disk = yield* Disk.make(root)
+  yield* disk.makeFolder(".effect-memory")
+  yield* disk.begin
+  const history = History.make(disk)
+  yield* history.renew(made.map(part))
+  return { disk, history: History.make(disk) }
+}).pipe(Effect.provide(NodeContext.layer))
+
+/** The most by which a number grows from one turn of the event loop to the next while an effect runs. */
+const growth = <E, R>(self: Effect.Effect<unknown, E, R>, count: () => number) =>
+  Effect.gen(function*() {
+    let [last, most, isOver] = [count(), 0, false]
+    const look = () => {
+      most = Math.max(most, count() - last)
+      last = count()
+      if (!isOver) setImmediate(look)
+    }
+    setImmediate(look)
+    yield* self
+    look()
+    isOver = true
+    return most
+  })
+
+/** Number of turns of the event loop that an effect waits for. */
+const turns = <E, R>(self: Effect.Effect<unknown, E, R>) =>
+  Effect.flatMap(Effect.clock, (clock) => {
+    let count = 0
+    const counting: Clock.Clock = Object.assign(Object.create(clock), {
+      sleep: (duration: Duration.Duration) => {
+        count++
+        return clock.sleep(duration)
+      }
+    })
+    return Effect.map(Effect.withClock(self, counting), () => count)
+  })
+
+/** The most of an iterable that is read between two steps. */
+const perStep = <A, B>(values: ReadonlyArray<A>, run: (values: ReadonlyArray<A>) => EventLoop.Steps<B>) => {
+  let [read, most] = [0, 0]
+  const counted = new Proxy(values, {
+    get: (all, key) => {
+      if (typeof key === "string" && /^\d/.test(key)) read++
+      return Reflect.get(all, key)
+    }
+  })
+  const steps = run(counted)
+  for (;;) {
+    read = 0
+    const { done, value } = steps.next()
+    most = Math.max(most, read)
+    if (done === true) return { most, value }
+  }
+}
+
+describe("a vault lets the event loop turn", () => {
+  it.scopedLive("while it reads its history, and after each of its lines shows what stands before", () =>
+    Effect.gen(function*() {
+      const { history } = yield* written
+      const most = yield* growth(history.news(true), history.records)
+      assert.strictEqual(history.records(), records)
+      assert.isAtMost(most, records / 2)
+    }))
+
+  it.scopedLive("while it writes its history anew, with each line as it was", () =>
+    Effect.gen(function*() {
+      const { disk, history } = yield* written
+      yield* history.news(true)
+      assert.isAtLeast(yield* turns(history.renew(made.map(part))), 16)
+      const other = History.make(disk)
+      yield* other.news(true)
+      assert.strictEqual(other.records(), records)
+      for (const n of [0, 15, 16, records - 1]) {
+        assert.deepStrictEqual(other.newest("default", made[n]!.id), history.newest("default", made[n]!.id))
+        assert.isTrue(yield* other.isWhole(other.newest("default", made[n]!.id)!))
+      }
+    }))
+
+  it.scopedLive("while its first look is held against the history, and once it has looked does so at one moment", () =>
+    Effect.gen(function*() {
+      const { history } = yield* written
+      yield* history.news(true)
+      const looking = (isFirst: boolean) =>
+        Effect.gen(function*() {
+          let confirmed = 0
+          const ahead = VaultFile.makeAhead(history, {
+            viewed: () => history.last(),
+            rowOf: (tenant, record) => Version.rowOf(kinds, tenant, record)
+          })
+          const found = new Map<string, VaultFile.Found>(made.map((_, n) => [pathOf(n), undefined]))
+          const isComplete = ahead.begin()({ confirm: () => confirmed++, found, isFirst, known: () => undefined })
+          return yield* turns(isComplete)
+        })
+      assert.isAtLeast(yield* looking(true), 4)
+      assert.strictEqual(yield* looking(false), 0)
+    }))
+
+  it.scopedLive("while it looks for what was forgotten, and for what is to be erased", () =>
+    Effect.gen(function*() {
+      const { disk, history } = yield* written
+      yield* history.news(true)
+      const mirror = Mirror.make(disk, history, {
+        ...{ key: "key", kinds, notes: undefined, analyzer: Analyzer.make(), embeddings: () => new Embeddings() },
+        ahead: () => () => Effect.succeed(true)
+      })
+      for (const [n, record] of made.entries()) {
+        const row = mirror.rowOf("default", record)
+        const stat = { mtime: 0, born: 0, size: 0, ino: n }
+        const entry = {
+          _tag: "Entry",
+          tenant: "default",
+          stat,
+          settled: true,
+          hash: "hash",
+          signed: true,
+          row
+        } as const
+        mirror.restore({ ...entry, path: pathOf(n), extra: {} })
+      }
+      const revisions = Revisions.make(history, mirror)
+      assert.isAtLeast(yield* turns(revisions.forgotten("default")), 3)
+      assert.isAtLeast(yield* turns(revisions.lifetimes("default")), 5)
+      mirror.set(pathOf(3), undefined)
+      const gone = yield* revisions.forgotten("default")
+      assert.deepStrictEqual(gone.map(({ record }) => record.id), [made[3]!.id])
+    }))
+})
+
+describe("a snapshot is made in steps", () => {
+  const places = made.map((record, n): HistoryLine.Place => ({
+    ...{ tenant: "default", id: record.id, batch: 1, revision: 1, forgotten: false, part: 0, parts: 1, isKept: true },
+    ...{ path: pathOf(n), gone: [], before: null, after: n % 2 === 0 ? "hash" : "other", offset: n, length: 1 }
+  }))
+  const entries = made.map((record, n): VaultFile.Entry => ({
+    ...{ _tag: "Entry", path: pathOf(n), tenant: "default", settled: true, hash: "hash", signed: true, extra: {} },
+    ...{ row: { record, forgotten: false }, stat: { mtime: 0, born: 0, size: 0, ino: n } }
+  }))
+
+  it("that find the place of each entry, some thousand at a time", () => {
+    const { most, value } = perStep(entries, (entries) => SnapshotPart.placed(entries, places))
+    assert.isAtMost(most, 2_048)
+    assert.isAtMost(perStep(places, (places) => SnapshotPart.placed(entries, places)).most, 4_096)
+    const [even, odd] = [0, 1].map((rest) => places.filter((_, n) => n % 2 === rest))
+    assert.deepStrictEqual(value.placed.map(({ entry }) => entry), entries)
+    assert.deepStrictEqual(value.placed.flatMap(({ place }) => place ?? []), even)
+    assert.deepStrictEqual(value.others, odd)
+  })
+
+  it("that divide the entries into parts, one after the other, and leave out none", () => {
+    let [sized, most] = [0, 0]
+    const steps = SnapshotPart.groupsOf(entries, () => {
+      sized++
+      return 1_024
+    })
+    for (;;) {
+      sized = 0
+      const { done, value } = steps.next()
+      most = Math.max(most, sized)
+      if (done !== true) continue
+      assert.deepStrictEqual(value.flat(), entries)
+      break
+    }
+    assert.strictEqual(most, 512)
+  })
+
+  it("that join and sign bytes, a megabyte at a time, with the result of one step", () => {
+    const parts = [3_000_000, 0, 1, 1_048_576, 700_000].map((length, n) =>
+      new Uint8Array(length).map((_, at) => at * (n + 3))
+    )
+    const steps = HistoryLine.joining(parts, 5)
+    let work = 0
+    for (let next = steps.next();; next = steps.next()) {
+      if (next.done === true) {
+        assert.deepStrictEqual(Buffer.from(next.value), Buffer.concat([new Uint8Array(5), ...parts]))
+        break
+      }
+      work = Math.max(work, next.value)
+    }
+    assert.isAtMost(work, 2 * 1_048_576 >> 6)
+    const all = HistoryLine.joined(parts)
+    const signing = Array.from(SnapshotPart.signed("key", all))
+    assert.lengthOf(signing, Math.ceil(all.length / 1_048_576))
+    assert.strictEqual(EventLoop.atOnce(SnapshotPart.signed("key", all)), sign("key", all))
+  })
+})
