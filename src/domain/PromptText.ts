@@ -240,10 +240,10 @@ export const replaceShown = (stored: string, shown: Traced, start: number, end: 
 
   let place = at > 0 ? to[at - 1]! : from[0] ?? stored.length // units that are there
   let result = stored.slice(0, place)
-  let held = "" // what is hidden within a change
+  let held = "" // hidden characters of a change
   const pass = (units: number, isKept: boolean) => {
     for (let n = 0; n < units; n++, at++) {
-      const [unitStart, unitEnd] = [Math.max(place, from[at]!), Math.max(place, to[at]!)] // within the part
+      const [unitStart, unitEnd] = [Math.max(place, from[at]!), Math.max(place, to[at]!)] // a unit of the part
       if (isKept) result += stored.slice(place, unitEnd)
       else held += stored.slice(place, unitStart)
       place = unitEnd
@@ -285,17 +285,17 @@ const common = (
   const found: Array<readonly [number, number]> = Array.from({ length: head }, (_, n) => [n, n] as const)
   if (rows * columns > 0 && rows * columns <= 1_000_000) {
     const width = columns + 1
-    const lengths = new Uint16Array((rows + 1) * width) // of the subsequence from each pair of places on
+    const lengths = new Uint16Array((rows + 1) * width) // lengths from each pair of places on
     for (let i = rows - 1; i >= 0; i--) {
       for (let j = columns - 1; j >= 0; j--) {
         lengths[i * width + j] = a[head + i] === b[head + j]
-          ? lengths[(i + 1) * width + j + 1]! + 1 // within the table
-          : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!) // within the table
+          ? lengths[(i + 1) * width + j + 1]! + 1 // a cell of the table
+          : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!) // a cell of the table
       }
     }
     for (let i = 0, j = 0; i < rows && j < columns;) {
       if (a[head + i] === b[head + j]) found.push([head + i++, head + j++])
-      else if (lengths[(i + 1) * width + j]! >= lengths[i * width + j + 1]!) i++ // within the table
+      else if (lengths[(i + 1) * width + j]! >= lengths[i * width + j + 1]!) i++ // a cell of the table
       else j++
     }
   }
@@ -325,15 +325,15 @@ const edited = (before: Traced, edits: ReadonlyArray<Edit>): Traced => {
   const copy = (end: number) => {
     text += before.text.slice(at, end)
     for (; at < end; at++) {
-      from.push(before.from[at]!) // within the text
-      to.push(before.to[at]!) // within the text
+      from.push(before.from[at]!) // a unit of the text
+      to.push(before.to[at]!) // a unit of the text
     }
   }
   for (const edit of edits) {
     copy(edit.start)
     for (let n = 0; n < edit.text.length; n++) {
       from.push(before.from[edit.start]!) // an edit replaces one unit at least
-      to.push(before.to[edit.end - 1]!) // within the text
+      to.push(before.to[edit.end - 1]!) // a unit of the text
     }
     text += edit.text
     at = edit.end
