@@ -3,3 +3,5 @@
 export * as MemoryFileCommands from "./agent/MemoryFileCommands.ts"
 /** Definitions of tools for the APIs of models: see its module. */
 export * as ToolDefinition from "./agent/ToolDefinition.ts"
+/** The memory tools, as the index has them, and their declarations. */
+export * as MemoryTools from "./agent/MemoryTools.ts"

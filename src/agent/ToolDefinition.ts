@@ -4,8 +4,8 @@
  *
  * ```ts
  * import { Effect } from "effect"
- * import { MemoryService, MemoryTools, Viewer } from "effect-memory"
- * import { ToolDefinition } from "effect-memory/tools"
+ * import { MemoryService, Viewer } from "effect-memory"
+ * import { MemoryTools, ToolDefinition } from "effect-memory/tools"
  *
  * const tools = await MemoryTools.make(Viewer.make({ userId: "ada" })).pipe(
  *   Effect.provide(MemoryService.layerTest()),
