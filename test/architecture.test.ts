@@ -5,7 +5,19 @@ import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { homedir } from "node:os"
 import { dirname, join, relative, sep } from "node:path"
 
-const strata = ["domain", "ranking", "host", "storage", "kinds", "pipeline", "harness", "agent", "compat", "testing"]
+const strata = [
+  "domain",
+  "ranking",
+  "host",
+  "storage",
+  "kinds",
+  "pipeline",
+  "harness",
+  "agent",
+  "mcp",
+  "compat",
+  "testing"
+]
 
 const root = join(import.meta.dirname, "..")
 const src = join(root, "src")
@@ -47,9 +59,9 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("there are 153 modules at most, the laws of a store, the names of other systems, threads and what an optional peer is for aside", () => {
+  it("there are 153 modules at most, the laws of a store, the names of other systems, threads, what the subpath tools is for and what an optional peer is for aside", () => {
     const aside =
-      /^testing\/|^compat\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
+      /^testing\/|^compat\/|^mcp\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 153)
   })
 
@@ -117,6 +129,11 @@ describe("architecture", () => {
     const isOptional = (specifier: string) => optional.some((peer) => `${specifier}/`.startsWith(`${peer}/`))
     assert.deepStrictEqual(Array.from(reached).filter((file) => specifiers(file).some(isOptional)), [])
     assert.isAbove(files.filter((file) => specifiers(file).some(isOptional)).length, 0)
+  })
+
+  it("one file imports the SDK of MCP", () => {
+    const isSdk = (specifier: string) => specifier.startsWith("@modelcontextprotocol/")
+    assert.deepStrictEqual(files.filter((file) => specifiers(file).some(isSdk)), ["mcp/McpProtocol.ts"])
   })
 
   it("nothing in src runs an effect, swallows a failure or is a stub", () => {
