@@ -66,7 +66,7 @@ describe("the journeys of docs/architecture.md", () => {
       yield* store.put(ada, [{ scope, kind: "reference", body: "green tea" }])
       const files = yield* passed(Effect.suspend(() => store.search(ada, { text: "tea" })))
       assert.deepStrictEqual(files, documented("A search"))
-      assert.isAtMost(files.length, 18)
+      assert.isAtMost(files.length, 19)
     }).pipe(Effect.provide(MemoryStore.layerInMemory)))
 
   it.effect("a remember in memory passes the files that the picture shows", () =>

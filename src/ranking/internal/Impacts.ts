@@ -5,7 +5,7 @@
  * once for each.
  */
 import { saturation } from "../Bm25.ts"
-import { int32 } from "./Slots.ts"
+import { type GrowableArray, int32 } from "./Slots.ts"
 
 /** The least number above 0: every match scores as much. */
 export const leastScore = Number.MIN_VALUE
@@ -182,4 +182,40 @@ export const hash = (a: number, b: number): number => {
   mixed = Math.imul(mixed ^ (mixed >>> 16), 0x85ebca6b)
   mixed = Math.imul(mixed ^ (mixed >>> 13), 0xc2b2ae35)
   return mixed ^ (mixed >>> 16)
+}
+
+/** The lists of a question's terms, to be walked scope by scope: within a scope in the order of the terms. */
+export class Walk {
+  readonly #lists: Array<number> = []
+  readonly #terms: Array<number> = []
+  /** Per list, the scope's next one, plus 1. */
+  readonly #nexts: Array<number> = []
+  /** Per scope, its first and its last list, plus 1; 0 outside of a walk. */
+  readonly #ends: GrowableArray<Int32Array> = int32()
+  readonly #scopes: Array<number> = []
+
+  add(scope: number, list: number, term: number): void {
+    const end = this.#lists.push(list)
+    this.#terms.push(term)
+    this.#nexts.push(0)
+    if (2 * scope + 1 >= this.#ends.data.length) this.#ends.set(2 * scope + 1, 0)
+    const ends = this.#ends.data
+    if (ends[2 * scope] === 0) {
+      ends[2 * scope] = end
+      this.#scopes.push(scope)
+    } else this.#nexts[ends[2 * scope + 1]! - 1] = end
+    ends[2 * scope + 1] = end
+  }
+
+  /** Visits all lists, tells when it has visited those of a scope, and forgets them. */
+  run(visit: (list: number, term: number) => void, end: () => void): void {
+    for (const scope of this.#scopes) {
+      for (let at = this.#ends.data[2 * scope]!; at > 0; at = this.#nexts[at - 1]!) {
+        visit(this.#lists[at - 1]!, this.#terms[at - 1]!)
+      }
+      this.#ends.data[2 * scope] = 0
+      end()
+    }
+    for (const each of [this.#lists, this.#terms, this.#nexts, this.#scopes]) each.length = 0
+  }
 }

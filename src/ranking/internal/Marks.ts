@@ -2,7 +2,7 @@
  * Marks of the question's terms that documents and groups of documents hold: a bit for each of the first 31 terms. Where few documents match,
  * a posting marks its document alone, and the groups are read off the documents afterwards; where many do, it marks the group, too.
  */
-import { type GrowableArray, int32 } from "./Slots.ts"
+import { int32 } from "./Slots.ts"
 
 /** The marks of the question under way. */
 export class Marks {
@@ -130,41 +130,5 @@ export class Marks {
     this.#held = 0
     for (let term = 0; term < this.#many; term++) this.#holders[term]!.fill(0)
     this.#many = 0
-  }
-}
-
-/** The lists of a question's terms, to be walked scope by scope: within a scope in the order of the terms. */
-export class Walk {
-  readonly #lists: Array<number> = []
-  readonly #terms: Array<number> = []
-  /** Per list, the scope's next one, plus 1. */
-  readonly #nexts: Array<number> = []
-  /** Per scope, its first and its last list, plus 1; 0 outside of a walk. */
-  readonly #ends: GrowableArray<Int32Array> = int32()
-  readonly #scopes: Array<number> = []
-
-  add(scope: number, list: number, term: number): void {
-    const end = this.#lists.push(list)
-    this.#terms.push(term)
-    this.#nexts.push(0)
-    if (2 * scope + 1 >= this.#ends.data.length) this.#ends.set(2 * scope + 1, 0)
-    const ends = this.#ends.data
-    if (ends[2 * scope] === 0) {
-      ends[2 * scope] = end
-      this.#scopes.push(scope)
-    } else this.#nexts[ends[2 * scope + 1]! - 1] = end
-    ends[2 * scope + 1] = end
-  }
-
-  /** Visits all lists, tells when it has visited those of a scope, and forgets them. */
-  run(visit: (list: number, term: number) => void, end: () => void): void {
-    for (const scope of this.#scopes) {
-      for (let at = this.#ends.data[2 * scope]!; at > 0; at = this.#nexts[at - 1]!) {
-        visit(this.#lists[at - 1]!, this.#terms[at - 1]!)
-      }
-      this.#ends.data[2 * scope] = 0
-      end()
-    }
-    for (const each of [this.#lists, this.#terms, this.#nexts, this.#scopes]) each.length = 0
   }
 }
