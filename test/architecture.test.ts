@@ -5,7 +5,19 @@ import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { homedir } from "node:os"
 import { dirname, join, relative, sep } from "node:path"
 
-const strata = ["domain", "ranking", "host", "storage", "kinds", "pipeline", "harness", "agent", "compat", "testing"]
+const strata = [
+  "domain",
+  "ranking",
+  "host",
+  "storage",
+  "kinds",
+  "pipeline",
+  "harness",
+  "agent",
+  "compat",
+  "testing",
+  "cli"
+]
 
 const root = join(import.meta.dirname, "..")
 const src = join(root, "src")
@@ -47,9 +59,9 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("there are 151 modules at most, the laws of a store, the names of other systems, threads and what an optional peer is for aside", () => {
+  it("there are 151 modules at most, the laws of a store, the names of other systems, threads, what an optional peer is for and the command aside", () => {
     const aside =
-      /^testing\/|^compat\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
+      /^testing\/|^compat\/|^cli\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 151)
   })
 
@@ -97,10 +109,13 @@ describe("architecture", () => {
     }
   })
 
-  it("what is imported is declared: dependencies and peers, and vitest by the testing stratum only", () => {
-    const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
-    const declared = Object.keys({ ...dependencies, ...peerDependencies })
+  it("what is imported is declared: dependencies and peers, by the command what its bundle has, and vitest by the testing stratum only", () => {
+    const { dependencies, devDependencies, peerDependencies } = JSON.parse(
+      readFileSync(join(root, "package.json"), "utf8")
+    )
+    const known = { ...dependencies, ...peerDependencies }
     for (const file of files) {
+      const declared = Object.keys(file.startsWith("cli/") ? { ...known, ...devDependencies } : known)
       for (const specifier of specifiers(file).filter((specifier) => !/^(\.|#|node:)/.test(specifier))) {
         const name = specifier.split("/").slice(0, specifier.startsWith("@") ? 2 : 1).join("/")
         assert.include(declared, name, file)
@@ -119,9 +134,10 @@ describe("architecture", () => {
     assert.isAbove(files.filter((file) => specifiers(file).some(isOptional)).length, 0)
   })
 
-  it("nothing in src runs an effect, swallows a failure or is a stub", () => {
-    forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/)
-    forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts"]) // a plugin that dies is logged, and takes nobody along
+  it("nothing in src runs an effect but the command, swallows a failure or is a stub", () => {
+    forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/, ["cli/main.ts"])
+    // a plugin that dies is logged, and takes nobody along; the command prints a defect as one line
+    forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts", "cli/App.ts"])
     forbid(/\bdeclare (?:const|function)\b|@ts-ignore|@ts-expect-error/)
     forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's payload is whatever its Schema says
   })
