@@ -1,7 +1,7 @@
 /** Prints records: for a terminal, and for a file or a pipe. */
 import type { MemoryRecord } from "../domain/MemoryRecord.ts"
 import { Global, type MemoryScope } from "../domain/MemoryScope.ts"
-import { tokenise } from "../ranking/Tokenizer.ts"
+import type * as Analyzer from "../ranking/Analyzer.ts"
 import { age, iso, safe, safeLine, type Service as Screen, wrap } from "./Screen.ts"
 
 /** Returns a scope in words: `user ada · agent pilot`. */
@@ -33,25 +33,33 @@ export const bar = (score: number): string => {
   return "█".repeat(full) + "░".repeat(width - full)
 }
 
-/** Returns the text with the words painted that a question has, in whatever form. Other text is made safe, and stays. */
-export const highlight = (text: string, question: string, { paint }: Screen): string => {
-  const asked = new Set(tokenise(question))
-  return asked.size === 0
-    ? safe(text)
-    : safe(text).replace(
-      /[\p{L}\p{N}]+/gu,
-      (word) => tokenise(word).some((term) => asked.has(term)) ? paint("yellow", paint("bold", word)) : word
-    )
+/** Tells the words that a question has, in whatever form, from others. */
+export interface IsAsked {
+  (word: string): boolean
 }
 
+/** Makes the test for the words of a question, by the analyzer that the search goes by. */
+export const asked = ({ index, query }: Analyzer.Service, question: string): IsAsked => {
+  const terms = new Set(query(question))
+  const known = new Map<string, boolean>()
+  return (word) => {
+    const answer = known.get(word) ?? index(word).some((term) => terms.has(term))
+    known.set(word, answer)
+    return answer
+  }
+}
+
+const words = /[\p{L}\p{N}]+/gu
+
+/** Returns the text with the words painted that the question has. Other text is made safe, and stays. */
+export const highlight = (text: string, isAsked: IsAsked, { paint }: Screen): string =>
+  safe(text).replace(words, (word) => isAsked(word) ? paint("yellow", paint("bold", word)) : word)
+
 /** Returns at most `most` characters of a text, on one line, around the first word that the question has. */
-export const excerpt = (text: string, question: string, most: number): string => {
+export const excerpt = (text: string, isAsked: IsAsked, most: number): string => {
   const line = text.replace(/\s+/g, " ").trim()
   if (line.length <= most) return line
-  const asked = new Set(tokenise(question))
-  const first =
-    Array.from(line.matchAll(/[\p{L}\p{N}]+/gu)).find(([word]) => tokenise(word).some((term) => asked.has(term)))
-      ?.index ?? 0
+  const first = Array.from(line.matchAll(words)).find(([word]) => isAsked(word))?.index ?? 0
   const from = Math.max(0, Math.min(first - Math.floor(most / 3), line.length - most))
   const start = from === 0 ? 0 : line.indexOf(" ", from) + 1
   const cut = line.slice(start, start + most)

@@ -7,6 +7,7 @@ import * as Args from "@effect/cli/Args"
 import * as CliConfig from "@effect/cli/CliConfig"
 import * as HelpDoc from "@effect/cli/HelpDoc"
 import * as Options from "@effect/cli/Options"
+import type { Usage } from "@effect/cli/Usage"
 import type { FileSystem } from "@effect/platform/FileSystem"
 import type { Path } from "@effect/platform/Path"
 import type { Terminal } from "@effect/platform/Terminal"
@@ -113,7 +114,7 @@ export const make = <O, A>(definition: Definition<O, A>): Command => {
   }
 }
 
-/** Parses what stands behind the name of a command. */
+/** Parses what stands behind the name of a command. Options may stand anywhere before `--`. */
 const parse = <O, A>(
   name: string,
   options: Options.Options<O>,
@@ -125,21 +126,60 @@ const parse = <O, A>(
   FileSystem | Path | Terminal
 > => {
   const usage = (message: string) => CommandError.make("usage", `${name}: ${message}`, `effect-memory ${name} --help`)
-  const end = line.indexOf("--")
-  const [before, forced] = end < 0 ? [line, []] : [line.slice(0, end), line.slice(end + 1)]
+  const { flags, stranger, words } = sort(line, namesOf(Options.getUsage(options)))
+  if (stranger !== undefined) return usage(`there is no option ${stranger}`)
   return Effect.gen(function*() {
-    const [problem, rest, values] = yield* Options.processCommandLine(options, before, config)
+    const [problem, rest, values] = yield* Options.processCommandLine(options, flags, config)
     if (Option.isSome(problem)) return yield* Effect.fail(problem.value)
-    const stranger = rest.find((word) => /^-./.test(word))
-    if (stranger !== undefined) return yield* usage(`there is no option ${stranger.split("=", 1)[0]}`)
-    const [left, value] = yield* Args.validate(args, [...rest, ...forced], config)
-    if (left.length > 0) return yield* usage(`one argument too many: ${left[0]}`)
+    if (rest[0] !== undefined) return yield* usage(`expected --${rest[0].replace(/^-+/, "")} once`)
+    const [left, value] = yield* Args.validate(args, words, config)
+    if (left[0] !== undefined) return yield* usage(`one argument too many: ${left[0]}`)
     return { options: values, args: value }
   }).pipe(
-    Effect.mapError((error) =>
-      error._tag === "CommandError" ? error : usage(error.error === undefined ? error._tag : textOf(error.error))
-    )
+    Effect.mapError((error) => error._tag === "CommandError" ? error : usage(textOf(error.error)))
   )
+}
+
+/** Returns the names of options, each with whether a value follows it. */
+const namesOf = (usage: Usage): ReadonlyMap<string, boolean> => {
+  switch (usage._tag) {
+    case "Concat":
+    case "Alternation":
+      return new Map([...namesOf(usage.left), ...namesOf(usage.right)])
+    case "Optional":
+    case "Repeated":
+      return namesOf(usage.usage)
+    case "Named":
+      return new Map(usage.names.map((name) => [name, Option.isSome(usage.acceptedValues)]))
+    default:
+      return new Map()
+  }
+}
+
+/**
+ * Tells options and their values from words: @effect/cli reads options only up to a word that it takes for a cluster of flags, such
+ * as `-`. What stands behind `--` is words.
+ */
+const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) => {
+  const flags: Array<string> = []
+  const words: Array<string> = []
+  for (let at = 0; at < line.length; at++) {
+    const word = line[at]! // below the length
+    if (word === "--") {
+      words.push(...line.slice(at + 1))
+      break
+    }
+    if (!/^-./.test(word)) {
+      words.push(word)
+      continue
+    }
+    const [name = word] = word.split("=", 1)
+    const hasValue = names.get(name)
+    if (hasValue === undefined) return { flags, words, stranger: name }
+    flags.push(word)
+    if (hasValue && name === word && at + 1 < line.length) flags.push(line[++at]!) // below the length
+  }
+  return { flags, words, stranger: undefined }
 }
 
 /** Returns the text of a document of @effect/cli on one line, without colours. */

@@ -25,8 +25,8 @@ import { isInternal, key as scopeKey } from "../domain/MemoryScope.ts"
 import * as Viewer from "../domain/Viewer.ts"
 import * as OutboxState from "../harness/Outbox/OutboxState.ts"
 import * as OutboxWorkers from "../harness/Outbox/OutboxWorkers.ts"
+import * as Analyzer from "../ranking/Analyzer.ts"
 import * as NearDuplicate from "../ranking/NearDuplicate.ts"
-import { tokenise } from "../ranking/Tokenizer.ts"
 import type { Stored } from "../storage/Engine.ts"
 import type { Service } from "../storage/MemoryStore.ts"
 import type { VaultService } from "../storage/MemoryStore/Markdown.ts"
@@ -216,7 +216,15 @@ const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<Readonl
 /** Records of a tenant that are searched for by their own words. */
 const sampled = 200
 
-const indexOf = (store: Service, tenant: string, live: ReadonlyArray<MemoryRecord>): Io<ReadonlyArray<Finding>> => {
+const indexOf = (store: Service, tenant: string, live: ReadonlyArray<MemoryRecord>): Io<ReadonlyArray<Finding>> =>
+  Effect.flatMap(Analyzer.Analyzer, ({ query }) => indexBy(query, store, tenant, live))
+
+const indexBy = (
+  tokenise: Analyzer.Service["query"],
+  store: Service,
+  tenant: string,
+  live: ReadonlyArray<MemoryRecord>
+): Io<ReadonlyArray<Finding>> => {
   const viewer = Viewer.everyone(tenant)
   const step = Math.max(1, Math.floor(live.length / sampled))
   const sample = live.filter((record, n) =>

@@ -115,7 +115,9 @@ export const layer = (
     case "Postgres":
       return Layer.unwrapEffect(Effect.gen(function*() {
         const { layer } = yield* Effect.promise(() => import("../storage/MemoryStore/Postgres.ts"))
-        return Layer.merge(layer(postgresOptions(address)), beside(Option.none()))
+        // a command makes one call after the other
+        const connections = options.follow === true ? {} : { maxConnections: 1 }
+        return Layer.merge(layer({ ...postgresOptions(address), ...connections }), beside(Option.none()))
       })).pipe(named(address))
   }
 }

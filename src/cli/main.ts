@@ -49,7 +49,7 @@ const screen: Screen.Service = {
   isTerminal: process.stdout.isTTY === true,
   isErrorTerminal: process.stderr.isTTY === true,
   canAsk: process.stdin.isTTY === true && process.stderr.isTTY === true,
-  columns: process.stdout.columns ?? 80,
+  columns: process.stdout.columns || 80,
   paint: (style, text) => isColoured ? Screen.ansi(style, text) : text,
   version: process.env["EFFECT_MEMORY_VERSION"] ?? "0.0.0", // a text of the bundle
   env: (name) => process.env[name] || undefined

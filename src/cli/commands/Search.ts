@@ -8,6 +8,7 @@ import * as Schema from "effect/Schema"
 import { Absence, excerptOf, type Hit, type MemoryQuery, SearchResult } from "../../domain/MemoryFilter.ts"
 import { MemoryId } from "../../domain/MemoryId.ts"
 import { scopeOf } from "../../domain/Viewer.ts"
+import * as Analyzer from "../../ranking/Analyzer.ts"
 import { MemoryStore } from "../../storage/MemoryStore.ts"
 import * as Cards from "../Cards.ts"
 import { id as idOf, idArgument, make, print, textArgument } from "../Command.ts"
@@ -60,13 +61,14 @@ export const recall = make({
       const query = { ...queryOf(options, args), ...(explain && { explain }) }
       const result = yield* store.search(shared.viewer, query)
       const now = yield* Clock.currentTimeMillis
+      const analyzer = yield* Analyzer.Analyzer
       yield* print(shared, SearchResult, result, ({ hits, leftOut }, screen) => {
-        const question = args.join(" ")
+        const isAsked = Cards.asked(analyzer, args.join(" "))
         const more = leftOut.limit + leftOut.budget
         const note = more === 0 || !screen.isTerminal
           ? []
           : [screen.paint("dim", `${counted(more, "more hit")}; --limit shows them`)]
-        return [...hits.map((hit, n) => card(hit, n, question, now, screen)), ...note].join(
+        return [...hits.map((hit, n) => card(hit, n, isAsked, now, screen)), ...note].join(
           screen.isTerminal ? "\n\n" : "\n"
         )
       })
@@ -86,12 +88,12 @@ const nothingFound = ({ viewer }: { readonly viewer: Parameters<typeof scopeOf>[
         : "nothing found\n"
     ))
 
-const card = (hit: Hit, n: number, question: string, now: number, screen: Service): string => {
+const card = (hit: Hit, n: number, isAsked: Cards.IsAsked, now: number, screen: Service): string => {
   const { paint } = screen
   const { explanation, record, score } = hit
   const text = excerptOf(hit)
   const isTold = text.trim() === record.summary.trim() || text.trim() === ""
-  const passage = Cards.highlight(Cards.excerpt(text, question, 320), question, screen)
+  const passage = Cards.highlight(Cards.excerpt(text, isAsked, 320), isAsked, screen)
   const why = explanation === undefined ? [] : [
     Object.entries(explanation)
       .sort(([, a], [, b]) => Math.abs(b) - Math.abs(a))
@@ -100,7 +102,7 @@ const card = (hit: Hit, n: number, question: string, now: number, screen: Servic
   ]
   const head = screen.isTerminal
     ? `${paint("bold", `${n + 1}.`)} ${paint("green", Cards.bar(score))} ${score.toFixed(2)}  ${
-      Cards.highlight(safeLine(record.summary), question, screen)
+      Cards.highlight(safeLine(record.summary), isAsked, screen)
     }`
     : `${score.toFixed(3)}  ${safeLine(record.summary)}`
   return [
