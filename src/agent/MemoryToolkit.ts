@@ -78,17 +78,19 @@ type Declared<Name extends string, Fields extends Schema.Struct.Fields> = Tool.T
 }>
 
 const declared = <const Name extends string, Fields extends Schema.Struct.Fields>(
-  { description, input, name, writes }: {
+  { description, idempotent, input, name, writes }: {
     readonly name: Name
     readonly description: string
     readonly input: Schema.Struct<Fields> & Schema.Schema.AnyNoContext
     readonly writes: boolean
-  }
+  } & MemoryTool.Hints
 ): Declared<Name, Fields> =>
   Tool.make(name, { description, success: Schema.String, failure: MemoryTool.Failure, failureMode: "return" })
     .setParameters(lenient<Fields>(MemoryTool.jsonSchemaOf(input)))
     .annotate(Tool.Readonly, !writes)
     .annotate(Tool.Destructive, writes)
+    .annotate(Tool.Idempotent, idempotent ?? !writes)
+    .annotate(Tool.OpenWorld, false)
 
 const { forget, recall, remember } = MemoryTools.declarations
 
@@ -304,11 +306,15 @@ const messages = ({ system, user }: Completion.Prompt): Prompt.RawInput => [
   { role: "user", content: user }
 ]
 
-const toolOf = ({ description, jsonSchema, name, writes }: MemoryTool.MemoryTool): AiTool =>
-  Tool.make(name, { description, success: Schema.String, failure: MemoryTool.Failure, failureMode: "return" })
+const toolOf = (tool: MemoryTool.MemoryTool): AiTool => {
+  const { description, jsonSchema, name, writes } = tool
+  return Tool.make(name, { description, success: Schema.String, failure: MemoryTool.Failure, failureMode: "return" })
     .setParameters(lenient<{}>(jsonSchema))
     .annotate(Tool.Readonly, !writes)
-    .annotate(Tool.Destructive, writes)
+    .annotate(Tool.Destructive, tool.destructive ?? writes)
+    .annotate(Tool.Idempotent, tool.idempotent ?? !writes)
+    .annotate(Tool.OpenWorld, tool.openWorld ?? false)
+}
 
 const failed = (op: string, kind: string) => (cause: { readonly _tag: string }) =>
   MemoryError.make("model", { op, message: `the ${kind} model failed (${cause._tag})`, cause })

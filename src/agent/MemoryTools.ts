@@ -107,7 +107,8 @@ export const declarations = {
     description:
       "Forgets one memory: what turned out wrong or is of no use any more. To correct one, use remember with its id.",
     input: Schema.Struct({ id: Id }),
-    writes: true
+    writes: true,
+    idempotent: true
   }
 } as const
 
@@ -169,14 +170,17 @@ const recall = (memory: MemoryService.Service, viewer: Viewer) => {
         const missing = names.find((name) => !readable.includes(name))
         if (missing) return yield* noScope("recall", missing, readable)
         const views = names.length === readable.length ? [{}] : names.map(StoreTools.only)
-        const results = yield* Effect.forEach(views, (view) =>
-          memory.search({
-            ...view,
-            text: query?.trim() || undefined,
-            kinds: kinds?.length ? kinds : undefined,
-            tags: tags?.length ? tags : undefined,
-            limit
-          }))
+        const results = yield* Effect.forEach(views, (view, n) =>
+          Effect.tap(
+            memory.search({
+              ...view,
+              text: query?.trim() || undefined,
+              kinds: kinds?.length ? kinds : undefined,
+              tags: tags?.length ? tags : undefined,
+              limit
+            }),
+            MemoryTool.report({ done: n + 1, total: views.length })
+          ))
         const found = results.flatMap(({ hits }) => hits).sort(best)
         const beyond = results.reduce((sum, { leftOut }) => sum + leftOut.limit + leftOut.budget, 0)
         const hits = found.slice(0, limit).map((hit) => ({
@@ -279,6 +283,7 @@ const appendRecord = (memory: MemoryService.Service, viewer: Viewer) =>
     input: Schema.Struct({ text: Statement, kind: Schema.optionalWith(Kind, { default: () => "semantic" }) }),
     output: Schema.Struct({ id: MemoryId }),
     writes: true,
+    destructive: false,
     handler: ({ kind, text }) =>
       Effect.map(
         memory.put({ scope: scopeOf(viewer), kind, body: text.trim() }, {

@@ -152,6 +152,7 @@ const addMemory = (
     }),
     output: Schema.Struct({ stored: Schema.optional(Schema.Int), accepted: Schema.optional(Schema.Int) }),
     writes: true,
+    destructive: false,
     handler: ({ entries, stores: asked }) =>
       Effect.gen(function*() {
         const names = yield* reachable(manager, stores, asked)

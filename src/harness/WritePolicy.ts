@@ -368,7 +368,12 @@ export const makeGuard = (
       ...tool,
       call: (input) =>
         Effect.suspend(() => {
-          const call: HarnessPlugin.ToolCall = { tool: tool.name, writes: tool.writes, viewer, input }
+          const call: HarnessPlugin.ToolCall = {
+            tool: tool.name,
+            writes: tool.isWrite === undefined ? tool.writes : tool.isWrite(input),
+            viewer,
+            input
+          }
           return Effect.zipRight(
             admit(call),
             Effect.tapError(MemoryTool.visible(tool.call(input)), ({ reason, written }) =>

@@ -44,7 +44,7 @@ export interface Program<A> {
 const patience = Duration.minutes(times(9, 20))
 
 /** The file that `processes.ts` made of a program, or the program itself. */
-const made = (file: string): string => {
+export const made = (file: string): string => {
   const folder = process.env["TEST_PROCESSES"]
   if (folder === undefined) return file
   const whole = path.join(folder, path.relative(path.join(import.meta.dirname, ".."), file))

@@ -1,0 +1,138 @@
+/**
+ * The checks that every request over HTTP passes before it acts for a viewer.
+ *
+ * ```text
+ * Host      localhost, an IP address, or a name of `allowedHosts`; else 403. A page of another site that has its own name
+ *           resolved to this machine (DNS rebinding) still sends that name.
+ * Origin    absent, the server's own, or one of `allowedOrigins`; else 403
+ * token     with `tokens`, `Authorization: Bearer …` has to name a known one; else 401. Without, the caller has to be on this
+ *           machine; else 403
+ * rate      at most `requestsPerMinute` of a token, and as many at once; else 429 with `Retry-After`
+ * ```
+ */
+import type * as HttpApp from "@effect/platform/HttpApp"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type { Viewer } from "../domain/Viewer.ts"
+import * as MemoryService from "../harness/MemoryService.ts"
+import * as McpError from "./McpError.ts"
+import type { Holder, Tokens } from "./McpTokens.ts"
+
+/** Who may reach a server over HTTP, and how often. */
+export interface Access {
+  /** The viewer of requests without a token, which have to come from this machine. Not used with `tokens`. */
+  readonly viewer?: Viewer | undefined
+  /** The tokens of which every request has to bear one. Default: none are asked for. */
+  readonly tokens?: Tokens | undefined
+  /** Names by which the server may be addressed, without ports, besides `localhost` and IP addresses. Default: none. */
+  readonly allowedHosts?: ReadonlyArray<string> | undefined
+  /** Origins of pages that may call the server, such as `https://app.example`. Default: the server's own. */
+  readonly allowedOrigins?: ReadonlyArray<string> | undefined
+  /** Most requests of one token in a minute, and at once; 0 = no limit. Default 600. */
+  readonly requestsPerMinute?: number | undefined
+}
+
+/** Wraps an app, so that its requests pass the checks and act for a viewer. */
+export interface Guard {
+  <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, Exclude<R, MemoryService.CurrentViewer>>
+}
+
+/** Makes the answer to a request that is refused. */
+export const refusal = (
+  status: number,
+  error: McpError.McpError,
+  headers: Readonly<Record<string, string>> = {}
+): HttpServerResponse.HttpServerResponse =>
+  HttpServerResponse.unsafeJson({ jsonrpc: "2.0", error: answered(error), id: null }, {
+    status,
+    headers: { "cache-control": "no-store", ...headers }
+  })
+
+const answered = ({ code, data, message }: McpError.McpError) => ({
+  code,
+  message,
+  ...(data !== undefined && { data })
+})
+
+/** Wraps an app, so that only Host and Origin are checked: for the assets of a page, which are no secret. */
+export const checkHost = (access: Pick<Access, "allowedHosts" | "allowedOrigins">) => {
+  const hosts = new Set((access.allowedHosts ?? []).map((host) => host.toLowerCase()))
+  const origins = new Set((access.allowedOrigins ?? []).map((origin) => origin.toLowerCase()))
+  return <E, R>(app: HttpApp.Default<E, R>): HttpApp.Default<E, R> =>
+    Effect.flatMap(HttpServerRequest.HttpServerRequest, ({ headers }) => {
+      const host = headers["host"]?.toLowerCase()
+      const name = host === undefined ? undefined : hostname(host)
+      if (name === undefined || !(isLocalName(name) || isAddress(name) || hosts.has(name))) {
+        return Effect.succeed(refusal(403, McpError.make("refused", "the Host is not allowed")))
+      }
+      const origin = headers["origin"]?.toLowerCase()
+      return origin === undefined || origin === `http://${host}` || origin === `https://${host}` || origins.has(origin)
+        ? app
+        : Effect.succeed(refusal(403, McpError.make("refused", "the Origin is not allowed")))
+    })
+}
+
+/** Makes the checks. Each call has its own count of requests. */
+export const make = (access: Access): Effect.Effect<Guard> =>
+  Effect.sync(() => {
+    const { requestsPerMinute = 600, tokens, viewer } = access
+    const check = checkHost(access)
+    const admit = limiter(requestsPerMinute)
+    const here: Holder | undefined = viewer && { name: "local", viewer }
+
+    const holderOf = (request: HttpServerRequest.HttpServerRequest): Holder | HttpServerResponse.HttpServerResponse => {
+      if (tokens === undefined) {
+        return here !== undefined && Option.match(request.remoteAddress, { onNone: () => true, onSome: isLoopback })
+          ? here
+          : refusal(403, McpError.make("refused", "a token is needed from another machine"))
+      }
+      const token = /^Bearer +(\S+) *$/i.exec(request.headers["authorization"] ?? "")?.[1]
+      return Option.getOrElse(
+        token === undefined ? Option.none() : tokens.holderOf(token),
+        () =>
+          refusal(401, McpError.make("refused", "a valid token is needed"), {
+            "www-authenticate": "Bearer realm=\"effect-memory\""
+          })
+      )
+    }
+
+    return (app) =>
+      check(Effect.gen(function*() {
+        const holder = holderOf(yield* HttpServerRequest.HttpServerRequest)
+        if (HttpServerResponse.isServerResponse(holder)) return holder
+        const wait = yield* admit(holder)
+        if (wait > 0) {
+          return refusal(429, McpError.make("refused", `too many requests; retry after ${wait} s`), {
+            "retry-after": `${wait}`
+          })
+        }
+        return yield* MemoryService.as(holder.viewer)(app)
+      }))
+  })
+
+/** Makes a limit by token: as many requests at once as in a minute, and then evenly. Returns the seconds to wait, 0 for none. */
+const limiter = (perMinute: number) => {
+  const buckets = new Map<Holder, { left: number; at: number }>()
+  return (holder: Holder): Effect.Effect<number> =>
+    perMinute <= 0 ? Effect.succeed(0) : Effect.map(Clock.currentTimeMillis, (now) => {
+      const { at, left } = buckets.get(holder) ?? { left: perMinute, at: now }
+      const filled = Math.min(perMinute, left + Math.max(0, now - at) / 60_000 * perMinute)
+      buckets.set(holder, { left: Math.max(0, filled - 1), at: now })
+      if (filled >= 1) return 0
+      buckets.set(holder, { left: filled, at: now })
+      return Math.max(1, Math.ceil((1 - filled) * 60 / perMinute))
+    })
+}
+
+/** Returns the name in a Host header, without its port. */
+const hostname = (host: string): string | undefined => /^(\[[0-9a-f:.]+\]|[^:[\]/@]+)(?::\d{1,5})?$/.exec(host)?.[1]
+
+const isLocalName = (name: string): boolean => name === "localhost" || name.endsWith(".localhost")
+const isAddress = (name: string): boolean => name.startsWith("[") || /^\d{1,3}(?:\.\d{1,3}){3}$/.test(name)
+
+/** Whether an address is this machine's own. */
+export const isLoopback = (address: string): boolean =>
+  address === "localhost" || address === "::1" || /^(?:::ffff:)?127\.\d{1,3}\.\d{1,3}\.\d{1,3}$/.test(address)

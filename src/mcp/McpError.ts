@@ -1,0 +1,42 @@
+/** The errors that a client of MCP is answered with, by the codes of JSON-RPC and of the protocol. */
+import * as Schema from "effect/Schema"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import { told } from "../host/MemoryTool.ts"
+
+/** Codes of errors. */
+export const codes = {
+  parse: -32_700,
+  invalidRequest: -32_600,
+  methodNotFound: -32_601,
+  invalidParams: -32_602,
+  internal: -32_603,
+  /** The server refuses a call that it could take at another time. */
+  refused: -32_000,
+  /** There is no session of this id. */
+  noSession: -32_001,
+  /** There is no resource of this address. */
+  noResource: -32_002
+} as const
+
+/** An answer of JSON-RPC that says why there is no result. Its message and data reach the client. */
+export class McpError extends Schema.TaggedError<McpError>("@memory/McpError")("McpError", {
+  code: Schema.Int,
+  message: Schema.String,
+  data: Schema.optional(Schema.Unknown)
+}) {}
+
+/** Makes an error. */
+export const make = (code: keyof typeof codes, message: string, data?: unknown): McpError =>
+  new McpError({ code: codes[code], message, ...(data !== undefined && { data }) })
+
+/** The answer to a call that ended by a defect. Nothing of the defect is in it. */
+export const internal: McpError = make("internal", "internal error")
+
+/** The answer to a call that was interrupted because the server stops or the session has ended. */
+export const stopped: McpError = make("refused", "the call was stopped, since the session ends")
+
+/** Makes the answer to a request that failed in the store: the reason as a tag, and the message that a model may see. */
+export const ofMemory = (error: MemoryError): McpError => {
+  const { message, reason } = told(error)
+  return make("internal", `${reason}: ${message}`, { reason })
+}

@@ -1,0 +1,267 @@
+/**
+ * MCP over streamable HTTP, as an app of @effect/platform: one conversation for each session, which belongs to the viewer that began
+ * it. A session of another viewer is not there.
+ */
+import type * as HttpApp from "@effect/platform/HttpApp"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import * as HttpServerResponse from "@effect/platform/HttpServerResponse"
+import * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as ExecutionStrategy from "effect/ExecutionStrategy"
+import * as Exit from "effect/Exit"
+import * as Option from "effect/Option"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { canonicalJson } from "../domain/Digest.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import * as MemoryService from "../harness/MemoryService.ts"
+import { told } from "../host/MemoryTool.ts"
+import * as SecureRandom from "../host/SecureRandom.ts"
+import { refusal } from "./HttpGuard.ts"
+import * as McpError from "./McpError.ts"
+import * as McpProtocol from "./McpProtocol.ts"
+import * as McpSession from "./McpSession.ts"
+
+/** Options of the app. */
+export interface Options extends McpSession.Options {
+  /** Most bytes of a request's body; a larger one is answered with 413. Default 4 MiB. */
+  readonly maxBodyBytes?: number | undefined
+  /** Most sessions of a viewer. A new one ends the one that is longest idle, or is refused if none is idle. Default 64. */
+  readonly maxSessions?: number | undefined
+  /** Time after which a session without a running request and without an open stream ends. Default 30 minutes. */
+  readonly idle?: Duration.DurationInput | undefined
+  /** Time that running requests have to end once the server stops. Default 5 seconds. */
+  readonly grace?: Duration.DurationInput | undefined
+}
+
+interface Session {
+  readonly id: string
+  readonly owner: string
+  readonly scope: Scope.CloseableScope
+  readonly connection: McpProtocol.HttpConnection
+  /** The number of responses that are being sent. */
+  open: number
+  /** The time of the last request or the end of the last response, epoch ms. */
+  usedAt: number
+}
+
+/** The app, and its end: after it, requests are answered with 503. */
+export interface Mcp {
+  readonly app: HttpApp.Default<never, MemoryService.CurrentViewer | Scope.Scope>
+  /** Waits for the running requests, at most as long as `grace` says, and ends all sessions. */
+  readonly stop: Effect.Effect<void>
+}
+
+/** Most time for the body of a request to arrive. */
+const bodyTimeout = Duration.seconds(30)
+
+/** Makes the app. The end of the scope stops it. */
+export const make = (options: Options): Effect.Effect<Mcp, never, MemoryService.MemoryService | Scope.Scope> =>
+  Effect.gen(function*() {
+    const { grace = "5 seconds", idle = "30 minutes", maxBodyBytes = 4 * 1024 * 1024, maxSessions = 64 } = options
+    const memory = yield* MemoryService.MemoryService
+    const info = McpSession.infoOf(options)
+    const idleMillis = Duration.toMillis(idle)
+    const sessions = new Map<string, Session>()
+    const stopping = yield* Deferred.make<void>()
+    let stopped = false
+
+    const end = (session: Session): Effect.Effect<void> =>
+      Effect.suspend(() => sessions.delete(session.id) ? Scope.close(session.scope, Exit.void) : Effect.void)
+
+    const isIdle = (session: Session): Effect.Effect<boolean> =>
+      Effect.map(session.connection.running, (running) => running === 0 && session.open === 0)
+
+    /** Ends the longest idle session of the owner, if it has as many as it may; returns whether there is room. */
+    const makeRoom = (owner: string): Effect.Effect<boolean> =>
+      Effect.gen(function*() {
+        const own = Array.from(sessions.values()).filter((session) => session.owner === owner)
+        if (own.length < maxSessions) return true
+        const [oldest] = (yield* Effect.filter(own, isIdle)).sort((a, b) => a.usedAt - b.usedAt)
+        if (oldest === undefined) return false
+        yield* end(oldest)
+        return true
+      })
+
+    const begin = (viewer: Viewer.Viewer, owner: string) =>
+      Effect.gen(function*() {
+        const id = yield* SecureRandom.secret
+        const conversation = yield* McpSession.make(viewer, options)
+        const scope = yield* Scope.make(ExecutionStrategy.sequential)
+        const connection = yield* Scope.extend(McpProtocol.http(info, conversation, id), scope)
+        const session: Session = { id, owner, scope, connection, open: 0, usedAt: yield* Clock.currentTimeMillis }
+        sessions.set(id, session)
+        return session
+      }).pipe(Effect.provideService(MemoryService.MemoryService, memory), Effect.uninterruptible)
+
+    const post = (request: HttpServerRequest.HttpServerRequest, viewer: Viewer.Viewer, owner: string) =>
+      Effect.gen(function*() {
+        const body = yield* bodyOf(request, maxBodyBytes, Deferred.await(stopping))
+        if (Array.isArray(body)) return yield* refused(400, McpError.make("invalidRequest", "expected one message"))
+        if (request.headers[sessionHeader] === undefined && McpProtocol.isInitialize(body)) {
+          if (!(yield* makeRoom(owner))) {
+            return yield* refused(429, McpError.make("refused", `more than ${maxSessions} sessions are in use`))
+          }
+          const session = yield* Effect.mapError(
+            begin(viewer, owner),
+            (error) => refusal(503, McpError.make("refused", `${error.reason}: ${told(error).message}`))
+          )
+          const response = yield* answer(session, request, body)
+          if (response.status !== 200) yield* end(session)
+          return response
+        }
+        return yield* answer(yield* known(request, owner), request, body)
+      })
+
+    /** The session that a request names, if it is the owner's. */
+    const known = (request: HttpServerRequest.HttpServerRequest, owner: string) =>
+      Effect.suspend(() => {
+        const id = request.headers[sessionHeader]
+        if (id === undefined) return refused(400, McpError.make("refused", "the header Mcp-Session-Id is needed"))
+        const session = sessions.get(id)
+        return session === undefined || session.owner !== owner
+          ? refused(404, McpError.make("noSession", "there is no such session"))
+          : Effect.succeed(session)
+      })
+
+    const answer = (session: Session, request: HttpServerRequest.HttpServerRequest, body: unknown) =>
+      Effect.gen(function*() {
+        session.open++
+        yield* Effect.addFinalizer(() =>
+          Effect.map(Clock.currentTimeMillis, (now) => {
+            session.open--
+            session.usedAt = now
+          })
+        )
+        return yield* sent(yield* session.connection.respond(webRequestOf(request), body))
+      })
+
+    const handle = Effect.gen(function*() {
+      if (stopped) return yield* refused(503, stoppingError, { connection: "close" })
+      const request = yield* HttpServerRequest.HttpServerRequest
+      const viewer = yield* MemoryService.CurrentViewer
+      const owner = ownerOf(viewer)
+      switch (request.method) {
+        case "POST":
+          return yield* post(request, viewer, owner)
+        case "GET":
+          return yield* answer(yield* known(request, owner), request, undefined)
+        case "DELETE":
+          yield* end(yield* known(request, owner))
+          return HttpServerResponse.empty({ status: 200 })
+        default:
+          return yield* refused(405, McpError.make("refused", "expected POST, GET or DELETE"), {
+            allow: "POST, GET, DELETE"
+          })
+      }
+    })
+
+    const stop = Effect.gen(function*() {
+      stopped = true
+      yield* Deferred.succeed(stopping, undefined)
+      yield* Effect.forEach(sessions.values(), ({ connection }) => connection.idle(grace), {
+        concurrency: "unbounded",
+        discard: true
+      })
+      yield* Effect.forEach(Array.from(sessions.values()), end, { discard: true })
+    })
+    yield* Effect.addFinalizer(() => stop)
+
+    const sweep = Effect.gen(function*() {
+      yield* Effect.sleep(Duration.millis(Math.max(1_000, idleMillis / 4)))
+      const now = yield* Clock.currentTimeMillis
+      const due = Array.from(sessions.values()).filter(({ usedAt }) => now - usedAt >= idleMillis)
+      yield* Effect.forEach(yield* Effect.filter(due, isIdle), end, { discard: true })
+    })
+    yield* Effect.forkScoped(Effect.interruptible(Effect.forever(sweep)))
+
+    return {
+      stop,
+      app: handle.pipe(
+        Effect.catchAll(Effect.succeed),
+        Effect.catchAllDefect((defect) =>
+          Effect.as(McpSession.logDefect("a request", defect), refusal(500, McpError.internal))
+        )
+      )
+    }
+  })
+
+const sessionHeader = "mcp-session-id"
+const stoppingError = McpError.make("refused", "the server stops")
+
+/** The key of a viewer: sessions are found by it alone. */
+const ownerOf = (viewer: Viewer.Viewer): string =>
+  canonicalJson([Viewer.tenantOf(viewer), viewer.reach, Viewer.idsOf(viewer)])
+
+const refused = (...args: Parameters<typeof refusal>): Effect.Effect<never, HttpServerResponse.HttpServerResponse> =>
+  Effect.fail(refusal(...args))
+
+/** Reads the JSON of a body. Fails with the answer to one that is too large, too slow or no JSON. */
+const bodyOf = (
+  request: HttpServerRequest.HttpServerRequest,
+  maxBytes: number,
+  stopping: Effect.Effect<void>
+): Effect.Effect<unknown, HttpServerResponse.HttpServerResponse> => {
+  const tooLarge = refusal(413, McpError.make("refused", `a body has ${maxBytes} bytes at most`))
+  if (Number(request.headers["content-length"] ?? 0) > maxBytes) return Effect.fail(tooLarge)
+  return request.text.pipe(
+    HttpServerRequest.withMaxBodySize(Option.some(maxBytes)),
+    Effect.interruptible,
+    Effect.raceFirst(Effect.zipRight(Effect.interruptible(stopping), Effect.fail("stopping" as const))),
+    Effect.timeoutFail({ duration: bodyTimeout, onTimeout: () => "late" as const }),
+    Effect.mapError((error) =>
+      error === "late"
+        ? refusal(408, McpError.make("refused", "the body did not arrive in time"), { connection: "close" })
+        : error === "stopping"
+        ? refusal(503, stoppingError, { connection: "close" })
+        : tooLarge
+    ),
+    Effect.flatMap((text) =>
+      Effect.try({
+        try: () => JSON.parse(text) as unknown,
+        catch: () => refusal(400, McpError.make("parse", "the body is not JSON"))
+      })
+    )
+  )
+}
+
+/** The headers that the transport reads. The token is not among them. */
+const passedOn = ["accept", "content-type", "last-event-id", "mcp-protocol-version", sessionHeader]
+
+const webRequestOf = ({ headers, method }: HttpServerRequest.HttpServerRequest): Request =>
+  new Request("http://localhost/mcp", {
+    method,
+    headers: passedOn.flatMap((name): Array<[string, string]> => {
+      const value = headers[name]
+      return value === undefined ? [] : [[name, value]]
+    })
+  })
+
+/** Makes a response of the transport's. Its stream is cancelled when the request ends, whether or not it was read. */
+const sent = (response: Response): Effect.Effect<HttpServerResponse.HttpServerResponse, never, Scope.Scope> =>
+  Effect.gen(function*() {
+    const { body, status } = response
+    const headers = Object.fromEntries(response.headers)
+    delete headers["connection"]
+    if (body === null) return HttpServerResponse.empty({ status, headers })
+    if (headers["content-type"] !== "text/event-stream") {
+      return HttpServerResponse.text(yield* Effect.promise(() => response.text()), {
+        status,
+        headers,
+        contentType: headers["content-type"] ?? "text/plain"
+      })
+    }
+    const reader = yield* Effect.acquireRelease(
+      Effect.sync(() => body.getReader()),
+      (reader) => Effect.promise(() => reader.cancel())
+    )
+    const events = Stream.repeatEffectOption(
+      Effect.flatMap(
+        Effect.promise(() => reader.read()),
+        ({ done, value }) => done ? Effect.fail(Option.none<never>()) : Effect.succeed(value)
+      )
+    )
+    return HttpServerResponse.stream(events, { status, headers, contentType: "text/event-stream" })
+  })

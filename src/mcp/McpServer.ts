@@ -1,0 +1,161 @@
+/**
+ * A server of the Model Context Protocol over `MemoryService`: tools, resources and prompts of memory for one viewer over standard
+ * input and output, and for a viewer per bearer token over streamable HTTP.
+ *
+ * The viewer comes from the configuration or from the token, never from an argument of a call. A call that the client cancels is
+ * interrupted, a defect is answered with "internal error", and neither an answer nor a log holds a stack trace.
+ *
+ * The spec of the memory below should have `writesPerTurn: 0`: MCP has no turns that could begin the count anew.
+ *
+ * ```ts
+ * import { Client } from "@modelcontextprotocol/sdk/client/index.js"
+ * import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js"
+ * import { HttpServer } from "@effect/platform"
+ * import { NodeHttpServer } from "@effect/platform-node"
+ * import { Effect, Layer } from "effect"
+ * import { MemoryService, Viewer } from "effect-memory"
+ * import { McpServer } from "effect-memory/mcp"
+ * import { createServer } from "node:http"
+ *
+ * const Server = McpServer.layerHttp({ viewer: Viewer.make({ userId: "ada" }) }).pipe(
+ *   Layer.provide(MemoryService.layerTest({ spec: { writesPerTurn: 0 } })),
+ *   Layer.provideMerge(NodeHttpServer.layer(() => createServer(), { host: "127.0.0.1", port: 0 }))
+ * )
+ *
+ * const program = Effect.gen(function*() {
+ *   const { address } = yield* HttpServer.HttpServer
+ *   const port = address._tag === "TcpAddress" ? address.port : 0
+ *   const client = new Client({ name: "example", version: "1.0.0" })
+ *   yield* Effect.promise(() => client.connect(new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/mcp`))))
+ *   const { tools } = yield* Effect.promise(() => client.listTools())
+ *   yield* Effect.promise(() => client.close())
+ *   return tools.map(({ name }) => name)
+ * })
+ *
+ * await program.pipe(Effect.provide(Server), Effect.scoped, Effect.runPromise) // => ["remember", "recall"]
+ * ```
+ */
+import type * as HttpApp from "@effect/platform/HttpApp"
+import * as HttpServer from "@effect/platform/HttpServer"
+import * as HttpServerRequest from "@effect/platform/HttpServerRequest"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import type * as Sink from "effect/Sink"
+import type * as Stream from "effect/Stream"
+import * as MemoryError from "../domain/MemoryError.ts"
+import type { Viewer } from "../domain/Viewer.ts"
+import type * as MemoryService from "../harness/MemoryService.ts"
+import * as HttpGuard from "./HttpGuard.ts"
+import * as McpError from "./McpError.ts"
+import * as McpHttp from "./McpHttp.ts"
+import * as McpLogger from "./McpLogger.ts"
+import * as McpProtocol from "./McpProtocol.ts"
+import * as McpSession from "./McpSession.ts"
+
+/** Options of a server, over either transport. */
+export interface Options extends McpSession.Options {}
+
+/** Options of a server over standard input and output. */
+export interface StdioOptions extends Options {
+  readonly viewer: Viewer
+  /** The bytes that the client sends: `NodeStream.stdin` of @effect/platform-node. */
+  readonly stdin: Stream.Stream<Uint8Array, unknown>
+  /** The bytes that the client gets: `NodeSink.stdout`. Nothing else may write there. */
+  readonly stdout: Sink.Sink<unknown, Uint8Array, unknown, unknown>
+  /** Time that running requests have to end once the input has ended, or the fiber is interrupted. Default 5 seconds. */
+  readonly grace?: Duration.DurationInput | undefined
+}
+
+/** Options of a server over HTTP, its routes aside. */
+export interface HttpOptions extends McpHttp.Options, HttpGuard.Access {}
+
+/** Who may reach a server over HTTP, and how often. */
+export type { Access, Guard } from "./HttpGuard.ts"
+
+/**
+ * Sends the logs of the program to stderr, one line each, without stack traces and texts of defects. Provide it outermost to a program
+ * that serves over standard output, where a log would break the protocol.
+ */
+export const layerLogger: Layer.Layer<never> = McpLogger.layer
+
+/** The text that tells a model what the server is for, unless the options have another. */
+export const instructions: string = McpSession.instructions
+
+/** Serves memory for a viewer over standard input and output, until the input ends. Fails as `tools` does. */
+export const stdio = (
+  options: StdioOptions
+): Effect.Effect<void, MemoryError.MemoryError, MemoryService.MemoryService> =>
+  Effect.flatMap(
+    McpSession.make(options.viewer, options),
+    (session) =>
+      McpProtocol.stdio(McpSession.infoOf(options), session, {
+        stdin: options.stdin,
+        stdout: options.stdout,
+        grace: options.grace ?? "5 seconds"
+      })
+  )
+
+/**
+ * Makes the app of streamable HTTP, which acts for the current viewer of each request; `guard` gives requests their viewers. The end of
+ * the scope ends its sessions.
+ */
+export const httpApp = (
+  options: McpHttp.Options = {}
+): Effect.Effect<
+  HttpApp.Default<never, MemoryService.CurrentViewer | Scope.Scope>,
+  never,
+  MemoryService.MemoryService | Scope.Scope
+> => Effect.map(McpHttp.make(options), ({ app }) => app)
+
+/**
+ * Makes the checks of Host, Origin, token and rate that `layerHttp` has, for routes of a program's own. A request that passes acts for
+ * the viewer of its token.
+ */
+export const guard: (access: HttpGuard.Access) => Effect.Effect<HttpGuard.Guard> = HttpGuard.make
+
+/** Wraps an app, so that only Host and Origin are checked: for the assets of a page, which are no secret. */
+export const checkHost = HttpGuard.checkHost
+
+/**
+ * Serves memory over HTTP at `/mcp`, by the `HttpServer` of the context. `routes` are asked for every other path, behind the same
+ * checks, and may use the current viewer.
+ *
+ * Fails with `unsupported` without tokens if the server listens on an address that other machines reach, and without tokens and
+ * viewer. The end of its scope refuses new requests, lets running ones end, at most as long as `grace` says, interrupts the rest, and
+ * closes all streams.
+ */
+export const layerHttp = <E = never, R = never>(
+  options: HttpOptions & { readonly routes?: HttpApp.Default<E, R> | undefined }
+): Layer.Layer<
+  never,
+  MemoryError.MemoryError,
+  | MemoryService.MemoryService
+  | HttpServer.HttpServer
+  | Exclude<Exclude<Exclude<R, MemoryService.CurrentViewer>, HttpServerRequest.HttpServerRequest>, Scope.Scope>
+> =>
+  Layer.scopedDiscard(Effect.gen(function*() {
+    const { address } = yield* HttpServer.HttpServer
+    if (options.tokens === undefined) {
+      if (options.viewer === undefined) return yield* refused("a viewer or tokens are needed")
+      if (address._tag === "TcpAddress" && !HttpGuard.isLoopback(address.hostname)) {
+        return yield* refused("tokens are needed on an address that other machines reach")
+      }
+    }
+    const mcp = yield* McpHttp.make(options)
+    const guarded = yield* HttpGuard.make(options)
+    const { routes } = options
+    const app = Effect.flatMap(
+      HttpServerRequest.HttpServerRequest,
+      ({ url }): HttpApp.Default<E, R | MemoryService.CurrentViewer | Scope.Scope> =>
+        /^\/mcp\/?(?:\?|$)/.test(url) ? mcp.app : routes ?? Effect.succeed(notFound)
+    )
+    yield* HttpServer.serveEffect(guarded(app))
+    yield* Effect.addFinalizer(() => mcp.stop)
+    yield* Effect.logInfo(`MCP at ${HttpServer.formatAddress(address)}/mcp`)
+  }))
+
+const notFound = HttpGuard.refusal(404, McpError.make("refused", "there is nothing here; MCP is at /mcp"))
+
+const refused = (message: string) => MemoryError.make("unsupported", { op: "McpServer.layerHttp", message })

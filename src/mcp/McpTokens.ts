@@ -1,0 +1,138 @@
+/**
+ * Bearer tokens of a server over HTTP, each of which stands for one viewer. A file holds their hashes, one line of JSON each; who
+ * reads the file learns no token.
+ *
+ * ```text
+ * # a comment
+ * {"name":"laptop","sha256":"9f86d0…","viewer":{"userId":"ada"}}
+ * ```
+ *
+ * A token is 256 random bits, so its hash needs no salt. A token is compared with every line in the same time, whichever it is
+ * equal to.
+ *
+ * ```ts
+ * import { Effect, Option } from "effect"
+ * import { Viewer } from "effect-memory"
+ * import { McpTokens } from "effect-memory/mcp"
+ *
+ * const program = Effect.gen(function*() {
+ *   const { line, token } = yield* McpTokens.generate("laptop", Viewer.make({ userId: "ada" }))
+ *   const tokens = yield* McpTokens.fromText(`# who may connect\n${line}\n`)
+ *   return [tokens.holderOf(token), tokens.holderOf("guessed")].map(Option.isSome)
+ * })
+ *
+ * await Effect.runPromise(program) // => [true, false]
+ * ```
+ */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Effect from "effect/Effect"
+import * as Encoding from "effect/Encoding"
+import * as Option from "effect/Option"
+import * as ParseResult from "effect/ParseResult"
+import * as Schema from "effect/Schema"
+import { canonicalJson, sha256 } from "../domain/Digest.ts"
+import * as MemoryError from "../domain/MemoryError.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import { SecureRandom } from "../host/SecureRandom.ts"
+
+/** Whoever holds a token: the name in the file, and the viewer that it acts for. */
+export interface Holder {
+  readonly name: string
+  readonly viewer: Viewer.Viewer
+}
+
+/** The tokens that a server takes. */
+export interface Tokens {
+  /** Returns the holder of a token; `None` for an unknown one. */
+  readonly holderOf: (token: string) => Option.Option<Holder>
+  /** The number of tokens. */
+  readonly size: number
+}
+
+/** Longest token that is looked up, in UTF-16 units. */
+const maxToken = 512
+
+/**
+ * Makes a token for a viewer, and the line that the file needs. The name tells the lines of a file apart. The token is to be shown
+ * once; it cannot be had from the line. A viewer of the whole tenant has no token.
+ */
+export const generate = (
+  name: string,
+  viewer: Viewer.Viewer
+): Effect.Effect<{ readonly token: string; readonly line: string }> =>
+  Effect.gen(function*() {
+    const { bytes } = yield* SecureRandom
+    const token = `em_${Encoding.encodeBase64Url(yield* bytes(32))}`
+    const { reach, tenant } = viewer
+    const line = { name, sha256: sha256(token), viewer: { ...Viewer.idsOf(viewer), reach, tenant } }
+    return { token, line: canonicalJson(line) }
+  })
+
+/** Reads the lines of a file. Fails with `invalid_draft`, which names the lines that are wrong and quotes none. */
+export const fromText = (text: string): Effect.Effect<Tokens, MemoryError.MemoryError> =>
+  Effect.gen(function*() {
+    const lines = text.split("\n").map((line, n) => [line.trim(), n + 1] as const).filter(([line]) =>
+      line !== "" && !line.startsWith("#")
+    )
+    const [issues, entries] = yield* Effect.partition(lines, ([line, n]) =>
+      Effect.gen(function*() {
+        const { name, sha256: hash, viewer } = yield* Effect.mapError(decode(line), (error) =>
+          `line ${n}: ${said(error)}`)
+        const decoded = yield* Effect.mapError(Viewer.decode(viewer), ({ message }) =>
+          `line ${n}: viewer: ${message}`)
+        return { hash, holder: { name, viewer: decoded } }
+      }))
+    const doubled = entries.length !== new Set(entries.map(({ hash }) => hash)).size ? ["two lines have one token"] : []
+    const [first, ...rest] = [...issues, ...doubled]
+    if (first !== undefined) return yield* refused([first, ...rest])
+    return {
+      size: entries.length,
+      holderOf: (token) => {
+        const hash = sha256(token.slice(0, maxToken))
+        let found = Option.none<Holder>()
+        for (const entry of entries) if (isEqual(hash, entry.hash)) found = Option.some(entry.holder)
+        return token.length > maxToken ? Option.none() : found
+      }
+    }
+  })
+
+/** Reads a file of tokens. Fails with `io` if it cannot be read, and as `fromText` does. */
+export const fromFile = (path: string): Effect.Effect<Tokens, MemoryError.MemoryError, FileSystem.FileSystem> =>
+  Effect.flatMap(
+    FileSystem.FileSystem,
+    (fs) =>
+      Effect.mapError(
+        fs.readFileString(path),
+        (cause) =>
+          MemoryError.make("io", { op: "McpTokens.fromFile", message: "the file of tokens cannot be read", cause })
+      )
+  ).pipe(
+    Effect.flatMap(fromText)
+  )
+
+const Line = Schema.parseJson(Schema.Struct({
+  name: Schema.String.pipe(Schema.minLength(1), Schema.maxLength(100)),
+  sha256: Schema.String.pipe(Schema.pattern(/^[0-9a-f]{64}$/)),
+  viewer: Schema.Unknown
+}))
+const decode = Schema.decode(Line, { errors: "all", onExcessProperty: "error" })
+
+/** Names the fields that are wrong. */
+const said = (error: ParseResult.ParseError): string => {
+  const fields = ParseResult.ArrayFormatter.formatErrorSync(error).map(({ path }) => path.join(".").slice(0, 50))
+  return fields.every((field) => field === "") ? "expected a JSON object" : `wrong: ${fields.join(", ")}`
+}
+
+const refused = (issues: readonly [string, ...ReadonlyArray<string>]) =>
+  MemoryError.make("invalid_draft", {
+    op: "McpTokens.fromText",
+    message: issues.join("; ").slice(0, 1_000),
+    detail: { issues }
+  })
+
+/** Compares two hashes of 64 digits in a time that does not depend on where they differ. */
+const isEqual = (a: string, b: string): boolean => {
+  let difference = a.length ^ b.length
+  for (let n = 0; n < 64; n++) difference |= a.charCodeAt(n) ^ b.charCodeAt(n)
+  return difference === 0
+}

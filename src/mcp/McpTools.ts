@@ -1,0 +1,70 @@
+/** Memory tools as tools of MCP: their declarations, and the results of their calls. */
+import * as Effect from "effect/Effect"
+import * as JSONSchema from "effect/JSONSchema"
+import * as Predicate from "effect/Predicate"
+import * as MemoryTool from "../host/MemoryTool.ts"
+
+/** A tool as `tools/list` declares it. */
+export interface Declaration {
+  readonly name: string
+  readonly description: string
+  readonly inputSchema: object
+  readonly outputSchema: object
+  readonly annotations: {
+    readonly readOnlyHint: boolean
+    readonly destructiveHint: boolean
+    readonly idempotentHint: boolean
+    readonly openWorldHint: boolean
+  }
+}
+
+/** The result of a call as `tools/call` returns it. */
+export interface Result {
+  readonly content: ReadonlyArray<{ readonly type: "text"; readonly text: string }>
+  readonly structuredContent?: object
+  readonly isError?: true
+  readonly _meta?: object
+}
+
+/** The key of `_meta` that holds the reason of a failure, so that a client can act on it without reading the text. */
+export const failureKey = "effect-memory/failure"
+
+/** Declares a tool. An output that is no object is declared as one that has it as `result`, as the protocol demands. */
+export const declarationOf = (tool: MemoryTool.MemoryTool): Declaration => {
+  const output = MemoryTool.jsonSchemaOf(tool.output)
+  return {
+    name: tool.name,
+    description: tool.description,
+    inputSchema: tool.jsonSchema,
+    outputSchema: isObject(output)
+      ? output
+      : { type: "object", properties: { result: output }, required: ["result"] },
+    annotations: {
+      readOnlyHint: !tool.writes,
+      destructiveHint: tool.destructive ?? tool.writes,
+      idempotentHint: tool.idempotent ?? !tool.writes,
+      openWorldHint: tool.openWorld ?? false
+    }
+  }
+}
+
+/**
+ * Calls a tool. A failure is a result with `isError`, which the model reads: its text is `reason: message`, and `_meta` holds the
+ * reason by itself.
+ */
+export const call = (tool: MemoryTool.MemoryTool, input: unknown): Effect.Effect<Result> =>
+  Effect.match(tool.call(input), {
+    onSuccess: ({ data, text }): Result => ({
+      content: [{ type: "text", text }],
+      structuredContent: Predicate.isReadonlyRecord(data) && isObject(MemoryTool.jsonSchemaOf(tool.output))
+        ? data
+        : { result: data }
+    }),
+    onFailure: (failure): Result => ({
+      content: [{ type: "text", text: `${failure.reason}: ${failure.message}` }],
+      isError: true,
+      _meta: { [failureKey]: failure }
+    })
+  })
+
+const isObject = (schema: JSONSchema.JsonSchema7Root): boolean => "type" in schema && schema.type === "object"
