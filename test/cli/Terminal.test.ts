@@ -2,7 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { Remembered, Shown } from "../../src/cli/commands/Records.ts"
 import { lineOf } from "../../src/cli/Progress.ts"
-import { age, safe, safeLine } from "../../src/cli/Screen.ts"
+import { age, ansi, safe, safeLine } from "../../src/cli/Screen.ts"
 import { SearchResult } from "../../src/domain/MemoryFilter.ts"
 import { answered, folder, onTerminal, run, told } from "./Running.ts"
 
@@ -12,9 +12,8 @@ const hostile =
   "zero\u200bwidth \u{e0041}"
 
 // a sequence that the command itself prints: colours and styles
-const painted = /\u001b\[(?:\d+)m/g
-// eslint-disable-next-line no-control-regex
-const obeyed = /(?![\t\n\r])[\u0000-\u001f\u007f-\u009f\u200b\u202a-\u202e\u{e0000}-\u{e0fff}]/u
+const painted = /\p{Cc}\[\d+m/gu
+const obeyed = /(?![\t\n\r])[\p{Cc}\u200b\u202a-\u202e\u{e0000}-\u{e0fff}]/u
 
 describe("what somebody remembered is data to a terminal", () => {
   it.scopedLive("no command prints a character of it that a terminal obeys, piped, on a terminal or as JSON", () =>
@@ -79,7 +78,7 @@ describe("a terminal", () => {
       const { code, screen } = yield* onTerminal(["recall", "teas", "--explain"], { cwd })
       assert.strictEqual(code, 0)
       assert.include(screen, "██████████")
-      assert.match(screen, /Drinks \u001b\[33m\u001b\[1mtea\u001b\[22m\u001b\[39m, never coffee\./)
+      assert.include(screen, `Drinks ${ansi("yellow", ansi("bold", "tea"))}, never coffee.`)
       assert.match(screen, /just now|minutes? ago/)
       assert.match(screen, /term:tea \d\.\d/)
     }))
@@ -91,7 +90,7 @@ describe("a terminal", () => {
       for (const line of [["recall", "tea"], ["list"], ["--help"], ["recall", "--help"], ["stats"], ["doctor"]]) {
         assert.include((yield* onTerminal(line, { cwd })).screen, "\u001b[")
         // what remains moves the cursor, for progress
-        assert.notMatch((yield* onTerminal(line, { cwd, env: { NO_COLOR: "1" } })).screen, /\u001b\[\d+m/)
+        assert.notMatch((yield* onTerminal(line, { cwd, env: { NO_COLOR: "1" } })).screen, painted)
         assert.notInclude(yield* told(line, { cwd }), "\u001b")
       }
     }))
