@@ -1,11 +1,12 @@
 /** A line on stderr that says how far a long command is, how fast, and how long the rest takes. Only a terminal is shown it. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as EventLoop from "../host/EventLoop.ts"
 import { number, Screen } from "./Screen.ts"
 
 /** A progress that is shown. */
 export interface Progress {
-  /** Says how many are done; shown at most ten times a second. */
+  /** Says how many are done, shown at most ten times a second; lets the event loop turn from time to time. */
   readonly at: (done: number, doing?: string) => Effect.Effect<void>
   /** Removes the line. */
   readonly end: Effect.Effect<void>
@@ -13,30 +14,36 @@ export interface Progress {
 
 /** Milliseconds between two updates of the line. */
 const pause = 100
+/** Milliseconds after which the event loop turns: a driver that answers at once, as that of SQLite, lets no signal be heard else. */
+const stretch = 20
 
 /** Begins a progress. `total`: how many there are, where that is known; then the rest of the time is shown. */
-export const make = (
-  noun: string,
-  total?: number
-): Effect.Effect<Progress, never, Screen> =>
+export const make = (noun: string, total?: number): Effect.Effect<Progress, never, Screen> =>
   Effect.gen(function*() {
     const screen = yield* Screen
-    const start = yield* Clock.currentTimeMillis
+    let start = yield* Clock.currentTimeMillis
+    let turned = start
     let last = -Infinity
+    let part = ""
     let isShown = false
     const at = (done: number, doing = "") =>
       Effect.gen(function*() {
         const now = yield* Clock.currentTimeMillis
-        if (now < last + pause) return
+        if (doing !== part) {
+          start = now
+          part = doing
+        }
+        if (now >= turned + stretch) {
+          yield* EventLoop.turn
+          turned = yield* Clock.currentTimeMillis
+        }
+        if (!screen.isErrorTerminal || now < last + pause) return
         last = now
         isShown = true
         const line = lineOf({ doing, done, elapsed: now - start, noun, total })
         yield* screen.err(`\r${line.slice(0, Math.max(20, screen.columns - 1))}\x1b[K`)
       })
-    return {
-      at: (done, doing) => screen.isErrorTerminal ? at(done, doing) : Effect.void,
-      end: Effect.suspend(() => isShown ? screen.err("\r\x1b[K") : Effect.void)
-    }
+    return { at, end: Effect.suspend(() => isShown ? screen.err("\r\x1b[K") : Effect.void) }
   })
 
 /** Returns the text of the line. */

@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type { MemoryError } from "../domain/MemoryError.ts"
+import * as EventLoop from "../host/EventLoop.ts"
 import { rowsOf, sideOf } from "../storage/Copy/Lineage.ts"
 import type { Stored } from "../storage/Engine.ts"
 import type { Service } from "../storage/MemoryStore.ts"
@@ -9,9 +10,11 @@ import type { Service } from "../storage/MemoryStore.ts"
 /** Rows that are read at once. */
 const page = 1_000
 
-/** Streams the rows of a tenant. Fails with `unsupported` where the store has no rows of its own. */
+/** Streams the rows of a tenant, with a turn of the event loop after each page. Fails with `unsupported` where the store has no rows of its own. */
 export const of = (store: Service, tenant: string): Stream.Stream<Stored, MemoryError> =>
-  Stream.unwrap(Effect.map(sideOf(store), (side) => rowsOf(side, tenant, page)))
+  Stream.unwrap(Effect.map(sideOf(store), (side) => rowsOf(side, tenant, page))).pipe(
+    Stream.mapChunksEffect((rows) => Effect.as(EventLoop.turn, rows))
+  )
 
 /** Lists the tenants to look at: the one that was named, else all. */
 export const tenantsOf = (

@@ -29,8 +29,8 @@ export interface Options {
   readonly input?: string | undefined
   /** Default: the built command. */
   readonly bin?: string | undefined
-  /** Sends a signal when stderr or stdout has this text. */
-  readonly stop?: { readonly when: RegExp; readonly signal: NodeJS.Signals } | undefined
+  /** Sends a signal, or types a text, when stderr or stdout says this. */
+  readonly react?: { readonly when: RegExp; readonly signal?: NodeJS.Signals; readonly type?: string } | undefined
 }
 
 /** Runs a program; what it says never has a stack trace. */
@@ -42,17 +42,22 @@ export const execute = (program: string, args: ReadonlyArray<string>, options: O
       env: { PATH: process.env["PATH"], HOME: process.env["HOME"], TMPDIR: process.env["TMPDIR"], ...options.env }
     })
     child.stdin.on("error", () => {})
-    child.stdin.end(options.input ?? "")
-    if (options.stop !== undefined) {
-      const { signal, when } = options.stop
+    const { react } = options
+    if (react?.type === undefined) child.stdin.end(options.input ?? "")
+    if (react !== undefined) {
       let said = ""
+      let isDone = false
       for (const stream of [child.stdout, child.stderr]) {
         stream.on("data", (chunk) => {
           said += String(chunk)
-          if (when.test(said) && !child.killed) child.kill(signal)
+          if (isDone || !react.when.test(said)) return
+          isDone = true
+          if (react.signal !== undefined) child.kill(react.signal)
+          if (react.type !== undefined) child.stdin.write(react.type)
         })
       }
     }
+    child.on("exit", () => child.stdin.end())
     const [stdout, stderr, [code]] = await Promise.all([text(child.stdout), text(child.stderr), once(child, "close")])
     assert.notMatch(stderr, /^\s+at .+:\d+/m)
     assert.notMatch(stdout, /^\s+at .+:\d+:\d+\)?$/m)

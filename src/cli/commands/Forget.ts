@@ -1,11 +1,14 @@
 /** The command `forget`: single records, or everything of one person. */
 import * as Options from "@effect/cli/Options"
+import type { PlatformError } from "@effect/platform/Error"
+import { FileSystem } from "@effect/platform/FileSystem"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { MemoryId } from "../../domain/MemoryId.ts"
+import { MemoryId, stableId } from "../../domain/MemoryId.ts"
 import { MemoryStore, type Service } from "../../storage/MemoryStore.ts"
+import { pathOf } from "../../storage/MemoryStore/Markdown/Layout.ts"
 import { id as idOf, make, print, type Shared, textArgument } from "../Command.ts"
 import * as CommandError from "../CommandError.ts"
 import * as Erasure from "../Erasure.ts"
@@ -36,7 +39,7 @@ export const forget = make({
   summary: "forget records, or erase everything of a person",
   description: [
     "Forgets the records of the ids. They are gone at once, and restore brings them back until the store empties its trash. With --purge no revision, vector or index entry is left.",
-    "Without ids, --user ID --purge erases everything of that user: every record, tombstone and revision of a scope that holds the user, threads, and messages that wait to be extracted. The store is then opened anew, and every row of the tenant is read to show that nothing is left. What records of other scopes say about the person stays, and so do messages of a cluster that waits to be delivered.",
+    "Without ids, --user ID --purge erases everything of that user: every record, tombstone and revision of a scope that holds the user, threads, and messages that wait to be extracted. The store is then opened anew, and every row of the tenant is read to show that nothing is left. What records of other scopes say about the person stays, and so do messages of a cluster that wait to be delivered. In a vault the name of the user's folder stays in the history until that is compacted.",
     "Erasing asks on a terminal, and needs --yes elsewhere. One that was interrupted is finished by the same command."
   ],
   options: Options.all({
@@ -121,6 +124,7 @@ const erase = (shared: Shared, yes: boolean) =>
         return found
       })
     )
+    if (shared.store._tag === "Vault") yield* removeFolders(shared.store.root, person)
     // opened anew: what is read is what is stored
     const scan = yield* using((store) => Erasure.scan(store, person, ids))
     yield* print(shared, Erased, { user: userId, tenant, erased, scan }, () =>
@@ -135,6 +139,23 @@ const erase = (shared: Shared, yes: boolean) =>
     if (scan.remaining > 0) {
       return yield* CommandError.make("found", "something is left", "it was written meanwhile: run the command again")
     }
+  })
+
+/** Removes the folders of the person that are empty now. One that has a file, as of a hand's, stays. */
+const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
+  Effect.gen(function*() {
+    const fs = yield* FileSystem
+    const remove = (folder: string): Effect.Effect<void, PlatformError> =>
+      Effect.gen(function*() {
+        for (const name of yield* fs.readDirectory(folder)) {
+          const path = `${folder}/${name}`
+          if ((yield* fs.stat(path)).type === "Directory") yield* remove(path)
+        }
+        if ((yield* fs.readDirectory(folder)).length === 0) yield* fs.remove(folder)
+      })
+    const folder = pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")
+    // best effort: a folder that cannot be removed holds nothing
+    yield* Effect.orElseSucceed(remove(`${root}/${folder}`), () => undefined)
   })
 
 const confirm = (question: string, yes: boolean) =>
