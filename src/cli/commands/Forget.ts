@@ -1,6 +1,6 @@
 /** The command `forget`: single records, or everything of one person. */
+import { fs } from "#builtins"
 import * as Options from "@effect/cli/Options"
-import type { PlatformError } from "@effect/platform/Error"
 import { FileSystem } from "@effect/platform/FileSystem"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -144,18 +144,16 @@ const erase = (shared: Shared, yes: boolean) =>
 /** Removes the folders of the person that are empty now. One that has a file, as of a hand's, stays. */
 const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
   Effect.gen(function*() {
-    const fs = yield* FileSystem
-    const remove = (folder: string): Effect.Effect<void, PlatformError> =>
+    const disk = yield* FileSystem
+    const remove = (folder: string): Effect.Effect<void> =>
       Effect.gen(function*() {
-        for (const name of yield* fs.readDirectory(folder)) {
-          const path = `${folder}/${name}`
-          if ((yield* fs.stat(path)).type === "Directory") yield* remove(path)
+        for (const name of yield* Effect.orElseSucceed(disk.readDirectory(folder), () => [])) {
+          yield* remove(`${folder}/${name}`)
         }
-        if ((yield* fs.readDirectory(folder)).length === 0) yield* fs.remove(folder)
+        // fails where there is a file; best effort, since an empty folder says no more than its name
+        yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(folder)), () => undefined)
       })
-    const folder = pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")
-    // best effort: a folder that cannot be removed holds nothing
-    yield* Effect.orElseSucceed(remove(`${root}/${folder}`), () => undefined)
+    yield* remove(`${root}/${pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")}`)
   })
 
 const confirm = (question: string, yes: boolean) =>
