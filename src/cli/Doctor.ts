@@ -94,11 +94,19 @@ export const examine = (options: Options): Io<Report> =>
       const { damage, live, count } = yield* readAll(options, tenant, rows)
       rows += count
       if (wanted.has("records")) findings.push(...damage)
-      if (wanted.has("links")) findings.push(...yield* linksOf(store, tenant, live))
-      if (wanted.has("duplicates")) findings.push(...duplicatesOf(tenant, live))
-      if (wanted.has("vectors")) findings.push(...yield* vectorsOf(options, tenant))
-      if (wanted.has("index")) findings.push(...yield* indexOf(store, tenant, live))
-      if (wanted.has("extractions")) findings.push(...yield* extractionsOf(store, tenant))
+      const checks: ReadonlyArray<readonly [Check, Io<ReadonlyArray<Finding>>]> = [
+        ["links", linksOf(store, tenant, live)],
+        ["duplicates", Effect.sync(() => duplicatesOf(tenant, live))],
+        ["vectors", vectorsOf(options, tenant)],
+        ["index", indexOf(store, tenant, live)],
+        ["extractions", extractionsOf(store, tenant)]
+      ]
+      for (const [check, find] of checks) {
+        if (!wanted.has(check)) continue
+        // where a row cannot be read, which is told already, a check says nothing
+        const found = damage.length === 0 ? find : MemoryError.catchReason("corrupt", () => Effect.succeed([]))(find)
+        findings.push(...yield* found)
+      }
     }
     const counts = Object.fromEntries(
       Check.literals.map((check) => [check, findings.filter((finding) => finding.check === check).length])
