@@ -49,7 +49,7 @@ export default defineConfig({
             { find: /^#builtins$/, replacement: src("storage/MemoryStore/Markdown/internal/BuiltinsNode.ts") },
             { find: /^#hash$/, replacement: src("domain/internal/HashNode.ts") },
             { find: /^effect-memory\/ai$/, replacement: src("agent/MemoryToolkit.ts") },
-            { find: /^effect-memory\/(cluster|compat|mcp|postgres|ranking|sqlite)$/, replacement: src("$1.ts") },
+            { find: /^effect-memory\/(cluster|compat|mcp|postgres|ranking|sqlite|tools)$/, replacement: src("$1.ts") },
             { find: /^effect-memory\/testing$/, replacement: src("testing/index.ts") },
             { find: /^effect-memory$/, replacement: src("index.ts") }
           ]

@@ -14,6 +14,7 @@ const strata = [
   "pipeline",
   "harness",
   "agent",
+  "mcp",
   "compat",
   "testing",
   "cli"
@@ -59,9 +60,9 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("there are 151 modules at most, the laws of a store, the names of other systems, threads, what an optional peer is for and the command aside", () => {
+  it("there are 151 modules at most, the laws of a store, the names of other systems, threads, what the subpath tools is for and what an optional peer is for and the command aside", () => {
     const aside =
-      /^testing\/|^compat\/|^cli\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
+      /^testing\/|^compat\/|^mcp\/|^cli\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 151)
   })
 
@@ -134,6 +135,11 @@ describe("architecture", () => {
     const isOptional = (specifier: string) => optional.some((peer) => `${specifier}/`.startsWith(`${peer}/`))
     assert.deepStrictEqual(Array.from(reached).filter((file) => specifiers(file).some(isOptional)), [])
     assert.isAbove(files.filter((file) => specifiers(file).some(isOptional)).length, 0)
+  })
+
+  it("one file imports the SDK of MCP", () => {
+    const isSdk = (specifier: string) => specifier.startsWith("@modelcontextprotocol/")
+    assert.deepStrictEqual(files.filter((file) => specifiers(file).some(isSdk)), ["mcp/McpProtocol.ts"])
   })
 
   it("nothing in src runs an effect but the command, swallows a failure or is a stub", () => {

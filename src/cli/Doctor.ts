@@ -103,7 +103,7 @@ export const examine = (options: Options): Io<Report> =>
       ]
       for (const [check, find] of checks) {
         if (!wanted.has(check)) continue
-        // where a row cannot be read, which is told already, a check says nothing
+        // a row that cannot be read is told already; the other checks say nothing of it
         const found = damage.length === 0 ? find : MemoryError.catchReason("corrupt", () => Effect.succeed([]))(find)
         findings.push(...yield* found)
       }

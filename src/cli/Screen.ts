@@ -66,7 +66,7 @@ const escapeOf = (code: number): string =>
 export const json = (value: unknown): string =>
   JSON.stringify(value, null, 2).replace(
     unsafe,
-    (character) => character.split("").map((unit) => escapeOf(unit.charCodeAt(0))).join("") // by UTF-16 unit, as JSON has it
+    (character) => character.split("").map((unit) => escapeOf(unit.charCodeAt(0))).join("") // JSON escapes UTF-16 units
   )
 
 const units: ReadonlyArray<readonly [milliseconds: number, name: string]> = [

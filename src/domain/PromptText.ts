@@ -172,5 +172,175 @@ const tags =
 
 const instructions = /[[［](?=[/／]?(?:INST|SYSTEM_PROMPT|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS|TOOL_CONTENT)[\]］])/g
 
+/** A text as `visible` shows it, with the place of each of its UTF-16 units in the stored text. */
+export interface Traced {
+  /** The text as it is shown: `visible` of the stored text. */
+  readonly text: string
+  /** The start of each shown unit in the stored text. */
+  readonly from: ReadonlyArray<number>
+  /** The end of each shown unit in the stored text. The units of an entity have the place of the character that it stands for. */
+  readonly to: ReadonlyArray<number>
+}
+
+interface Edit {
+  readonly start: number
+  readonly end: number
+  readonly text: string
+}
+
+/** Makes a text visible, and tells where each unit of it comes from. Costs several times as much as `visible`. */
+export const traced = (text: string): Traced => {
+  const units = Array.from({ length: text.length }, (_, n) => n)
+  let now: Traced = { text: text.toWellFormed(), from: units, to: units.map((n) => n + 1) }
+  now = edited(now, matches(now.text, /\r\n?|[\v\f\u0085\u2028\u2029]/g, () => "\n"))
+  now = edited(now, matches(now.text, hidden, () => ""))
+  now = edited(
+    now,
+    matches(now.text, conditional, keep).flatMap(({ end, start, text: kept }) => {
+      let at = 0
+      return Array.from(now.text.slice(start, end)).reduce<{ readonly edits: Array<Edit>; readonly place: number }>(
+        ({ edits, place }, character) => {
+          const stays = kept.startsWith(character, at)
+          if (stays) at += character.length
+          else edits.push({ start: place, end: place + character.length, text: "" })
+          return { edits, place: place + character.length }
+        },
+        { edits: [], place: start }
+      ).edits
+    })
+  )
+  now = edited(
+    now,
+    Array.from(now.text.matchAll(upToMarkerEnd)).flatMap(({ 0: line, index }) =>
+      matches(line, markerStart, () => "&lt;").map((edit) => ({
+        ...edit,
+        start: index + edit.start,
+        end: index + edit.end
+      }))
+    )
+  )
+  now = edited(now, matches(now.text, tags, () => "&lt;"))
+  return edited(now, matches(now.text, instructions, () => "&#91;"))
+}
+
+/**
+ * Replaces a part of a text as a model was shown it, from `start` to `end` in units of the shown text, and returns the stored text.
+ * What is the same in both texts of the part is not touched, and characters that were hidden from the model stay: those within what
+ * changes follow the new text. Beyond 1,000 by 1,000 changed characters the part between the first and the last change counts as
+ * changed.
+ */
+export const replaceShown = (stored: string, shown: Traced, start: number, end: number, text: string): string => {
+  const { from, to } = shown
+  const isInside = (n: number) => n > 0 && n < from.length && from[n] === from[n - 1] && to[n] === to[n - 1]
+  let [at, last] = [start, end]
+  while (isInside(at)) at--
+  while (isInside(last)) last++
+  const before = charactersOf(shown.text.slice(at, last))
+  const after = charactersOf(shown.text.slice(at, start) + text + shown.text.slice(end, last))
+
+  let place = at > 0 ? to[at - 1]! : from[0] ?? stored.length // units that are there
+  let result = stored.slice(0, place)
+  let held = "" // hidden characters of a change
+  const pass = (units: number, isKept: boolean) => {
+    for (let n = 0; n < units; n++, at++) {
+      const [unitStart, unitEnd] = [Math.max(place, from[at]!), Math.max(place, to[at]!)] // a unit of the part
+      if (isKept) result += stored.slice(place, unitEnd)
+      else held += stored.slice(place, unitStart)
+      place = unitEnd
+    }
+  }
+  const kept = common(before, after)
+  let [b, a] = [0, 0]
+  for (const [nextB, nextA] of [...kept, [before.length, after.length] as const]) {
+    if (nextB > b) {
+      const start = Math.max(place, from[at]!) // there is a unit that is removed
+      result += stored.slice(place, start)
+      place = start
+    }
+    result += after.slice(a, nextA).join("")
+    pass(before.slice(b, nextB).join("").length, false)
+    result += held
+    held = ""
+    pass(before[nextB]?.length ?? 0, true)
+    b = nextB + 1
+    a = nextA + 1
+  }
+  return result + stored.slice(place)
+}
+
+/** Splits shown text into characters; an entity is one. */
+const charactersOf = (text: string): ReadonlyArray<string> => text.match(/&lt;|&#91;|[^]/gu) ?? []
+
+/** Returns the places of a longest common subsequence, in both texts; of texts that differ much, only of their ends. */
+const common = (
+  a: ReadonlyArray<string>,
+  b: ReadonlyArray<string>
+): ReadonlyArray<readonly [number, number]> => {
+  const most = Math.min(a.length, b.length)
+  let head = 0
+  while (head < most && a[head] === b[head]) head++
+  let tail = 0
+  while (tail < most - head && a[a.length - 1 - tail] === b[b.length - 1 - tail]) tail++
+  const [rows, columns] = [a.length - head - tail, b.length - head - tail]
+  const found: Array<readonly [number, number]> = Array.from({ length: head }, (_, n) => [n, n] as const)
+  if (rows * columns > 0 && rows * columns <= 1_000_000) {
+    const width = columns + 1
+    const lengths = new Uint16Array((rows + 1) * width) // lengths from each pair of places on
+    for (let i = rows - 1; i >= 0; i--) {
+      for (let j = columns - 1; j >= 0; j--) {
+        lengths[i * width + j] = a[head + i] === b[head + j]
+          ? lengths[(i + 1) * width + j + 1]! + 1 // a cell of the table
+          : Math.max(lengths[(i + 1) * width + j]!, lengths[i * width + j + 1]!) // a cell of the table
+      }
+    }
+    for (let i = 0, j = 0; i < rows && j < columns;) {
+      if (a[head + i] === b[head + j]) found.push([head + i++, head + j++])
+      else if (lengths[(i + 1) * width + j]! >= lengths[i * width + j + 1]!) i++ // a cell of the table
+      else j++
+    }
+  }
+  for (let n = tail; n > 0; n--) found.push([a.length - n, b.length - n])
+  return found
+}
+
+/** Returns the edits that a replacement of every match makes. */
+const matches = (
+  text: string,
+  pattern: RegExp,
+  by: (match: string, offset: number, text: string) => string
+): ReadonlyArray<Edit> =>
+  Array.from(text.matchAll(pattern), ({ 0: match, index }) => ({
+    start: index,
+    end: index + match.length,
+    text: by(match, index, text)
+  }))
+
+/** Applies edits, which are in order and do not overlap. */
+const edited = (before: Traced, edits: ReadonlyArray<Edit>): Traced => {
+  if (edits.length === 0) return before
+  const from: Array<number> = []
+  const to: Array<number> = []
+  let text = ""
+  let at = 0
+  const copy = (end: number) => {
+    text += before.text.slice(at, end)
+    for (; at < end; at++) {
+      from.push(before.from[at]!) // a unit of the text
+      to.push(before.to[at]!) // a unit of the text
+    }
+  }
+  for (const edit of edits) {
+    copy(edit.start)
+    for (let n = 0; n < edit.text.length; n++) {
+      from.push(before.from[edit.start]!) // an edit replaces one unit at least
+      to.push(before.to[edit.end - 1]!) // a unit of the text
+    }
+    text += edit.text
+    at = edit.end
+  }
+  copy(before.text.length)
+  return { text, from, to }
+}
+
 /** Estimates the tokens of a text by the number of its characters: four to a token. */
 export const tokensIn = (characters: number): number => Math.ceil(characters / 4)

@@ -15,7 +15,7 @@ import * as Check from "../domain/Check.ts"
 import * as MemoryError from "../domain/MemoryError.ts"
 import type { MemoryFilter, MemoryQuery, Page, SearchResult } from "../domain/MemoryFilter.ts"
 import type { MemoryId } from "../domain/MemoryId.ts"
-import type { Applied, MemoryMutation } from "../domain/MemoryMutation.ts"
+import type { Applied, MemoryMutation, Provenance } from "../domain/MemoryMutation.ts"
 import type { Draft, MemoryRecord, Origin, Patch } from "../domain/MemoryRecord.ts"
 import type { Message } from "../domain/Message.ts"
 import * as Viewer from "../domain/Viewer.ts"
@@ -102,8 +102,11 @@ export interface Service {
   readonly history: (id: MemoryId, limit?: number) => Operation<ReadonlyArray<MemoryRecord>>
   /** Returns what the record links to and what links to it, by links and `[[names]]` in the text; both ends visible and true now. */
   readonly links: (id: MemoryId) => Operation<MemoryStore.Neighbours>
-  /** Applies all mutations or none. */
-  readonly apply: (mutations: ReadonlyArray<MemoryMutation>) => Operation<ReadonlyArray<Applied>>
+  /** Applies all mutations or none. `provenance`: origin `agent` and `pipeline` hold the batch to `sharedWrites`. */
+  readonly apply: (
+    mutations: ReadonlyArray<MemoryMutation>,
+    provenance?: Provenance
+  ) => Operation<ReadonlyArray<Applied>>
 
   /**
    * Extracts memories from messages and stores them. Fails with `unsupported` without a `Completion` below the layer,
@@ -251,7 +254,8 @@ const make = (
       forgetAll: (filter, options) =>
         operation("forgetAll", (viewer) =>
           WritePolicy.forgetAll(store, policy, viewer, filter, options)),
-      apply: (mutations) => operation("apply", (viewer) => harness.apply(viewer, mutations)),
+      apply: (mutations, provenance) =>
+        operation("apply", (viewer) => storeOf(provenance?.origin).apply(viewer, mutations, provenance)),
       get: (id) => operation("get", (viewer) => Effect.map(store.get(viewer, [id]), ([found]) => found!)), // one in, one out
       list: (filter) => operation("list", (viewer) => store.list(viewer, filter)),
       history: (id, limit) => operation("history", (viewer) => store.history(viewer, id, limit)),

@@ -368,12 +368,8 @@ export const makeGuard = (
       ...tool,
       call: (input) =>
         Effect.suspend(() => {
-          const call: HarnessPlugin.ToolCall = {
-            tool: tool.name,
-            writes: tool.isWrite === undefined ? tool.writes : tool.isWrite(input),
-            viewer,
-            input
-          }
+          const writes = tool.isWrite === undefined ? tool.writes : tool.isWrite(input)
+          const call: HarnessPlugin.ToolCall = { tool: tool.name, writes, viewer, input }
           return Effect.zipRight(
             admit(call),
             Effect.tapError(MemoryTool.visible(tool.call(input)), ({ reason, written }) =>

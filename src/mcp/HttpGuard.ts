@@ -21,7 +21,7 @@ import * as MemoryService from "../harness/MemoryService.ts"
 import * as McpError from "./McpError.ts"
 import type { Holder, Tokens } from "./McpTokens.ts"
 
-/** Who may reach a server over HTTP, and how often. */
+/** Options of the checks: who may reach a server over HTTP, and how often. */
 export interface Access {
   /** The viewer of requests without a token, which have to come from this machine. Not used with `tokens`. */
   readonly viewer?: Viewer | undefined

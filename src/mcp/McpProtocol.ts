@@ -124,7 +124,11 @@ const noValidator = {
 
 /** Waits until no request runs, at most for the given time. */
 const idle = (calls: Connection["calls"], grace: Duration.DurationInput) =>
-  Effect.zipRight(Effect.timeoutOption(FiberSet.awaitEmpty(calls), grace), EventLoop.sleepOutside(0))
+  Effect.zipRight(atMost(FiberSet.awaitEmpty(calls), grace), EventLoop.sleepOutside(0))
+
+/** Waits at most for the given time, in a finalizer too. */
+const atMost = <A, E>(self: Effect.Effect<A, E>, time: Duration.DurationInput) =>
+  Effect.timeoutOption(Effect.interruptible(self), time)
 
 /** Standard input and output, and how long requests may take once input has ended. */
 export interface Stdio {
@@ -141,11 +145,11 @@ export const stdio = (info: Info, session: Session, { grace, stdin, stdout }: St
   Effect.scoped(Effect.gen(function*() {
     const out = yield* Mailbox.make<Uint8Array>(16)
     const writing = yield* Effect.forkScoped(Effect.exit(Stream.run(Mailbox.toStream(out), stdout)))
-    yield* Effect.addFinalizer(() => Effect.zipRight(out.end, Effect.timeoutOption(Fiber.join(writing), grace)))
+    yield* Effect.addFinalizer(() => Effect.zipRight(out.end, atMost(Fiber.join(writing), grace)))
     const sends = yield* FiberSet.make<unknown>()
     const send = yield* FiberSet.runtimePromise(sends)<never>()
     const write = (message: object) => out.offer(encoder.encode(`${JSON.stringify(message)}\n`))
-    yield* Effect.addFinalizer(() => Effect.timeoutOption(FiberSet.awaitEmpty(sends), grace))
+    yield* Effect.addFinalizer(() => atMost(FiberSet.awaitEmpty(sends), grace))
 
     const transport: Transport = {
       start: () => Promise.resolve(),

@@ -71,7 +71,7 @@ export interface StdioOptions extends Options {
 /** Options of a server over HTTP, its routes aside. */
 export interface HttpOptions extends McpHttp.Options, HttpGuard.Access {}
 
-/** Who may reach a server over HTTP, and how often. */
+/** Options of the checks: who may reach a server over HTTP, and how often. */
 export type { Access, Guard } from "./HttpGuard.ts"
 
 /**

@@ -36,6 +36,7 @@ export default defineConfig({
       "test/sql/{Answers,Races}.test.ts",
       "test/cluster/OutboxCluster.test.ts",
       "test/harness/Threads.test.ts",
+      "test/mcp/Hostile.test.ts",
       "test/contract/{Databases,MemoryStore,Markdown,Federated,naughty}.test.ts",
       "test/{domain/JsonText,pipeline/Answer,ranking/Searcher,ranking/Tokenizer,storage/Copy,storage/CopyContents}.test.ts",
       "test/kinds/{AdaptiveMemory,BeliefMemory,CoreMemory,EpisodicMemory,GraphMemory,KeyValueMemory,Kinds,SemanticMemory,SessionMemory,Hindsight}.test.ts",

@@ -26,10 +26,10 @@ const tool = (name, handler, output = Schema.Struct({ ok: Schema.Boolean })) =>
   })
 
 const own = [
-  tool("hang", () =>
-    Effect.never.pipe(
-      Effect.onInterrupt(() => Effect.sync(() => process.stderr.write("hang was interrupted\n"))),
-      Effect.tap(() => Effect.succeed({ ok: true }))
+  tool("hang", ({ text = "" }) =>
+    Effect.zipRight(
+      Effect.sync(() => process.stderr.write(`hang ${text} began\n`)),
+      Effect.onInterrupt(Effect.never, () => Effect.sync(() => process.stderr.write("hang was interrupted\n")))
     )),
   tool("die", () => Effect.die(new RangeError("the secret sk-1234 of bob"))),
   tool("steps", () =>

@@ -1,0 +1,35 @@
+/** Paths of the files of `MemoryFileCommands`. They are names and lead to no disk; a path outside of `/memories` is refused all the same. */
+import * as Effect from "effect/Effect"
+import * as PromptText from "../../domain/PromptText.ts"
+import * as MemoryTool from "../../host/MemoryTool.ts"
+
+/** The directory that holds all files. */
+export const root = "/memories"
+
+/**
+ * Returns a path in NFC without a slash at its end. Fails with `path_escape` for one that does not lie under `/memories`, whether
+ * it says so plainly or encoded, and for names that a person could not read.
+ */
+export const pathOf = (path: string): Effect.Effect<string, MemoryTool.Failure> => {
+  const normal = path.normalize("NFC").replace(/(?<=.)\/$/, "")
+  const names = normal.split("/").slice(1)
+  const isLegal = normal.length <= 1_024 && (normal === root || normal.startsWith(`${root}/`)) &&
+    PromptText.oneLine(normal) === normal && names.every((name) => name.length <= 255 && isName(name))
+  return isLegal
+    ? Effect.succeed(normal)
+    : Effect.fail(MemoryTool.failure(
+      "path_escape",
+      `Error: a path begins with ${root} and has neither "..", nor "\\", nor hidden characters`
+    ))
+}
+
+/** Whether a name stays one when it is decoded, up to three times. */
+const isName = (name: string): boolean => {
+  let decoded = name
+  for (let n = 0; n < 4; n++) {
+    // eslint-disable-next-line no-control-regex
+    if (decoded === "" || decoded === "." || decoded === ".." || /[/\\\u0000-\u001f]/.test(decoded)) return false
+    decoded = decoded.replace(/%([0-9a-f]{2})/gi, (_, hex: string) => String.fromCharCode(parseInt(hex, 16)))
+  }
+  return true
+}

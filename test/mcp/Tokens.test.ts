@@ -1,0 +1,89 @@
+/** The tokens of a server over HTTP. */
+import { NodeContext } from "@effect/platform-node"
+import * as FileSystem from "@effect/platform/FileSystem"
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as SecureRandom from "../../src/host/SecureRandom.ts"
+import * as McpTokens from "../../src/mcp/McpTokens.ts"
+
+const ada = Viewer.make({ userId: "ada", tenant: "acme" })
+const bob = Viewer.make({ userId: "bob", agentId: "coder", reach: "within" })
+
+describe("tokens", () => {
+  it.effect("stand for the viewer that they were made for, its tenant and reach included", () =>
+    Effect.gen(function*() {
+      const made = yield* Effect.forEach([ada, bob], (viewer, n) => McpTokens.generate(`number ${n}`, viewer))
+      const tokens = yield* McpTokens.fromText(made.map(({ line }) => line).join("\r\n"))
+      for (const [n, viewer] of [ada, bob].entries()) {
+        const holder = Option.getOrThrow(tokens.holderOf(made[n]!.token))
+        assert.strictEqual(holder.name, `number ${n}`)
+        assert.isTrue(Viewer.equals(holder.viewer, viewer))
+      }
+      assert.strictEqual(tokens.size, 2)
+    }))
+
+  it.effect("are 256 random bits each, and not in their lines", () =>
+    Effect.gen(function*() {
+      const made = yield* Effect.forEach(Array.from({ length: 100 }), () => McpTokens.generate("one", ada))
+      assert.lengthOf(new Set(made.map(({ token }) => token)), 100)
+      for (const { line, token } of made) {
+        assert.match(token, /^em_[\w-]{43}$/)
+        assert.notInclude(line, token)
+        assert.notInclude(line, token.slice(3))
+      }
+    }))
+
+  it.effect("come from SecureRandom, so a seed repeats them", () =>
+    Effect.gen(function*() {
+      const make = McpTokens.generate("one", ada).pipe(Effect.provide(SecureRandom.layerSeeded("seed")))
+      assert.deepStrictEqual(yield* make, yield* make)
+    }))
+
+  it.effect("that are not known have no holder: changed, cut, doubled, empty, huge, the hash itself", () =>
+    Effect.gen(function*() {
+      const { line, token } = yield* McpTokens.generate("one", ada)
+      const tokens = yield* McpTokens.fromText(line)
+      const wrong = [
+        "",
+        token.slice(0, -1),
+        `${token}x`,
+        ` ${token}`,
+        token.toUpperCase(),
+        token + token,
+        token.padEnd(513, "x"),
+        JSON.parse(line).sha256
+      ]
+      for (const other of wrong) assert.isTrue(Option.isNone(tokens.holderOf(other)), other.slice(0, 60))
+    }))
+
+  it.effect("of a file with a wrong line are refused with the numbers of all such lines, and quoted nowhere", () =>
+    Effect.gen(function*() {
+      const { line } = yield* McpTokens.generate("one", ada)
+      const wrong = [
+        "secret",
+        line.replace("\"sha256\":\"", "\"sha256\":\"secret"),
+        line.replace("userId", "user"),
+        line.replace("\"name\"", "\"nam\""),
+        line.replace("\"reach\":\"exact\"", "\"reach\":\"everyone\"").replace(
+          "\"userId\":\"ada\"",
+          "\"agentId\":\"secret\""
+        )
+      ]
+      const error = yield* Effect.flip(McpTokens.fromText(["# secret", line, ...wrong].join("\n")))
+      assert.strictEqual(error.reason, "invalid_draft")
+      for (const n of [3, 4, 5, 6, 7]) assert.include(error.message, `line ${n}: `)
+      assert.notInclude(JSON.stringify(error), "secret")
+      assert.include((yield* Effect.flip(McpTokens.fromText(`${line}\n${line}`))).message, "two lines")
+    }))
+
+  it.scoped("of a file that cannot be read are `io`, without its path", () =>
+    Effect.gen(function*() {
+      const fs = yield* FileSystem.FileSystem
+      const folder = yield* fs.makeTempDirectoryScoped()
+      const error = yield* Effect.flip(McpTokens.fromFile(`${folder}/none`))
+      assert.strictEqual(error.reason, "io")
+      assert.notInclude(JSON.stringify(error), folder)
+    }).pipe(Effect.provide(NodeContext.layer)))
+})
