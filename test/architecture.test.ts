@@ -16,7 +16,8 @@ const strata = [
   "agent",
   "mcp",
   "compat",
-  "testing"
+  "testing",
+  "cli"
 ]
 
 const root = join(import.meta.dirname, "..")
@@ -59,9 +60,9 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => levelOf(file) < 0), entries)
   })
 
-  it("there are 153 modules at most, the laws of a store, the names of other systems, threads, what the subpath tools is for and what an optional peer is for aside", () => {
+  it("there are 153 modules at most, the laws of a store, the names of other systems, threads, what the subpath tools is for and what an optional peer is for and the command aside", () => {
     const aside =
-      /^testing\/|^compat\/|^mcp\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
+      /^testing\/|^compat\/|^mcp\/|^cli\/|^harness\/Threads|^agent\/(?:MemoryToolkit|ThreadTools|MemoryFileCommands|ToolDefinition)|^storage\/MemoryStore\/(?:Sql|Sqlite|Postgres)\b|^harness\/OutboxCluster\b/
     assert.isAtMost(files.filter((file) => !aside.test(file) && !entries.includes(file)).length, 153)
   })
 
@@ -98,10 +99,12 @@ describe("architecture", () => {
     forbid(/\bset(?:Timeout|Interval|Immediate)\b/)
   })
 
-  it("one file knows node:crypto, one node:fs and node:zlib, and no file knows another part of Node", () => {
+  it("one file knows node:crypto, one node:fs and node:zlib, two of the command node:http and node:v8, and no file knows another part of Node", () => {
     const knows = new Map([
       ["domain/internal/HashNode.ts", ["node:crypto"]],
-      [`${markdown}/BuiltinsNode.ts`, ["node:fs", "node:zlib"]]
+      [`${markdown}/BuiltinsNode.ts`, ["node:fs", "node:zlib"]],
+      ["cli/commands/Serve.ts", ["node:http"]],
+      ["cli/main.ts", ["node:v8"]]
     ])
     for (const file of files) {
       const node = specifiers(file).filter((specifier) => specifier.startsWith("node:"))
@@ -109,10 +112,13 @@ describe("architecture", () => {
     }
   })
 
-  it("what is imported is declared: dependencies and peers, and vitest by the testing stratum only", () => {
-    const { dependencies, peerDependencies } = JSON.parse(readFileSync(join(root, "package.json"), "utf8"))
-    const declared = Object.keys({ ...dependencies, ...peerDependencies })
+  it("what is imported is declared: dependencies and peers, by the command what its bundle has, and vitest by the testing stratum only", () => {
+    const { dependencies, devDependencies, peerDependencies } = JSON.parse(
+      readFileSync(join(root, "package.json"), "utf8")
+    )
+    const known = { ...dependencies, ...peerDependencies }
     for (const file of files) {
+      const declared = Object.keys(file.startsWith("cli/") ? { ...known, ...devDependencies } : known)
       for (const specifier of specifiers(file).filter((specifier) => !/^(\.|#|node:)/.test(specifier))) {
         const name = specifier.split("/").slice(0, specifier.startsWith("@") ? 2 : 1).join("/")
         assert.include(declared, name, file)
@@ -136,9 +142,10 @@ describe("architecture", () => {
     assert.deepStrictEqual(files.filter((file) => specifiers(file).some(isSdk)), ["mcp/McpProtocol.ts"])
   })
 
-  it("nothing in src runs an effect, swallows a failure or is a stub", () => {
-    forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/)
-    forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts"]) // a plugin that dies is logged, and takes nobody along
+  it("nothing in src runs an effect but the command, swallows a failure or is a stub", () => {
+    forbid(/\.run(?:Promise|Sync|Fork|Callback)(?:Exit)?\b/, ["cli/main.ts"])
+    // a plugin that dies is logged, and takes nobody along; the command prints a defect as one line
+    forbid(/\bEffect\.ignore\b|\bcatchAllCause\b/, ["harness/WritePolicy.ts", "cli/App.ts"])
     forbid(/\bdeclare (?:const|function)\b|@ts-ignore|@ts-expect-error/)
     forbid(/:\s*any\b(?!\s*=)|\bas any\b/, ["domain/MemoryKind.ts"]) // a kind's payload is whatever its Schema says
   })

@@ -7,6 +7,7 @@
 import { fs } from "#builtins"
 import { type PlatformError, SystemError, type SystemErrorReason } from "@effect/platform/Error"
 import * as FileSystem from "@effect/platform/FileSystem"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -63,10 +64,15 @@ export interface Files extends
  */
 export const make = (service: FileSystem.FileSystem): Effect.Effect<Files> =>
   Effect.map(
-    nodes,
+    Effect.flatMap(NodeFiles, Option.match({ onNone: () => nodes, onSome: Effect.succeedSome })),
     (own) =>
       Option.exists(own, (own) => replaced.every((call) => own[call] === service[call])) ? direct(service) : service
   )
+
+/** Node's file system, of a program that has @effect/platform-node in its bundle. Default: `None`, and it is imported by its name. */
+export class NodeFiles extends Context.Reference<NodeFiles>()("@memory/NodeFiles", {
+  defaultValue: (): Option.Option<FileSystem.FileSystem> => Option.none()
+}) {}
 
 /** The calls that are made directly. */
 const replaced = [

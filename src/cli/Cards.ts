@@ -1,0 +1,74 @@
+/** Prints records: for a terminal, and for a file or a pipe. */
+import type { MemoryRecord } from "../domain/MemoryRecord.ts"
+import { Global, type MemoryScope } from "../domain/MemoryScope.ts"
+import type * as Analyzer from "../ranking/Analyzer.ts"
+import { age, iso, safe, safeLine, type Service as Screen, wrap } from "./Screen.ts"
+
+/** Returns a scope in words: `user ada · agent pilot`. */
+export const scopeIn = (scope: MemoryScope): string =>
+  scope === Global
+    ? "global"
+    : Object.entries(scope).map(([field, id]) => `${field.replace(/Id$/, "")} ${safeLine(String(id))}`).join(" · ")
+
+/** Returns the time at which a record was last changed. */
+export const changedAt = ({ createdAt, updatedAt }: Pick<MemoryRecord, "createdAt" | "updatedAt">): number =>
+  updatedAt ?? createdAt
+
+/** Returns the line below the headline of a record: its kind, scope, age, tags and id. */
+export const facts = (record: MemoryRecord, now: number, { isTerminal, paint }: Screen): string => {
+  const tags = record.tags.map((tag) => `#${safeLine(tag)}`).join(" ")
+  const time = isTerminal ? age(changedAt(record), now) : iso(changedAt(record))
+  const parts = [safeLine(record.kind), scopeIn(record.scope), time, tags].filter((part) => part !== "")
+  return `${paint("dim", parts.join(" · "))}  ${paint("cyan", record.id)}`
+}
+
+/** Returns a record of a list: its headline, and its facts below. */
+export const row = (record: MemoryRecord, now: number, screen: Screen): string =>
+  `${screen.paint("bold", safeLine(record.summary))}\n    ${facts(record, now, screen)}`
+
+const width = 10
+/** Returns a score of 0..1 as a bar of ten cells. */
+export const bar = (score: number): string => {
+  const full = Math.max(0, Math.min(width, Math.round(score * width)))
+  return "█".repeat(full) + "░".repeat(width - full)
+}
+
+/** Tells the words that a question has, in whatever form, from others. */
+export interface IsAsked {
+  (word: string): boolean
+}
+
+/** Makes the test for the words of a question, by the analyzer that the search goes by. */
+export const asked = ({ index, query }: Analyzer.Service, question: string): IsAsked => {
+  const terms = new Set(query(question))
+  const known = new Map<string, boolean>()
+  return (word) => {
+    const answer = known.get(word) ?? index(word).some((term) => terms.has(term))
+    known.set(word, answer)
+    return answer
+  }
+}
+
+const words = /[\p{L}\p{N}]+/gu
+
+/** Returns the text with the words painted that the question has. Other text is made safe, and stays. */
+export const highlight = (text: string, isAsked: IsAsked, { paint }: Screen): string =>
+  safe(text).replace(words, (word) => isAsked(word) ? paint("yellow", paint("bold", word)) : word)
+
+/** Returns at most `most` characters of a text, on one line, around the first word that the question has. */
+export const excerpt = (text: string, isAsked: IsAsked, most: number): string => {
+  const line = text.replace(/\s+/g, " ").trim()
+  if (line.length <= most) return line
+  const first = Array.from(line.matchAll(words)).find(([word]) => isAsked(word))?.index ?? 0
+  const from = Math.max(0, Math.min(first - Math.floor(most / 3), line.length - most))
+  const start = from === 0 ? 0 : line.indexOf(" ", from) + 1
+  const cut = line.slice(start, start + most)
+  const end = start + most >= line.length ? cut : cut.slice(0, Math.max(1, cut.lastIndexOf(" ")))
+  return `${start > 0 ? "… " : ""}${end.toWellFormed()}${start + most < line.length ? " …" : ""}`
+}
+
+/** Returns lines indented below a headline, broken at the width of the terminal. */
+export const indented = (text: string, { columns, isTerminal }: Screen, by = 4): string =>
+  (isTerminal ? wrap(text, Math.max(40, columns - by)) : text.split("\n")).map((line) => " ".repeat(by) + line).join(
+    "\n"
+  )

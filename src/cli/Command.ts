@@ -1,0 +1,253 @@
+/**
+ * The parts of which every command is made: options that all of them take, parsing by @effect/cli, and what a command tells of
+ * itself. Parsing goes by `Options` and `Args` alone: the application of @effect/cli would print errors twice, exit with 1 for
+ * all of them, and print stack traces.
+ */
+import * as Args from "@effect/cli/Args"
+import * as CliConfig from "@effect/cli/CliConfig"
+import * as HelpDoc from "@effect/cli/HelpDoc"
+import * as Options from "@effect/cli/Options"
+import type { Usage } from "@effect/cli/Usage"
+import type { FileSystem } from "@effect/platform/FileSystem"
+import type { Path } from "@effect/platform/Path"
+import type { Terminal } from "@effect/platform/Terminal"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import { MemoryId } from "../domain/MemoryId.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import * as CommandError from "./CommandError.ts"
+import * as Screen from "./Screen.ts"
+import * as StoreAddress from "./StoreAddress.ts"
+
+/** The failures of a command. */
+export type Failure = CommandError.CommandError | MemoryError
+/** The services that a command finds. */
+export type Services = Screen.Screen | FileSystem | Path | Terminal
+
+/** The values of the options that every command takes. */
+export interface Shared {
+  readonly store: StoreAddress.StoreAddress
+  readonly viewer: Viewer.Viewer
+  /** The tenant, where one was named. */
+  readonly tenant: Option.Option<string>
+  readonly json: boolean
+}
+
+/** A command as its module declares it. */
+export interface Definition<O, A> {
+  readonly name: string
+  /** One line, without a full stop. */
+  readonly summary: string
+  /** Paragraphs of the help page. */
+  readonly description: ReadonlyArray<string>
+  readonly options: Options.Options<O>
+  readonly args: Args.Args<A>
+  /** Command lines without `effect-memory`, each with what it does. */
+  readonly examples: ReadonlyArray<readonly [line: string, meaning: string]>
+  readonly run: (
+    input: { readonly options: O; readonly args: A; readonly shared: Shared }
+  ) => Effect.Effect<void, Failure, Services | Scope.Scope>
+}
+
+/** A command that can be run, and asked about. */
+export interface Command extends Pick<Definition<unknown, unknown>, "name" | "summary" | "description" | "examples"> {
+  readonly run: (args: ReadonlyArray<string>) => Effect.Effect<void, Failure, Services>
+  /** The options of its own. */
+  readonly options: Options.Options<unknown>
+  readonly args: Args.Args<unknown>
+}
+
+const optional = (name: string, pseudoName: string, description: string) =>
+  Options.text(name).pipe(
+    Options.withPseudoName(pseudoName),
+    Options.withDescription(description),
+    Options.optional
+  )
+
+/** The options that every command takes, before its name or after it. */
+export const sharedOptions = Options.all({
+  store: optional(
+    "store",
+    "STORE",
+    "memory:, vault:DIR, sqlite:FILE or postgres://…; default: EFFECT_MEMORY_STORE, else vault:./.memory"
+  ),
+  tenant: optional("tenant", "NAME", "tenant; default: default"),
+  user: optional("user", "ID", "acts for this user"),
+  agent: optional("agent", "ID", "acts for this agent"),
+  run: optional("run", "ID", "acts in this run"),
+  session: optional("session", "ID", "acts in this session"),
+  reach: Options.choice("reach", ["exact", "within", "everyone"]).pipe(
+    Options.withDescription(
+      "exact: the scope of these ids and broader ones; within: everything that has these ids; everyone: the whole tenant"
+    ),
+    Options.withDefault("exact" as const)
+  ),
+  json: Options.boolean("json").pipe(Options.withDescription("answers in JSON"))
+})
+
+/** The names of shared options that are followed by a value. */
+export const sharedWithValue: ReadonlySet<string> = new Set(
+  ["store", "tenant", "user", "agent", "run", "session", "reach"].map((name) => `--${name}`)
+)
+
+const config = CliConfig.make({ isCaseSensitive: true })
+
+/** Makes a command of its definition. */
+export const make = <O, A>(definition: Definition<O, A>): Command => {
+  const { args, description, examples, name, options, run, summary } = definition
+  return {
+    name,
+    summary,
+    description,
+    examples,
+    options,
+    args,
+    run: (line) =>
+      Effect.gen(function*() {
+        const parsed = yield* parse(name, Options.all({ own: options, shared: sharedOptions }), args, line)
+        const shared = yield* sharedOf(parsed.options.shared)
+        yield* Effect.scoped(run({ options: parsed.options.own, args: parsed.args, shared }))
+      })
+  }
+}
+
+/** Parses what stands behind the name of a command. Options may stand anywhere before `--`. */
+const parse = <O, A>(
+  name: string,
+  options: Options.Options<O>,
+  args: Args.Args<A>,
+  line: ReadonlyArray<string>
+): Effect.Effect<
+  { readonly options: O; readonly args: A },
+  CommandError.CommandError,
+  FileSystem | Path | Terminal
+> => {
+  const usage = (message: string) => CommandError.make("usage", `${name}: ${message}`, `effect-memory ${name} --help`)
+  const { flags, stranger, words } = sort(line, namesOf(Options.getUsage(options)))
+  if (stranger !== undefined) return usage(`there is no option ${stranger}`)
+  return Effect.gen(function*() {
+    const [problem, rest, values] = yield* Options.processCommandLine(options, flags, config)
+    if (Option.isSome(problem)) return yield* Effect.fail(problem.value)
+    if (rest[0] !== undefined) return yield* usage(`expected --${rest[0].replace(/^-+/, "")} once`)
+    const [left, value] = yield* Args.validate(args, words, config)
+    if (left[0] !== undefined) return yield* usage(`one argument too many: ${left[0]}`)
+    return { options: values, args: value }
+  }).pipe(
+    Effect.mapError((error) => error._tag === "CommandError" ? error : usage(textOf(error.error)))
+  )
+}
+
+/** Returns the names of options, each with whether a value follows it. */
+const namesOf = (usage: Usage): ReadonlyMap<string, boolean> => {
+  switch (usage._tag) {
+    case "Concat":
+    case "Alternation":
+      return new Map([...namesOf(usage.left), ...namesOf(usage.right)])
+    case "Optional":
+    case "Repeated":
+      return namesOf(usage.usage)
+    case "Named":
+      return new Map(usage.names.map((name) => [name, Option.isSome(usage.acceptedValues)]))
+    default:
+      return new Map()
+  }
+}
+
+/**
+ * Tells options and their values from words: @effect/cli reads options only up to a word that it takes for a cluster of flags, such
+ * as `-`. What stands behind `--` is words.
+ */
+const sort = (line: ReadonlyArray<string>, names: ReadonlyMap<string, boolean>) => {
+  const flags: Array<string> = []
+  const words: Array<string> = []
+  for (let at = 0; at < line.length; at++) {
+    const word = line[at]! // below the length
+    if (word === "--") {
+      words.push(...line.slice(at + 1))
+      break
+    }
+    if (!/^-./.test(word)) {
+      words.push(word)
+      continue
+    }
+    const [name = word] = word.split("=", 1)
+    const hasValue = names.get(name)
+    if (hasValue === undefined) return { flags, words, stranger: name }
+    flags.push(word)
+    if (hasValue && name === word && at + 1 < line.length) flags.push(line[++at]!) // below the length
+  }
+  return { flags, words, stranger: undefined }
+}
+
+/** Returns the text of a document of @effect/cli on one line, without colours. */
+export const textOf = (doc: HelpDoc.HelpDoc): string =>
+  HelpDoc.toAnsiText(doc).replace(/\p{Cc}\[[0-9;]*m/gu, "").replace(/\s+/g, " ").trim().replace(/\.$/, "")
+
+type ValuesOf<O> = O extends Options.Options<infer A> ? A : never
+type SharedValues = ValuesOf<typeof sharedOptions>
+
+const sharedOf = (values: SharedValues): Effect.Effect<Shared, CommandError.CommandError, Screen.Screen> =>
+  Effect.gen(function*() {
+    const screen = yield* Screen.Screen
+    const given = Option.getOrElse(
+      values.store,
+      () => screen.env("EFFECT_MEMORY_STORE") ?? StoreAddress.fallback
+    )
+    const store = yield* StoreAddress.parse(given)
+    const { agent, reach, run, session, tenant, user } = values
+    const ids = defined({ userId: user, agentId: agent, runId: run, sessionId: session })
+    const viewer = reach === "everyone"
+      ? yield* Object.keys(ids).length === 0
+        ? everyone(tenant)
+        : CommandError.make("usage", "--reach everyone takes no --user, --agent, --run or --session")
+      : yield* Effect.mapError(
+        Viewer.decode({ ...ids, ...defined({ tenant }), reach }),
+        ({ message }) => CommandError.make("refused", message)
+      )
+    return { store, viewer, tenant, json: values.json }
+  })
+
+const everyone = (tenant: Option.Option<string>) =>
+  Effect.try({
+    try: () => Option.isSome(tenant) ? Viewer.everyone(tenant.value) : Viewer.everyone(),
+    catch: () => CommandError.make("refused", "--tenant: expected a name of 1 to 200 characters")
+  })
+
+const defined = <K extends string>(
+  all: { readonly [key in K]: Option.Option<string> }
+): { readonly [key in K]?: string } =>
+  Object.fromEntries(
+    Object.entries<Option.Option<string>>(all).flatMap(([key, value]) =>
+      Option.isSome(value) ? [[key, value.value]] : []
+    )
+  ) as { readonly [key in K]?: string } // the keys are those of `all`
+
+/** The argument of a command that is the id of a record. */
+export const idArgument: Args.Args<string> = Args.text({ name: "ID" }).pipe(Args.withDescription("the id of a record"))
+
+/** The argument of several words, which are one text. */
+export const textArgument = (name: string, description: string): Args.Args<ReadonlyArray<string>> =>
+  Args.text({ name }).pipe(Args.withDescription(description), Args.repeated)
+
+/** Reads the id of a record. */
+export const id = (text: string): Effect.Effect<MemoryId, CommandError.CommandError> =>
+  Effect.mapError(
+    Schema.decode(MemoryId)(text as typeof MemoryId.Encoded),
+    () => CommandError.make("refused", "no id of a record", "`effect-memory list` prints the ids")
+  )
+
+/** Prints the result of a command: its JSON by the schema, or what `show` makes of it. */
+export const print = <A, I>(
+  { json }: Shared,
+  schema: Schema.Schema<A, I>,
+  value: A,
+  show: (value: A, screen: Screen.Service) => string
+): Effect.Effect<void, never, Screen.Screen> =>
+  Effect.gen(function*() {
+    const screen = yield* Screen.Screen
+    const text = json ? Screen.json(yield* Effect.orDie(Schema.encode(schema)(value))) : show(value, screen)
+    if (text !== "") yield* screen.out(`${text}\n`)
+  })

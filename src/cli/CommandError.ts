@@ -1,0 +1,88 @@
+/**
+ * Failures of the command, and the codes with which it exits.
+ *
+ * ```text
+ * 0    done                                     1    failed: a conflict, a damaged record, a bug
+ * 2    the command line is wrong                3    the record is not there, or not for this viewer
+ * 4    refused: an invalid value, no right      5    the store cannot be opened or reached
+ * 6    a package is missing                     7    a check found something
+ * 130  interrupted (Ctrl-C)                     143  terminated
+ * ```
+ */
+import * as Data from "effect/Data"
+import type { MemoryError, Reason } from "../domain/MemoryError.ts"
+
+/** The codes with which the command exits. */
+export const exitCodes = {
+  done: 0,
+  failed: 1,
+  usage: 2,
+  notFound: 3,
+  refused: 4,
+  unavailable: 5,
+  missingPackage: 6,
+  found: 7,
+  interrupted: 130,
+  terminated: 143
+} as const
+/** A code with which the command exits. */
+export type ExitCode = (typeof exitCodes)[keyof typeof exitCodes]
+
+/** A failure of the command. */
+export class CommandError extends Data.TaggedError("CommandError")<{
+  readonly code: ExitCode
+  /** One line or more, for people. Empty: the command has said what there is to say. */
+  readonly message: string
+  /** Advice: what to do about it. */
+  readonly hint?: string | undefined
+}> {}
+
+/** Makes a failure with a code, by the name of the code. */
+export const make = (code: keyof typeof exitCodes, message: string, hint?: string): CommandError =>
+  new CommandError({ code: exitCodes[code], message, hint })
+
+const byReason: Readonly<Record<Reason, ExitCode>> = {
+  not_found: exitCodes.notFound,
+  invalid_scope: exitCodes.refused,
+  path_escape: exitCodes.refused,
+  invalid_id: exitCodes.refused,
+  invalid_draft: exitCodes.refused,
+  not_owned: exitCodes.refused,
+  read_only: exitCodes.refused,
+  unsupported: exitCodes.refused,
+  io: exitCodes.unavailable,
+  unavailable: exitCodes.unavailable,
+  conflict: exitCodes.failed,
+  corrupt: exitCodes.failed,
+  model: exitCodes.failed,
+  rate_limited: exitCodes.failed
+}
+
+/** Returns the code with which the command exits after an error. */
+export const codeOf = (error: CommandError | MemoryError): ExitCode =>
+  error._tag === "CommandError" ? error.code : byReason[error.reason]
+
+/** Returns the JSON of an error, as `--json` prints it on stderr. */
+export const encode = (error: CommandError | MemoryError): { readonly error: object } => ({
+  error: {
+    code: codeOf(error),
+    reason: error._tag === "CommandError" ? nameOf(error.code) : error.reason,
+    message: error.message,
+    ...(error._tag === "CommandError" && error.hint !== undefined && { hint: error.hint }),
+    ...(error._tag === "MemoryError" && error.id !== undefined && { id: error.id }),
+    ...(error._tag === "MemoryError" && error.detail !== undefined && { detail: error.detail })
+  }
+})
+
+const names = new Map<ExitCode, string>([
+  [exitCodes.failed, "failed"],
+  [exitCodes.usage, "usage"],
+  [exitCodes.notFound, "not_found"],
+  [exitCodes.refused, "refused"],
+  [exitCodes.unavailable, "unavailable"],
+  [exitCodes.missingPackage, "missing_package"],
+  [exitCodes.found, "found"],
+  [exitCodes.interrupted, "interrupted"],
+  [exitCodes.terminated, "terminated"]
+])
+const nameOf = (code: ExitCode): string => names.get(code) ?? "failed"

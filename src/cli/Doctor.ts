@@ -1,0 +1,266 @@
+/**
+ * Looks a store over as its operator: unreadable files, damaged records, broken links, texts without vectors, duplicates, indexes that
+ * lost a record, and conversations whose extraction was given up on. `mend` does what loses nothing; the rest is for a person.
+ *
+ * ```text
+ * files        of a vault: damaged, partly understood, no record        damaged ones are restored from their last good revision
+ * index        a record's own words do not find it; a file that changed the index of a database is made again
+ *              without its time
+ * records      a row that cannot be read                                for a person
+ * links        a link to a record that is not there                     for a person
+ * duplicates   records of one scope and kind that say the same          for a person
+ * vectors      texts that await a vector of a model of the store        made, where the model is that of the word vectors
+ * extractions  messages whose extraction was given up on                for a person
+ * ```
+ */
+import * as Chunk from "effect/Chunk"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Stream from "effect/Stream"
+import * as MemoryError from "../domain/MemoryError.ts"
+import { MemoryId } from "../domain/MemoryId.ts"
+import { embeddingText, type MemoryRecord } from "../domain/MemoryRecord.ts"
+import { isInternal, key as scopeKey } from "../domain/MemoryScope.ts"
+import * as Viewer from "../domain/Viewer.ts"
+import * as OutboxState from "../harness/Outbox/OutboxState.ts"
+import * as OutboxWorkers from "../harness/Outbox/OutboxWorkers.ts"
+import * as Analyzer from "../ranking/Analyzer.ts"
+import * as NearDuplicate from "../ranking/NearDuplicate.ts"
+import type { Stored } from "../storage/Engine.ts"
+import type { Service } from "../storage/MemoryStore.ts"
+import type { VaultService } from "../storage/MemoryStore/Markdown.ts"
+import * as Rows from "./Rows.ts"
+
+/** Schema of what a check is about. */
+export const Check = Schema.Literal("files", "records", "links", "vectors", "duplicates", "index", "extractions")
+/** The subject of a check. */
+export type Check = typeof Check.Type
+
+/** Schema of something that a check found. */
+export const Finding = Schema.Struct({
+  check: Check,
+  message: Schema.String,
+  /** Whether `mend` mends it. */
+  isMendable: Schema.Boolean,
+  tenant: Schema.optional(Schema.String),
+  id: Schema.optional(MemoryId),
+  /** Path of the file, relative to the root of the vault. */
+  path: Schema.optional(Schema.String)
+})
+/** Something that a check found. */
+export interface Finding extends Schema.Schema.Type<typeof Finding> {}
+
+/** Schema of the outcome of all checks. */
+export const Report = Schema.Struct({
+  /** Whether nothing was found. */
+  isHealthy: Schema.Boolean,
+  /** Rows that were read, tombstones and rows of the library among them. */
+  rows: Schema.Number,
+  /** Findings of each check. */
+  counts: Schema.Record({ key: Check, value: Schema.Number }),
+  findings: Schema.Array(Finding)
+})
+/** The outcome of all checks. */
+export interface Report extends Schema.Schema.Type<typeof Report> {}
+
+/** The store that is looked over, and the checks that are made. */
+export interface Options {
+  readonly store: Service
+  readonly vault: Option.Option<VaultService>
+  /** Default: all tenants. */
+  readonly tenants?: ReadonlyArray<string> | undefined
+  /** Default: all checks. */
+  readonly checks?: ReadonlyArray<Check> | undefined
+  /** The model whose vectors `mend` can make. */
+  readonly model?: string | undefined
+  /** Called with the number of rows that were read so far. */
+  readonly onProgress?: ((rows: number) => Effect.Effect<void>) | undefined
+}
+
+type Io<A> = Effect.Effect<A, MemoryError.MemoryError>
+
+/** Makes the checks. Cost: every row is read, a vault's files too; up to 200 searches a tenant. Writes nothing. */
+export const examine = (options: Options): Io<Report> =>
+  Effect.gen(function*() {
+    const { store } = options
+    const wanted = new Set(options.checks ?? Check.literals)
+    const findings: Array<Finding> = []
+    if (wanted.has("files") || wanted.has("index")) {
+      findings.push(...(yield* filesOf(options.vault)).filter(({ check }) => wanted.has(check)))
+    }
+    let rows = 0
+    for (const tenant of yield* Rows.tenantsOf(store, options.tenants)) {
+      const { damage, live, count } = yield* readAll(options, tenant, rows)
+      rows += count
+      if (wanted.has("records")) findings.push(...damage)
+      const checks: ReadonlyArray<readonly [Check, Io<ReadonlyArray<Finding>>]> = [
+        ["links", linksOf(store, tenant, live)],
+        ["duplicates", Effect.sync(() => duplicatesOf(tenant, live))],
+        ["vectors", vectorsOf(options, tenant)],
+        ["index", indexOf(store, tenant, live)],
+        ["extractions", extractionsOf(store, tenant)]
+      ]
+      for (const [check, find] of checks) {
+        if (!wanted.has(check)) continue
+        // a row that cannot be read is told already; the other checks say nothing of it
+        const found = damage.length === 0 ? find : MemoryError.catchReason("corrupt", () => Effect.succeed([]))(find)
+        findings.push(...yield* found)
+      }
+    }
+    const counts = Object.fromEntries(
+      Check.literals.map((check) => [check, findings.filter((finding) => finding.check === check).length])
+    ) as Report["counts"] // one of each literal
+    return { isHealthy: findings.length === 0, rows, counts, findings }
+  })
+
+const filesOf = (vault: Option.Option<VaultService>): Io<ReadonlyArray<Finding>> =>
+  Option.match(vault, {
+    onNone: () => Effect.succeed([]),
+    onSome: ({ verify }) =>
+      Effect.map(verify, (found) =>
+        found.map(({ id, kind, message, path }): Finding => ({
+          check: kind === "drifted" ? "index" : "files",
+          message: `${kind}: ${message}`,
+          isMendable: kind === "damaged",
+          path,
+          ...(id !== undefined && { id })
+        })))
+  })
+
+interface Read {
+  readonly live: ReadonlyArray<MemoryRecord>
+  readonly count: number
+  readonly damage: ReadonlyArray<Finding>
+}
+
+/** Reads every row of a tenant. A row that cannot be read ends the reading of its part, and is a finding. */
+const readAll = ({ onProgress, store }: Options, tenant: string, before: number): Io<Read> =>
+  Effect.gen(function*() {
+    const live: Array<MemoryRecord> = []
+    const damage: Array<Finding> = []
+    let count = 0
+    const take = (rows: Chunk.Chunk<Stored>) =>
+      Effect.suspend(() => {
+        for (const { forgotten, record } of rows) if (!forgotten && !isInternal(record.scope)) live.push(record)
+        count += rows.length
+        return onProgress?.(before + count) ?? Effect.void
+      })
+    yield* Stream.runForEachChunk(Rows.of(store, tenant), take).pipe(
+      MemoryError.catchReason("corrupt", ({ detail, message }) =>
+        Effect.sync(() => {
+          damage.push({
+            check: "records",
+            message: `${message}; rows behind it were not read`,
+            isMendable: false,
+            tenant,
+            path: detail.location
+          })
+        }))
+    )
+    return { live, count, damage }
+  })
+
+const linksOf = (store: Service, tenant: string, live: ReadonlyArray<MemoryRecord>): Io<ReadonlyArray<Finding>> =>
+  Effect.gen(function*() {
+    const known = new Set<MemoryId>(live.map(({ id }) => id))
+    const unknown = Array.from(new Set(live.flatMap(({ links }) => links.map(({ to }) => to)))).filter((id) =>
+      !known.has(id)
+    )
+    for (let at = 0; at < unknown.length; at += 1_000) {
+      const ids = unknown.slice(at, at + 1_000)
+      const found = yield* store.get(Viewer.system(tenant), ids)
+      // a link to a tombstone is not broken: the record can be restored
+      for (const record of found) if (Option.isSome(record)) known.add(record.value.id)
+    }
+    return live.flatMap(({ id, links }) =>
+      links.filter(({ to }) => !known.has(to)).map(({ to, type }): Finding => ({
+        check: "links",
+        message: `links to ${to} (${type}), which is not there`,
+        isMendable: false,
+        tenant,
+        id
+      }))
+    )
+  })
+
+const duplicatesOf = (tenant: string, live: ReadonlyArray<MemoryRecord>): ReadonlyArray<Finding> => {
+  const groups = new Map<string, Array<MemoryRecord>>()
+  const found: Array<Finding> = []
+  for (const record of live) {
+    // near texts differ in up to three of 64 bits; those that are equal here are told, and no pair is compared across groups
+    const { high, low, strict } = NearDuplicate.signature(embeddingText(record))
+    const key = `${scopeKey(record.scope)} ${record.kind} ${high} ${low} ${strict}`
+    const group = groups.get(key) ?? []
+    groups.set(key, group)
+    const first = group.find((other) => NearDuplicate.saysTheSame(other, record))
+    if (first === undefined) group.push(record)
+    else {
+      const message = `says what ${first.id} says, in the same scope`
+      found.push({ check: "duplicates", message, isMendable: false, tenant, id: record.id })
+    }
+  }
+  return found
+}
+
+const vectorsOf = ({ model: known, store }: Options, tenant: string): Io<ReadonlyArray<Finding>> =>
+  Option.match(store.vectors, {
+    onNone: () => Effect.succeed([]),
+    onSome: (vectors) =>
+      Effect.flatMap(
+        vectors.models(tenant),
+        Effect.forEach((model) =>
+          Effect.map(vectors.pending(tenant, model), ({ length }): ReadonlyArray<Finding> =>
+            length === 0 ? [] : [{
+              check: "vectors",
+              message: `${length} ${length === 1 ? "text awaits" : "texts await"} a vector of ${model}`,
+              isMendable: model === known,
+              tenant
+            }])
+        )
+      ).pipe(Effect.map((all) => all.flat()))
+  })
+
+/** Records of a tenant that are searched for by their own words. */
+const sampled = 200
+
+const indexOf = (store: Service, tenant: string, live: ReadonlyArray<MemoryRecord>): Io<ReadonlyArray<Finding>> =>
+  Effect.flatMap(Analyzer.Analyzer, ({ query }) => indexBy(query, store, tenant, live))
+
+const indexBy = (
+  tokenise: Analyzer.Service["query"],
+  store: Service,
+  tenant: string,
+  live: ReadonlyArray<MemoryRecord>
+): Io<ReadonlyArray<Finding>> => {
+  const viewer = Viewer.everyone(tenant)
+  const step = Math.max(1, Math.floor(live.length / sampled))
+  const sample = live.filter((record, n) =>
+    n % step === 0 && record.source.origin !== "instructions" && tokenise(record.summary).length > 0
+  )
+  return Effect.map(
+    Effect.forEach(sample.slice(0, sampled), ({ id, summary }) =>
+      Effect.map(
+        store.whyNot(viewer, id, { text: summary, ids: [id] }),
+        (reason): ReadonlyArray<Finding> =>
+          Option.contains(reason, "no_match")
+            ? [{ check: "index", message: "its own words do not find it", isMendable: true, tenant, id }]
+            : []
+      )),
+    (all) => all.flat()
+  )
+}
+
+const extractionsOf = (store: Service, tenant: string): Io<ReadonlyArray<Finding>> =>
+  Effect.map(
+    OutboxState.all(store, tenant),
+    (all) =>
+      all.flatMap(OutboxWorkers.parkedOf).map(({ from, reason, session, to }): Finding => ({
+        check: "extractions",
+        message: `messages ${from}–${
+          to - 1
+        } of session ${session} were given up on: ${reason}. Outbox.release tries them again`,
+        isMendable: false,
+        tenant
+      }))
+  )

@@ -1,0 +1,41 @@
+/** The options by which several commands choose records. */
+import * as Options from "@effect/cli/Options"
+import * as Option from "effect/Option"
+import type { MemoryFilter } from "../domain/MemoryFilter.ts"
+
+/** Options that choose records by kind and tag, and limit how many. */
+export const options = {
+  kind: Options.text("kind").pipe(
+    Options.withPseudoName("KIND"),
+    Options.withDescription("only records of this kind; may be given several times"),
+    Options.repeated
+  ),
+  tag: Options.text("tag").pipe(
+    Options.withPseudoName("TAG"),
+    Options.withDescription("only records with this tag; several: with all of them"),
+    Options.repeated
+  ),
+  limit: Options.integer("limit").pipe(
+    Options.withPseudoName("N"),
+    Options.withDescription("most records; default 20"),
+    Options.withDefault(20)
+  )
+}
+
+/** The values of the options. */
+export interface Values {
+  readonly kind: ReadonlyArray<string>
+  readonly tag: ReadonlyArray<string>
+  readonly limit: number
+}
+
+/** Returns the filter that the options say. */
+export const filterOf = ({ kind, limit, tag }: Values): MemoryFilter => ({
+  ...(kind.length > 0 && { kinds: kind }),
+  ...(tag.length > 0 && { tags: tag }),
+  limit
+})
+
+/** Returns the value of an option as a field, absent where it was not given. */
+export const field = <K extends string, A>(name: K, value: Option.Option<A>): { readonly [key in K]?: A } =>
+  Option.isSome(value) ? { [name]: value.value } as { readonly [key in K]: A } : {} // a computed key is typed as a string

@@ -1,0 +1,172 @@
+/** Pages of help that read like a man page, made of what commands tell of their options and arguments. */
+import * as Args from "@effect/cli/Args"
+import type { HelpDoc } from "@effect/cli/HelpDoc"
+import * as HelpDocs from "@effect/cli/HelpDoc"
+import * as Options from "@effect/cli/Options"
+import type { Usage } from "@effect/cli/Usage"
+import * as Option from "effect/Option"
+import { type Command, sharedOptions, textOf } from "./Command.ts"
+import { type Service as Screen, wrap } from "./Screen.ts"
+
+/** An option of a command. */
+export interface Flag {
+  /** Names with their dashes, short ones first. */
+  readonly names: ReadonlyArray<string>
+  /** Name of the value; `undefined`: it takes none. */
+  readonly value: string | undefined
+  /** The values that are allowed; empty: any. */
+  readonly choices: ReadonlyArray<string>
+  readonly description: string
+}
+
+/** Returns the options that an `Options` is made of. */
+export const flagsOf = (options: Options.Options<unknown>): ReadonlyArray<Flag> => {
+  const descriptions = new Map(definitionsOf(Options.getHelp(options)))
+  const flags: Array<Flag> = []
+  const visit = (usage: Usage): void => {
+    switch (usage._tag) {
+      case "Concat":
+      case "Alternation":
+        visit(usage.left)
+        return visit(usage.right)
+      case "Optional":
+      case "Repeated":
+        return visit(usage.usage)
+      case "Named": {
+        const value = Option.getOrUndefined(usage.acceptedValues)
+        const choices = value?.includes(" | ") === true ? value.split(" | ") : []
+        const term = Array.from(descriptions.keys()).find((term) =>
+          usage.names.some((name) => wordsOf(term).includes(name))
+        )
+        const description = term === undefined ? "" : descriptions.get(term) ?? ""
+        flags.push({ names: usage.names, value: value?.replaceAll(" | ", "|"), choices, description })
+        return
+      }
+    }
+  }
+  visit(Options.getUsage(options))
+  return flags
+}
+
+const wordsOf = (term: string): ReadonlyArray<string> => term.split(/[\s,()]+/)
+
+/** Returns terms and descriptions of a document. The first paragraph of a description is the type, the second ours. */
+const definitionsOf = (doc: HelpDoc): ReadonlyArray<readonly [term: string, description: string]> => {
+  switch (doc._tag) {
+    case "Sequence":
+      return [...definitionsOf(doc.left), ...definitionsOf(doc.right)]
+    case "DescriptionList":
+      return doc.definitions.map(([term, description]) => [
+        textOf(HelpDocs.p(term)),
+        paragraphsOf(description).map(textOf)[1] ?? ""
+      ])
+    default:
+      return []
+  }
+}
+
+const paragraphsOf = (doc: HelpDoc): ReadonlyArray<HelpDoc> =>
+  doc._tag === "Sequence" ? [...paragraphsOf(doc.left), ...paragraphsOf(doc.right)] : doc._tag === "Empty" ? [] : [doc]
+
+const exitStatus: ReadonlyArray<readonly [string, string]> = [
+  ["0", "done"],
+  ["1", "failed: a conflict, a damaged record, a bug"],
+  ["2", "the command line is wrong"],
+  ["3", "the record is not there, or not for this viewer"],
+  ["4", "refused: an invalid value, or no right to it"],
+  ["5", "the store cannot be opened or reached"],
+  ["6", "a package is missing; the message names it"],
+  ["7", "a check found something"],
+  ["130", "interrupted; the same command goes on, or begins again"]
+]
+
+const environment: ReadonlyArray<readonly [string, string]> = [
+  ["EFFECT_MEMORY_STORE", "the store, where --store names none"],
+  ["NO_COLOR", "set: no colours"]
+]
+
+const indent = 7
+
+/** Lays out the sections of a page. */
+const layout = (
+  screen: Screen,
+  sections: ReadonlyArray<readonly [title: string, lines: ReadonlyArray<string>]>
+): string =>
+  sections
+    .filter(([, lines]) => lines.length > 0)
+    .map(([title, lines]) =>
+      `${screen.paint("bold", title)}\n${lines.map((line) => line === "" ? "" : " ".repeat(indent) + line).join("\n")}`
+    )
+    .join("\n\n")
+
+const widthOf = ({ columns }: Screen): number => Math.max(40, Math.min(100, columns)) - indent
+
+const table = (screen: Screen, rows: ReadonlyArray<readonly [term: string, text: string]>): ReadonlyArray<string> => {
+  const longest = Math.min(28, Math.max(0, ...rows.map(([term]) => term.length)))
+  return rows.flatMap(([term, text]) => {
+    const lines = wrap(text, Math.max(20, widthOf(screen) - longest - 2))
+    const head = screen.paint("bold", term) + " ".repeat(Math.max(0, longest - term.length))
+    const first = term.length > longest ? [head] : [`${head}  ${lines[0] ?? ""}`.trimEnd()]
+    const rest = (term.length > longest ? lines : lines.slice(1)).map((line) => " ".repeat(longest + 2) + line)
+    return [...first, ...rest]
+  })
+}
+
+const termOf = ({ names, value }: Flag): string => `${names.join(", ")}${value === undefined ? "" : ` ${value}`}`
+const rowsOf = (options: Options.Options<unknown>) =>
+  flagsOf(options).map((flag) => [termOf(flag), flag.description] as const)
+
+const help: ReadonlyArray<readonly [string, string]> = [["-h, --help", "shows this page"], [
+  "--version",
+  "prints the version"
+]]
+
+/** Returns the arguments of a command as a synopsis has them, and what each is. */
+const argumentsOf = (args: Args.Args<unknown>): ReadonlyArray<readonly [term: string, description: string]> =>
+  definitionsOf(Args.getHelp(args)).map(([term, description]) => [term.replaceAll(/[<>]/g, ""), description])
+
+/** Returns the help page of a command. */
+export const page = ({ args, description, examples, name, options, summary }: Command, screen: Screen): string => {
+  const own = flagsOf(options)
+  const arguments_ = argumentsOf(args)
+  const width = widthOf(screen)
+  const synopsis = [
+    `effect-memory ${name}`,
+    ...arguments_.map(([term]) => term),
+    ...own.map((flag) => `[${flag.names.at(-1)}${flag.value === undefined ? "" : ` ${flag.value}`}]`),
+    "[--store STORE] [--user ID] [--json]"
+  ].join(" ")
+  return layout(screen, [
+    ["NAME", wrap(`effect-memory ${name} - ${summary}`, width)],
+    ["SYNOPSIS", wrap(synopsis, width)],
+    ["DESCRIPTION", description.flatMap((paragraph, n) => [...(n === 0 ? [] : [""]), ...wrap(paragraph, width)])],
+    ["ARGUMENTS", table(screen, arguments_)],
+    ["OPTIONS", table(screen, rowsOf(options))],
+    ["OPTIONS OF EVERY COMMAND", table(screen, [...rowsOf(sharedOptions), help[0]!])], // the list has two
+    [
+      "EXAMPLES",
+      examples.flatMap(([line, meaning], n) => [
+        ...(n === 0 ? [] : [""]),
+        ...wrap(`${meaning}:`, width),
+        `  ${screen.paint("cyan", `effect-memory ${line}`)}`
+      ])
+    ],
+    ["EXIT STATUS", table(screen, exitStatus)]
+  ])
+}
+
+/** Returns the help page of the command as a whole. */
+export const overview = (commands: ReadonlyArray<Command>, screen: Screen): string =>
+  layout(screen, [
+    ["NAME", ["effect-memory - long-term memory for AI agents"]],
+    ["SYNOPSIS", ["effect-memory COMMAND [ARGUMENTS] [OPTIONS]", "effect-memory COMMAND --help"]],
+    ["COMMANDS", table(screen, commands.map(({ name, summary }) => [name, summary]))],
+    ["OPTIONS OF EVERY COMMAND", table(screen, [...rowsOf(sharedOptions), ...help])],
+    ["ENVIRONMENT", table(screen, environment)],
+    ["EXAMPLES", [
+      screen.paint("cyan", "effect-memory remember \"Drinks tea, never coffee.\" --user ada"),
+      screen.paint("cyan", "effect-memory recall \"tea or coffee?\" --user ada"),
+      screen.paint("cyan", "effect-memory --store sqlite:memory.db doctor")
+    ]],
+    ["EXIT STATUS", table(screen, exitStatus)]
+  ])

@@ -1,0 +1,173 @@
+/** The store that `--store` names, and how it is opened. Drivers of databases are loaded when a store needs them. */
+import * as FileSystem from "@effect/platform/FileSystem"
+import * as Path from "@effect/platform/Path"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Either from "effect/Either"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import type { MemoryError } from "../domain/MemoryError.ts"
+import { MemoryStore } from "../storage/MemoryStore.ts"
+import type { VaultService } from "../storage/MemoryStore/Markdown.ts"
+import * as CommandError from "./CommandError.ts"
+
+/** The address of a store. */
+export type StoreAddress =
+  | { readonly _tag: "Memory" }
+  | { readonly _tag: "Vault"; readonly root: string }
+  | { readonly _tag: "Sqlite"; readonly filename: string }
+  | { readonly _tag: "Postgres"; readonly url: Redacted.Redacted; readonly schema: string | undefined }
+
+/** The store where neither the option nor the environment names one. */
+export const fallback = "vault:./.memory"
+
+/** Reads an address. Its error does not quote it, since a URL may hold a password. */
+export const parse = (text: string): Either.Either<StoreAddress, CommandError.CommandError> => {
+  if (text === "memory:") return Either.right({ _tag: "Memory" })
+  const [, scheme, rest] = /^(vault|sqlite):(.+)$/s.exec(text) ?? []
+  if (scheme === "vault" && rest !== undefined) return Either.right({ _tag: "Vault", root: rest })
+  if (scheme === "sqlite" && rest !== undefined) return Either.right({ _tag: "Sqlite", filename: rest })
+  if (/^postgres(?:ql)?:\/\//.test(text) && URL.canParse(text)) {
+    const url = new URL(text)
+    const schema = url.searchParams.get("schema") ?? undefined
+    url.searchParams.delete("schema")
+    return Either.right({ _tag: "Postgres", url: Redacted.make(url.href), schema })
+  }
+  return Either.left(CommandError.make(
+    "usage",
+    "no such store",
+    "expected memory:, vault:DIR, sqlite:FILE or postgres://USER@HOST/DATABASE"
+  ))
+}
+
+/** Returns the address as people may see it: without a password. */
+export const shown = (address: StoreAddress): string => {
+  switch (address._tag) {
+    case "Memory":
+      return "memory:"
+    case "Vault":
+      return `vault:${address.root}`
+    case "Sqlite":
+      return `sqlite:${address.filename}`
+    case "Postgres": {
+      const url = new URL(Redacted.value(address.url))
+      return `postgres://${url.host}${url.pathname}`
+    }
+  }
+}
+
+/** An open store, as far as the contract of stores does not tell. */
+export interface Opened {
+  readonly address: StoreAddress
+  /** The folder behind the store, of a vault. */
+  readonly vault: Option.Option<VaultService>
+}
+
+/** The service tag of what an open store has beside the contract. */
+export class OpenStore extends Context.Tag("@memory/cli/OpenStore")<OpenStore, Opened>() {}
+
+/** Ways to open a store. */
+export interface OpenOptions {
+  /** Whether a store that is not there is made. Default false: it is `unavailable`. */
+  readonly create?: boolean | undefined
+  /** Whether the store looks for what other processes write while it is open. Default false: a command is short. */
+  readonly follow?: boolean | undefined
+}
+
+type Failure = CommandError.CommandError | MemoryError
+type Disk = FileSystem.FileSystem | Path.Path
+
+/** Opens a store until the scope closes. */
+export const layer = (
+  address: StoreAddress,
+  options: OpenOptions = {}
+): Layer.Layer<MemoryStore | OpenStore, Failure, Disk> => {
+  const beside = (vault: Option.Option<VaultService>) => Layer.succeed(OpenStore, { address, vault })
+  switch (address._tag) {
+    case "Memory":
+      return Layer.merge(
+        Layer.unwrapEffect(Effect.map(
+          Effect.promise(() => import("../storage/MemoryStore.ts")),
+          ({ layerInMemory }) => layerInMemory
+        )),
+        beside(Option.none())
+      )
+    case "Vault":
+      return Layer.unwrapEffect(Effect.gen(function*() {
+        yield* present(address.root, address, options)
+        const Markdown = yield* Effect.promise(() => import("../storage/MemoryStore/Markdown.ts"))
+        return Layer.scopedContext(Effect.gen(function*() {
+          const open = yield* Layer.build(Markdown.layer({
+            root: address.root,
+            ...(options.follow !== true && { poll: Duration.infinity })
+          }))
+          return Context.add(open, OpenStore, { address, vault: Option.some(Context.get(open, Markdown.Vault)) })
+        }))
+      })).pipe(named(address))
+    case "Sqlite":
+      return Layer.unwrapEffect(Effect.gen(function*() {
+        yield* present(address.filename, address, options)
+        const { layer } = yield* Effect.promise(() => import("../storage/MemoryStore/Sqlite.ts"))
+        return Layer.merge(layer({ filename: address.filename }), beside(Option.none()))
+      })).pipe(named(address))
+    case "Postgres":
+      return Layer.unwrapEffect(Effect.gen(function*() {
+        const { layer } = yield* Effect.promise(() => import("../storage/MemoryStore/Postgres.ts"))
+        // a command makes one call after the other
+        const connections = options.follow === true ? {} : { maxConnections: 1 }
+        return Layer.merge(layer({ ...postgresOptions(address), ...connections }), beside(Option.none()))
+      })).pipe(named(address))
+  }
+}
+
+const postgresOptions = ({ schema, url }: Extract<StoreAddress, { readonly _tag: "Postgres" }>) => ({
+  url,
+  ...(schema !== undefined && { schema })
+})
+
+/** Makes the index of a database again. Does nothing to other stores. The store must not be open. */
+export const reindex = (address: StoreAddress): Effect.Effect<boolean, Failure> =>
+  Effect.gen(function*() {
+    if (address._tag === "Sqlite") {
+      const { reindex } = yield* Effect.promise(() => import("../storage/MemoryStore/Sqlite.ts"))
+      yield* reindex({ filename: address.filename })
+    } else if (address._tag === "Postgres") {
+      const { reindex } = yield* Effect.promise(() => import("../storage/MemoryStore/Postgres.ts"))
+      yield* reindex(postgresOptions(address))
+    } else return false
+    return true
+  })
+
+/** Fails where a file or folder that is only to be read is not there, instead of making it. */
+const present = (path: string, address: StoreAddress, { create = false }: OpenOptions) =>
+  Effect.gen(function*() {
+    if (create || path === ":memory:") return
+    const fs = yield* FileSystem.FileSystem
+    if (yield* Effect.orElseSucceed(fs.exists(path), () => false)) return
+    return yield* CommandError.make(
+      "unavailable",
+      `there is no store at ${shown(address)}`,
+      "`effect-memory remember TEXT` makes one; --store names another"
+    )
+  })
+
+/** Says which store could not be opened, and which package is missing. */
+const named = (address: StoreAddress) => <A, R>(self: Layer.Layer<A, Failure, R>): Layer.Layer<A, Failure, R> =>
+  Layer.catchAll(self, (error) => Layer.fail(error._tag === "CommandError" ? error : opening(address, error)))
+
+const opening = (address: StoreAddress, error: MemoryError): CommandError.CommandError =>
+  error.reason === "unsupported" && isMissing(error.cause)
+    ? CommandError.make(
+      "missingPackage",
+      "a store in SQLite needs the package better-sqlite3, which is not installed beside effect-memory",
+      "npm install better-sqlite3, or npx -p effect-memory -p better-sqlite3 effect-memory …"
+    )
+    : error.reason === "unsupported" && /binary/.test(error.message)
+    ? CommandError.make("missingPackage", error.message, "npm rebuild better-sqlite3")
+    : CommandError.make("unavailable", `${shown(address)} cannot be opened: ${error.message}`)
+
+const isMissing = (cause: unknown): boolean =>
+  typeof cause === "object" && cause !== null && "code" in cause &&
+  (cause.code === "MODULE_NOT_FOUND" || cause.code === "ERR_MODULE_NOT_FOUND")

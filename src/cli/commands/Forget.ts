@@ -1,0 +1,169 @@
+/** The command `forget`: single records, or everything of one person. */
+import { fs } from "#builtins"
+import * as Options from "@effect/cli/Options"
+import { FileSystem } from "@effect/platform/FileSystem"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import { MemoryId, stableId } from "../../domain/MemoryId.ts"
+import { MemoryStore, type Service } from "../../storage/MemoryStore.ts"
+import { pathOf } from "../../storage/MemoryStore/Markdown/Layout.ts"
+import { id as idOf, make, print, type Shared, textArgument } from "../Command.ts"
+import * as CommandError from "../CommandError.ts"
+import * as Erasure from "../Erasure.ts"
+import * as Progress from "../Progress.ts"
+import { counted, safeLine, Screen } from "../Screen.ts"
+import * as StoreAddress from "../StoreAddress.ts"
+
+/** The answer of `forget` with ids. */
+export const Forgotten = Schema.Struct({
+  isPurged: Schema.Boolean,
+  /** The ids that were there. */
+  forgotten: Schema.Array(MemoryId),
+  /** The ids that were not, or not for this viewer. */
+  absent: Schema.Array(MemoryId)
+})
+
+/** The answer of `forget --user --purge` without ids. */
+export const Erased = Schema.Struct({
+  user: Schema.String,
+  tenant: Schema.String,
+  erased: Schema.Struct({ records: Schema.Number, tombstones: Schema.Number, internal: Schema.Number }),
+  scan: Erasure.Scan
+})
+
+/** `forget`: forgets records, or purges them. */
+export const forget = make({
+  name: "forget",
+  summary: "forget records, or erase everything of a person",
+  description: [
+    "Forgets the records of the ids. They are gone at once, and restore brings them back until the store empties its trash. With --purge no revision, vector or index entry is left.",
+    "Without ids, --user ID --purge erases everything of that user: every record, tombstone and revision of a scope that holds the user, threads, and messages that wait to be extracted. The store is then opened anew, and every row of the tenant is read to show that nothing is left. What records of other scopes say about the person stays, and so do messages of a cluster that wait to be delivered. In a vault the name of the user's folder stays in the history until that is compacted.",
+    "Erasing asks on a terminal, and needs --yes elsewhere. One that was interrupted is finished by the same command."
+  ],
+  options: Options.all({
+    purge: Options.boolean("purge").pipe(Options.withDescription("leaves no trace, and nothing to restore")),
+    yes: Options.boolean("yes").pipe(Options.withAlias("y"), Options.withDescription("does not ask"))
+  }),
+  args: textArgument("ID", "ids of records"),
+  examples: [
+    ["forget 01JB7Y9QZ3M4N5P6Q7R8S9T0AB --user ada", "forgets one record"],
+    ["forget --user ada --purge --yes", "erases everything of ada"]
+  ],
+  run: ({ args, options: { purge, yes }, shared }) =>
+    args.length === 0
+      ? purge
+        ? erase(shared, yes)
+        : CommandError.make("usage", "forget: expected an id", "--user ID --purge erases a person")
+      : forgetAll(shared, args, purge, yes)
+})
+
+const forgetAll = (shared: Shared, args: ReadonlyArray<string>, purge: boolean, yes: boolean) =>
+  Effect.gen(function*() {
+    const ids = yield* Effect.forEach(args, idOf)
+    if (purge) yield* confirm(`Purge ${counted(ids.length, "record")}?`, yes)
+    const store = yield* MemoryStore
+    const was = yield* store.forget(shared.viewer, ids, purge ? { purge } : {})
+    const answer = {
+      isPurged: purge,
+      forgotten: ids.filter((_, n) => was[n]),
+      absent: ids.filter((_, n) => !was[n])
+    }
+    yield* print(
+      shared,
+      Forgotten,
+      answer,
+      ({ forgotten }, { paint }) =>
+        forgotten.map((id) => `${purge ? "purged" : "forgotten"}  ${paint("cyan", id)}`).join("\n")
+    )
+    if (answer.absent.length > 0) {
+      return yield* CommandError.make(
+        "notFound",
+        `not there, or not for this viewer: ${answer.absent.join(", ")}`
+      )
+    }
+  }).pipe(Effect.provide(StoreAddress.layer(shared.store)))
+
+const erase = (shared: Shared, yes: boolean) =>
+  Effect.gen(function*() {
+    const { agentId, runId, sessionId, tenant, userId } = shared.viewer
+    if (userId === undefined || [agentId, runId, sessionId].some((id) => id !== undefined)) {
+      return yield* CommandError.make(
+        "usage",
+        "forget: a person is named by --user ID alone; else name the ids of records"
+      )
+    }
+    const screen = yield* Screen
+    const person = { tenant, userId }
+    const open = Effect.map(Layer.build(Layer.fresh(StoreAddress.layer(shared.store))), Context.get(MemoryStore))
+    const using = <A, E, R>(use: (store: Service) => Effect.Effect<A, E, R>) => Effect.scoped(Effect.flatMap(open, use))
+    const { ids, ...erased } = yield* using((store) =>
+      Effect.gen(function*() {
+        const found = yield* Erasure.find(store, person)
+        if (found.ids.length === 0) return found
+        yield* confirm(
+          `Erase ${counted(found.records, "record")}, ${counted(found.tombstones, "tombstone")} and ${
+            counted(found.internal, "row")
+          } of conversations of user ${safeLine(userId)}, for good?`,
+          yes
+        )
+        const progress = yield* Progress.make("rows", found.ids.length)
+        let done = 0
+        yield* Erasure.purge(store, person, found.ids, (count) => {
+          done = count
+          return progress.at(count, "erasing")
+        }).pipe(
+          Effect.ensuring(progress.end),
+          Effect.onInterrupt(() =>
+            screen.err(
+              `stopped after ${done} of ${counted(found.ids.length, "row")}; the same command erases the rest\n`
+            )
+          )
+        )
+        return found
+      })
+    )
+    if (shared.store._tag === "Vault") yield* removeFolders(shared.store.root, person)
+    // opened anew: what is read is what is stored
+    const scan = yield* using((store) => Erasure.scan(store, person, ids))
+    yield* print(shared, Erased, { user: userId, tenant, erased, scan }, () =>
+      [
+        `erased ${counted(erased.records, "record")}, ${counted(erased.tombstones, "tombstone")} and ${
+          counted(erased.internal, "row")
+        } of conversations of user ${safeLine(userId)}`,
+        `read ${counted(scan.rows, "row")} of the tenant again: ${
+          scan.remaining === 0 ? "nothing" : scan.remaining
+        } left`
+      ].join("\n"))
+    if (scan.remaining > 0) {
+      return yield* CommandError.make("found", "something is left", "it was written meanwhile: run the command again")
+    }
+  })
+
+/** Removes the folders of the person that are empty now. One that has a file, as of a hand's, stays. */
+const removeFolders = (root: string, { tenant, userId }: Erasure.Person) =>
+  Effect.gen(function*() {
+    const disk = yield* FileSystem
+    const remove = (folder: string): Effect.Effect<void> =>
+      Effect.gen(function*() {
+        for (const name of yield* Effect.orElseSucceed(disk.readDirectory(folder), () => [])) {
+          yield* remove(`${folder}/${name}`)
+        }
+        // fails where there is a file; best effort, since an empty folder says no more than its name
+        yield* Effect.orElseSucceed(Effect.tryPromise(() => fs.promises.rmdir(folder)), () => undefined)
+      })
+    yield* remove(`${root}/${pathOf(tenant, { userId }, stableId("")).split("/").slice(0, -1).join("/")}`)
+  })
+
+const confirm = (question: string, yes: boolean) =>
+  Effect.gen(function*() {
+    if (yes) return
+    const screen = yield* Screen
+    if (!screen.canAsk) {
+      return yield* CommandError.make("usage", "forget: this cannot be undone", "--yes does it without asking")
+    }
+    if (!(yield* screen.ask(`${question} [y/N] `))) {
+      return yield* CommandError.make("failed", "nothing was done")
+    }
+  })

@@ -1,0 +1,130 @@
+/** The command `serve`: the store for agents, over MCP. */
+import * as Args from "@effect/cli/Args"
+import * as Options from "@effect/cli/Options"
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as NodeSink from "@effect/platform-node/NodeSink"
+import * as NodeStream from "@effect/platform-node/NodeStream"
+import { FileSystem } from "@effect/platform/FileSystem"
+import * as HttpServer from "@effect/platform/HttpServer"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { createServer } from "node:http"
+import { scopeOf } from "../../domain/Viewer.ts"
+import * as MemoryService from "../../harness/MemoryService.ts"
+import * as McpServer from "../../mcp/McpServer.ts"
+import * as McpTokens from "../../mcp/McpTokens.ts"
+import { make, print, type Shared } from "../Command.ts"
+import * as CommandError from "../CommandError.ts"
+import { Screen } from "../Screen.ts"
+import * as StoreAddress from "../StoreAddress.ts"
+
+/** The answer of `serve token`. */
+export const Token = Schema.Struct({
+  /** The token, which is shown this once. */
+  token: Schema.String,
+  /** The line of the file that holds its hash. */
+  line: Schema.String,
+  /** The file that the line was added to. */
+  file: Schema.optional(Schema.String)
+})
+
+const options = Options.all({
+  http: Options.boolean("http").pipe(Options.withDescription("serves over HTTP at /mcp, instead of stdin and stdout")),
+  port: Options.integer("port").pipe(
+    Options.withPseudoName("N"),
+    Options.withDescription("port of --http; 0 takes a free one; default 7411"),
+    Options.withDefault(7411)
+  ),
+  host: Options.text("host").pipe(
+    Options.withPseudoName("ADDRESS"),
+    Options.withDescription("address of --http; other than loopback it needs --tokens; default 127.0.0.1"),
+    Options.withDefault("127.0.0.1")
+  ),
+  tokens: Options.text("tokens").pipe(
+    Options.withPseudoName("FILE"),
+    Options.withDescription("file of bearer tokens, each of which stands for a viewer"),
+    Options.optional
+  ),
+  name: Options.text("name").pipe(
+    Options.withPseudoName("NAME"),
+    Options.withDescription("name of a new token; default token"),
+    Options.withDefault("token")
+  )
+})
+type Values = typeof options extends Options.Options<infer A> ? A : never
+
+/** `serve`: serves the store over MCP, or makes a token. */
+export const serve = make({
+  name: "serve",
+  summary: "serve the store to agents over MCP",
+  description: [
+    "Serves remember, recall and forget, records as resources, and the index, to an agent that speaks the Model Context Protocol. Over stdin and stdout it acts for the viewer of the options until its input ends; over HTTP for that viewer too, or for the viewer of each bearer token.",
+    "The viewer is never an argument of a call. A model writes only to scopes of that viewer: without --user or --agent it reads what is Global, and writes nothing.",
+    "serve token makes a token for the viewer of the options, prints it once, and adds the line with its hash to --tokens FILE. Whoever reads the file learns no token.",
+    "Ctrl-C lets running calls end, and refuses new ones."
+  ],
+  options,
+  args: Args.choice([["token", "token" as const]], { name: "token" }).pipe(
+    Args.withDescription("makes a token, instead of serving"),
+    Args.optional
+  ),
+  examples: [
+    ["serve --user ada", "serves ada's memory to the program that starts it, such as Claude Desktop"],
+    ["serve --http --user ada --store sqlite:memory.db", "serves it on this machine at http://127.0.0.1:7411/mcp"],
+    ["serve token --user ada --name laptop --tokens tokens.txt", "makes a token for ada's laptop"],
+    ["serve --http --host 0.0.0.0 --tokens tokens.txt", "serves everybody who has a token"]
+  ],
+  run: ({ args, options, shared }) => Option.isSome(args) ? makeToken(options, shared) : serving(options, shared)
+})
+
+const makeToken = ({ name, tokens }: Values, shared: Shared) =>
+  Effect.gen(function*() {
+    if (shared.viewer.reach === "everyone") {
+      return yield* CommandError.make("refused", "a viewer of the whole tenant has no token")
+    }
+    const { line, token } = yield* McpTokens.generate(name, shared.viewer)
+    if (Option.isSome(tokens)) {
+      const fs = yield* FileSystem
+      yield* Effect.mapError(
+        fs.writeFileString(tokens.value, `${line}\n`, { flag: "a", mode: 0o600 }),
+        () => CommandError.make("unavailable", "the file of tokens cannot be written")
+      )
+    }
+    const answer = { token, line, ...(Option.isSome(tokens) && { file: tokens.value }) }
+    yield* print(shared, Token, answer, ({ file, line, token }) => file === undefined ? `${token}\n${line}` : token)
+  })
+
+const serving = ({ host, http, port, tokens }: Values, shared: Shared) =>
+  Effect.gen(function*() {
+    const screen = yield* Screen
+    const { viewer } = shared
+    const { version } = screen
+    if (!http && Option.isSome(tokens)) return yield* CommandError.make("usage", "serve: --tokens needs --http")
+    if (Option.isNone(tokens) && scopeOf(viewer) === "global") {
+      yield* screen.err("effect-memory: without --user or --agent the agent reads what is Global, and writes nothing\n")
+    }
+    if (!http) {
+      return yield* McpServer.stdio({ viewer, version, stdin: NodeStream.stdin, stdout: NodeSink.stdout })
+    }
+    const known = Option.isSome(tokens) ? { tokens: yield* McpTokens.fromFile(tokens.value) } : { viewer }
+    const Listening = NodeHttpServer.layer(() => createServer(), { host, port }).pipe(
+      Layer.catchAll(() => Layer.fail(CommandError.make("unavailable", `${host}:${port} cannot be listened on`)))
+    )
+    const Said = Layer.scopedDiscard(
+      HttpServer.addressFormattedWith((address) => screen.err(`listening at ${address}/mcp\n`))
+    )
+    return yield* Layer.launch(
+      Said.pipe(
+        Layer.provideMerge(McpServer.layerHttp({ version, ...known })),
+        Layer.provide(Listening)
+      )
+    )
+  }).pipe(
+    Effect.provide(Layer.provide(
+      // MCP has no turns that could begin the count of writes anew
+      MemoryService.layer({ writesPerTurn: 0, allowForget: true }),
+      StoreAddress.layer(shared.store, { create: true, follow: true })
+    ))
+  )

@@ -1,0 +1,112 @@
+/** The entry of the command `effect-memory`: runs it in this process, and exits with its code. */
+import * as NodeFileSystem from "@effect/platform-node/NodeFileSystem"
+import * as NodePath from "@effect/platform-node/NodePath"
+import * as NodeTerminal from "@effect/platform-node/NodeTerminal"
+import { FileSystem } from "@effect/platform/FileSystem"
+import * as Terminal from "@effect/platform/Terminal"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as LogLevel from "effect/LogLevel"
+import * as Option from "effect/Option"
+import { setFlagsFromString } from "node:v8"
+import { MemoryError } from "../domain/MemoryError.ts"
+import { NodeFiles } from "../storage/MemoryStore/Markdown/DirectFiles.ts"
+import * as App from "./App.ts"
+import { exitCodes } from "./CommandError.ts"
+import * as Screen from "./Screen.ts"
+
+/*
+ * Most commands run for a third of a second: code is optimized after ten times as much of it ran as by V8's default, which takes a sixth
+ * off a search of 10,000 notes, and nothing off a long copy.
+ */
+setFlagsFromString("--interrupt-budget=1500000")
+
+/** Whether the reader of stdout is gone: then nobody misses the rest. */
+let isClosed = false
+process.stdout.on("error", () => isClosed = true)
+process.stderr.on("error", () => undefined)
+
+const write = (stream: NodeJS.WriteStream) => (text: string): Effect.Effect<void> =>
+  Effect.async<void>((resume) => {
+    stream.write(text, (error) => resume(error ? Effect.interrupt : Effect.void))
+  })
+
+const input = Effect.promise(async () => {
+  const chunks: Array<Buffer> = []
+  for await (const chunk of process.stdin) chunks.push(chunk)
+  return Buffer.concat(chunks).toString("utf8")
+})
+
+const isColoured = process.stdout.isTTY === true && !process.env["NO_COLOR"] && process.env["TERM"] !== "dumb"
+const err = write(process.stderr)
+
+const screen: Screen.Service = {
+  out: write(process.stdout),
+  err,
+  input,
+  ask: (question) =>
+    Effect.flatMap(Terminal.Terminal, (terminal) => Effect.zipRight(err(question), terminal.readLine)).pipe(
+      Effect.map((answer) => /^y(?:es)?$/i.test(answer.trim())),
+      Effect.orElseSucceed(() => false),
+      Effect.provide(NodeTerminal.layer)
+    ),
+  isTerminal: process.stdout.isTTY === true,
+  isErrorTerminal: process.stderr.isTTY === true,
+  canAsk: process.stdin.isTTY === true && process.stderr.isTTY === true,
+  columns: process.stdout.columns || 80,
+  paint: (style, text) => isColoured ? Screen.ansi(style, text) : text,
+  version: process.env["EFFECT_MEMORY_VERSION"] ?? "0.0.0", // a text of the bundle
+  env: (name) => process.env[name] || undefined
+}
+
+/** Prints the library's warnings on stderr: a line each, without causes, which may hold what a user said. */
+const logger = Logger.make(({ logLevel, message }) => {
+  if (LogLevel.lessThan(logLevel, LogLevel.Warning)) return
+  const parts = (Array.isArray(message) ? message : [message]).flatMap((part: unknown) =>
+    part instanceof MemoryError ? [`${part.reason}: ${part.message}`] : typeof part === "string" ? [part] : []
+  )
+  process.stderr.write(`effect-memory: ${Screen.safeLine(parts.join(": "))}\n`)
+})
+
+const Own = Layer.effect(NodeFiles, Effect.map(FileSystem, Option.some))
+const Platform = Layer.mergeAll(
+  Layer.provideMerge(Own, NodeFileSystem.layer),
+  NodePath.layer,
+  NodeTerminal.layer,
+  Layer.succeed(Screen.Screen, screen),
+  Logger.replace(Logger.defaultLogger, logger)
+)
+
+const fiber = Effect.runFork(Effect.provide(App.run(process.argv.slice(2)), Platform))
+
+let signal: number | undefined
+/** Interrupts the command, which leaves everything consistent; a second signal does not wait for it. */
+const stop = (code: number) => () => {
+  if (signal !== undefined) process.exit(code)
+  signal = code
+  process.stderr.write("effect-memory: interrupted\n")
+  Effect.runFork(Fiber.interruptFork(fiber))
+}
+process.on("SIGINT", stop(exitCodes.interrupted))
+process.on("SIGTERM", stop(exitCodes.terminated))
+process.on("SIGHUP", stop(exitCodes.terminated))
+// a driver may throw where nobody waits for it
+process.on("uncaughtException", (error: Error) => {
+  process.stderr.write(
+    `effect-memory: an internal error (${Screen.safeLine(error.name)})\n`,
+    () => process.exit(exitCodes.failed)
+  )
+})
+
+fiber.addObserver((exit) => {
+  const code = isClosed
+    ? exitCodes.done
+    : Exit.isSuccess(exit)
+    ? exit.value
+    : signal ?? exitCodes.failed
+  // the process ends when everything that was written is out
+  process.stdout.write("", () => process.stderr.write("", () => process.exit(code)))
+})

@@ -1,0 +1,193 @@
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as LogLevel from "effect/LogLevel"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { Examined, Repaired, Verified } from "../../src/cli/commands/Care.ts"
+import { Remembered } from "../../src/cli/commands/Records.ts"
+import * as StoreAddress from "../../src/cli/StoreAddress.ts"
+import { stableId } from "../../src/domain/MemoryId.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as Outbox from "../../src/harness/Outbox.ts"
+import * as Completion from "../../src/host/Completion.ts"
+import * as Embedder from "../../src/host/Embedder.ts"
+import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
+import * as Embedding from "../../src/storage/Embedding.ts"
+import { MemoryStore, type Service } from "../../src/storage/MemoryStore.ts"
+import { raw } from "../sqlite/File.ts"
+import { answered, folder, onTerminal, run, stores, told } from "./Running.ts"
+
+const ada = Viewer.make({ userId: "ada" })
+const note = (body: string) => ({ scope: { userId: "ada" }, kind: "note", body })
+
+/** Does something to the store in this process. */
+const within = <A, E>(address: string, use: (store: Service) => Effect.Effect<A, E>) =>
+  Effect.scoped(Effect.gen(function*() {
+    const parsed = yield* StoreAddress.parse(address)
+    const open = yield* Layer.build(StoreAddress.layer(parsed, { create: true }))
+    return yield* use(Context.get(open, MemoryStore))
+  })).pipe(Effect.provide(NodeContext.layer), Logger.withMinimumLogLevel(LogLevel.None))
+
+/** Runs a check that finds something, and reads its JSON. */
+const sick = (args: ReadonlyArray<string>) =>
+  Effect.map(run([...args, "--json"]), ({ code, stderr, stdout }) => {
+    assert.deepStrictEqual([code, stderr], [7, ""])
+    return JSON.parse(stdout) as typeof Examined.Encoded
+  })
+
+describe.each(stores)("doctor on %s", (_, address) => {
+  it.scopedLive("finds links to nowhere, duplicates and extractions that were given up on, and leaves them to a person", () =>
+    Effect.gen(function*() {
+      const to = yield* address
+      const store = ["--store", to]
+      const [one, two, linking] = yield* within(to, (store) =>
+        Effect.gen(function*() {
+          const put = yield* store.put(ada, [
+            note("the same words, twice"),
+            note("The same words - twice!"),
+            { ...note("links"), links: [{ to: stableId("nowhere"), type: "about", weight: 1 }] },
+            note("will be forgotten")
+          ])
+          const ids = put.map(({ record }) => record.id)
+          yield* store.put(ada, [{ ...note("links to the trash"), links: [{ to: ids[3]!, type: "about", weight: 1 }] }])
+          yield* store.forget(ada, [ids[3]!])
+          const Given = Outbox.layer().pipe(
+            Layer.provide(MemoryPipeline.layer),
+            Layer.provide(Layer.mergeAll(Completion.layerNone, Embedder.layerNone, Layer.succeed(MemoryStore, store)))
+          )
+          yield* Effect.scoped(Effect.gen(function*() {
+            const { append, flush } = Context.get(yield* Layer.build(Given), Outbox.Outbox)
+            yield* append(ada, "chat", [Message.user("Remember this.")])
+            yield* Effect.either(flush)
+          }))
+          return ids
+        }))
+      const report = yield* sick(["doctor", ...store])
+      assert.deepInclude(report.counts, {
+        files: 0,
+        records: 0,
+        links: 1,
+        duplicates: 1,
+        extractions: 1,
+        index: 0,
+        vectors: 0
+      })
+      assert.isFalse(report.findings.some(({ isMendable }) => isMendable))
+      const of = (check: string) => report.findings.find((finding) => finding.check === check)!
+      assert.strictEqual(of("links").id, linking)
+      assert.include([one, two], of("duplicates").id)
+      assert.match(of("extractions").message, /messages 0–0 of session chat were given up on/)
+      const { code, stdout } = yield* run(["doctor", "--repair", ...store])
+      assert.strictEqual(code, 7)
+      assert.match(
+        stdout,
+        /links: 1\n {2}for you {3}[0-9A-Z]{26} {2}links to [0-9A-Z]{26} \(about\), which is not there\n/
+      )
+      assert.match(stdout, /3 findings in \d+ rows\n$/)
+      assert.strictEqual((yield* answered(Verified, ["verify", ...store])).isHealthy, true)
+    }))
+
+  it.scopedLive("finds texts that await a vector, and makes those of the word-vector model", () =>
+    Effect.gen(function*() {
+      const to = yield* address
+      const store = ["--store", to]
+      yield* within(to, (store) =>
+        Effect.gen(function*() {
+          const put = yield* store.put(ada, [note("green tea"), note("black coffee"), note("orbital rocket")])
+          const Words = yield* Effect.scoped(Layer.build(Embedder.layerWordVectors))
+          const embedding = Embedding.make(store, Context.get(Words, Embedder.Embedder))
+          yield* embedding.keep("default", [put[0]!.record], "add")
+        }).pipe(Effect.provide(NodeContext.layer)))
+      const { findings } = yield* sick(["doctor", ...store])
+      assert.deepStrictEqual(findings.map(({ check, isMendable, message }) => [check, isMendable, message]), [
+        ["vectors", true, "2 texts await a vector of glove-100d-20k-1"]
+      ])
+      const { mended } = yield* answered(Examined, ["doctor", "--repair", ...store])
+      assert.deepStrictEqual(mended, { files: 0, vectors: 2, isReindexed: false, left: 0 })
+      assert.match(yield* told(["doctor", ...store]), /^healthy/)
+    }))
+})
+
+describe("doctor on a vault", () => {
+  const damaged = Effect.gen(function*() {
+    const cwd = yield* folder
+    const { record: { id } } = yield* answered(Remembered, ["remember", "Drinks tea.", "--user", "ada"], { cwd })
+    const file = path.join(cwd, ".memory/users/ada", `${id}.md`)
+    const whole = fs.readFileSync(file, "utf8")
+    fs.writeFileSync(file, "")
+    return { cwd, file, id, whole, store: ["--store", `vault:${path.join(cwd, ".memory")}`] }
+  })
+
+  it.scopedLive("finds a damaged file, changes nothing without --repair, and restores it with", () =>
+    Effect.gen(function*() {
+      const { file, id, store, whole } = yield* damaged
+      const dry = yield* sick(["doctor", ...store])
+      assert.deepStrictEqual(dry.findings.map(({ check, isMendable, path }) => [check, isMendable, path]), [
+        ["files", true, `users/ada/${id}.md`]
+      ])
+      yield* sick(["doctor", "--dry-run", ...store])
+      yield* sick(["verify", ...store])
+      assert.strictEqual(fs.readFileSync(file, "utf8"), "")
+      const said = yield* told(["doctor", "--repair", ...store])
+      assert.match(said, /files: 1\n {2}mendable {2}users\/ada\/.*damaged/)
+      assert.match(said, /mended: 1 file restored, 0 vectors made\nnothing is left\n$/)
+      assert.include(fs.readFileSync(file, "utf8"), whole.trimEnd().split("\n").at(-1)!)
+      assert.isTrue((yield* answered(Examined, ["doctor", ...store])).isHealthy)
+    }))
+
+  it.scopedLive("repair lists damaged files, and --write restores them", () =>
+    Effect.gen(function*() {
+      const { file, id, store } = yield* damaged
+      const repairs = [{ path: `users/ada/${id}.md`, id, revision: 1 }]
+      assert.deepStrictEqual(yield* answered(Repaired, ["repair", ...store]), { isWritten: false, repairs })
+      assert.strictEqual(fs.readFileSync(file, "utf8"), "")
+      assert.deepStrictEqual(yield* answered(Repaired, ["repair", "--write", ...store]), { isWritten: true, repairs })
+      assert.include(fs.readFileSync(file, "utf8"), "Drinks tea.")
+    }))
+
+  it.scopedLive("asks a terminal before it mends, and takes no for an answer", () =>
+    Effect.gen(function*() {
+      const { file, store } = yield* damaged
+      const no = yield* onTerminal(["doctor", "--repair", ...store], { input: "n\r" })
+      assert.match(no.screen, /Mend 1 finding\? \[y\/N\]/)
+      assert.deepStrictEqual([no.code, fs.readFileSync(file, "utf8")], [1, ""])
+      const yes = yield* onTerminal(["doctor", "--repair", ...store], { input: "y\r" })
+      assert.deepStrictEqual([yes.code, fs.readFileSync(file, "utf8") === ""], [0, false])
+    }))
+})
+
+describe("doctor on a SQLite file", () => {
+  it.scopedLive("finds a record that its own words do not find, and makes the index again", () =>
+    Effect.gen(function*() {
+      const filename = path.join(yield* folder, "memory.db")
+      const store = ["--store", `sqlite:${filename}`]
+      const bodies = ["Drinks tea.", "Cello.", "Lives in Bern."]
+      for (const body of bodies) yield* told(["remember", body, "--user", "ada", ...store])
+      yield* raw(
+        filename,
+        "UPDATE memory_records SET entry = replace(entry, '\"cello\"', '\"violin\"') WHERE content LIKE '%Cello%'"
+      )
+      const { findings } = yield* sick(["doctor", ...store])
+      assert.deepStrictEqual(findings.map(({ check, isMendable }) => [check, isMendable]), [["index", true]])
+      const { mended } = yield* answered(Examined, ["doctor", "--repair", ...store])
+      assert.deepInclude(mended, { isReindexed: true, left: 0 })
+      for (const body of bodies) assert.include(yield* told(["recall", body, "--user", "ada", ...store]), body)
+    }))
+
+  it.scopedLive("finds a record that cannot be read, and leaves it to a person", () =>
+    Effect.gen(function*() {
+      const filename = path.join(yield* folder, "memory.db")
+      const store = ["--store", `sqlite:${filename}`]
+      yield* told(["remember", "Drinks tea.", "--user", "ada", ...store])
+      yield* raw(filename, "UPDATE memory_records SET content = '{'")
+      for (const command of ["doctor", "verify"]) {
+        const { findings } = yield* sick([command, ...store])
+        assert.deepStrictEqual(findings.map(({ check, isMendable }) => [check, isMendable]), [["records", false]])
+      }
+    }))
+})

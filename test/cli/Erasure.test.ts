@@ -1,0 +1,93 @@
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
+import * as LogLevel from "effect/LogLevel"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { Erased } from "../../src/cli/commands/Forget.ts"
+import { Remembered } from "../../src/cli/commands/Records.ts"
+import { Stats } from "../../src/cli/commands/Stats.ts"
+import * as StoreAddress from "../../src/cli/StoreAddress.ts"
+import * as Message from "../../src/domain/Message.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import * as ExtractionTrigger from "../../src/harness/ExtractionTrigger.ts"
+import * as Outbox from "../../src/harness/Outbox.ts"
+import * as Threads from "../../src/harness/Threads.ts"
+import * as Completion from "../../src/host/Completion.ts"
+import * as Embedder from "../../src/host/Embedder.ts"
+import * as MemoryPipeline from "../../src/pipeline/MemoryPipeline.ts"
+import { MemoryStore } from "../../src/storage/MemoryStore.ts"
+import { answered, bytesIn, stores, told } from "./Running.ts"
+
+/** A model that never answers. */
+const Silent = Layer.succeed(Completion.Completion, {
+  model: "silent",
+  complete: () => Effect.never,
+  object: () => Effect.never
+})
+
+/** Lets a user say something in a thread, and has it wait to be extracted. */
+const converse = (address: string, userId: string, text: string) =>
+  Effect.scoped(Effect.gen(function*() {
+    const parsed = yield* StoreAddress.parse(address)
+    const store = yield* Layer.build(StoreAddress.layer(parsed, { create: true }))
+    const Never = Outbox.layer({ trigger: ExtractionTrigger.sessionEnd, flushTimeout: 0 }).pipe(
+      Layer.provide(MemoryPipeline.layer),
+      Layer.provide(Layer.merge(Silent, Embedder.layerNone)),
+      Layer.provideMerge(Layer.succeedContext(Context.pick(MemoryStore)(store)))
+    )
+    const open = yield* Layer.build(Layer.provideMerge(Threads.layer, Never))
+    const viewer = Viewer.make({ userId })
+    yield* Context.get(open, Threads.Threads).append(viewer, "chat", [Message.user(text)])
+    yield* Context.get(open, Outbox.Outbox).append(viewer, "chat", [Message.user(text)])
+  })).pipe(Effect.provide(NodeContext.layer), Logger.withMinimumLogLevel(LogLevel.None))
+
+describe.each(stores)("forget --user --purge on %s", (name, address) => {
+  it.scopedLive("erases every record, tombstone, revision, thread and waiting message of the person, of no other, and proves it", () =>
+    Effect.gen(function*() {
+      const to = yield* address
+      const store = ["--store", to]
+      const ids: Array<string> = []
+      for (const viewer of [["--user", "ada"], ["--user", "ada", "--agent", "pilot"], ["--user", "bob"], []]) {
+        const line = ["remember", `marmalade ${viewer.join("")}`, "--kind", "note", ...viewer, ...store]
+        ids.push((yield* answered(Remembered, line)).record.id)
+      }
+      yield* told(["remember", "marmalade, revised", "--id", ids[0]!, "--user", "ada", ...store])
+      const gone = yield* answered(Remembered, ["remember", "marmalade, forgotten", "--user", "ada", ...store])
+      yield* told(["forget", gone.record.id, "--user", "ada", ...store])
+      yield* converse(to, "ada", "marmalade of ada, said")
+      yield* converse(to, "bob", "marmalade of bob, said")
+
+      const { erased, scan, ...person } = yield* answered(Erased, [
+        "forget",
+        "--user",
+        "ada",
+        "--purge",
+        "--yes",
+        ...store
+      ])
+      assert.deepStrictEqual(person, { user: "ada", tenant: "default" })
+      assert.deepInclude(erased, { records: 2, tombstones: 1 })
+      assert.isAbove(erased.internal, 2)
+      assert.strictEqual(scan.remaining, 0)
+      assert.isAbove(scan.rows, 2)
+
+      const { tenants: [left] } = yield* answered(Stats, ["stats", ...store])
+      assert.deepInclude(left, { records: 2, tombstones: 0, messages: { waiting: 1, parked: 0 } })
+      assert.include(yield* told(["recall", "marmalade", "--user", "bob", ...store]), "marmalade --userbob")
+      if (name === "a vault") {
+        const bytes = bytesIn(to.slice("vault:".length))
+        for (const text of ["marmalade --userada", "marmalade, revised", "marmalade, forgotten", "marmalade of ada"]) {
+          assert.notInclude(bytes, text)
+        }
+        assert.isFalse(fs.existsSync(path.join(to.slice("vault:".length), "users/ada")))
+        assert.isTrue(fs.existsSync(path.join(to.slice("vault:".length), "users/bob")))
+        assert.include(bytes, "marmalade --userbob")
+      }
+      const again = yield* answered(Erased, ["forget", "--user", "ada", "--purge", "--yes", ...store])
+      assert.deepStrictEqual(again.erased, { records: 0, tombstones: 0, internal: 0 })
+    }))
+})

@@ -1,0 +1,183 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as fs from "node:fs"
+import * as path from "node:path"
+import { Remembered } from "../../src/cli/commands/Records.ts"
+import { answered, file, folder, root, run, stores, told } from "./Running.ts"
+
+/** Runs a line that has to fail with a code: stdout is empty, stderr begins with the name of the command, and matches. */
+const fails = (code: number, said: RegExp, args: ReadonlyArray<string>, options: Parameters<typeof run>[1] = {}) =>
+  Effect.map(run(args, options), (ran) => {
+    assert.strictEqual(ran.code, code, `${args.join(" ")}: ${ran.stderr}`)
+    assert.strictEqual(ran.stdout, "", args.join(" "))
+    assert.match(ran.stderr, /^effect-memory: /)
+    assert.match(ran.stderr, said)
+    return ran.stderr
+  })
+
+const absent = "01JB7Y9QZ3M4N5P6Q7R8S9T0AB"
+
+describe("a command line that is wrong exits with 2, and says so once on stderr", () => {
+  it.scopedLive.each<readonly [line: string, said: RegExp]>([
+    ["recal tea", /there is no command recal\n {2}did you mean recall\?\n$/],
+    ["xyzzy", /there is no command xyzzy\n/],
+    ["recall --colour", /recall: there is no option --colour\n/],
+    ["recall --limit many", /recall: 'many' is not a integer\n/],
+    ["recall --limit", /recall: Expected a value following option: '--limit'\n/],
+    ["recall --limit 1 --limit 2", /recall: expected --limit once\n/],
+    ["recall --reach far", /recall: Expected one of the following cases: exact, within, everyone\n/],
+    ["recall --reach everyone --user ada", /--reach everyone takes no --user/],
+    ["recall --store nowhere:", /no such store\n {2}expected memory:, vault:DIR, sqlite:FILE or postgres:/],
+    ["show", /show: Missing argument <ID>\n/],
+    ["show a b", /show: one argument too many: b\n/],
+    ["completions tcsh", /completions: /],
+    ["forget", /forget: expected an id\n/],
+    ["forget --purge --yes", /a person is named by --user ID alone/],
+    ["forget --user ada --agent pilot --purge --yes", /a person is named by --user ID alone/],
+    ["forget --user ada --purge", /this cannot be undone\n {2}--yes does it without asking\n$/],
+    ["doctor --repair --dry-run", /exclude each other/],
+    ["import memories --format parchment", /there is no such format/]
+  ])("%s", ([line, said]) =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* told(["remember", "Drinks tea.", "--user", "ada"], { cwd })
+      const stderr = yield* fails(2, said, line.split(" "), { cwd })
+      assert.isAtMost(stderr.split("\n").length, 3, stderr)
+    }))
+
+  it.scopedLive("without a command prints the help page on stderr", () =>
+    Effect.map(run([]), ({ code, stderr, stdout }) => {
+      assert.deepStrictEqual([code, stdout], [2, ""])
+      assert.match(stderr, /^NAME\n/)
+    }))
+})
+
+describe("the code of a failure says what failed", () => {
+  it.scopedLive("3: the record is not there, or belongs to another viewer; both look alike", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      const { record: { id } } = yield* answered(Remembered, ["remember", "Drinks tea.", "--user", "ada"], { cwd })
+      for (const name of ["show", "history", "restore"]) {
+        const missing = yield* fails(3, /there is no such record/, [name, absent], { cwd })
+        const foreign = yield* fails(3, /there is no such record/, [name, id, "--user", "bob"], { cwd })
+        assert.strictEqual(foreign, missing)
+      }
+      const { code, stderr } = yield* run(["forget", id, "--user", "bob"], { cwd })
+      assert.strictEqual(code, 3)
+      assert.match(stderr, /not there, or not for this viewer/)
+    }))
+
+  it.scopedLive("4: a value is invalid, and is not quoted where it may be a secret", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* told(["remember", "Drinks tea."], { cwd })
+      yield* fails(4, /no id of a record/, ["show", "hunter2"], { cwd })
+      yield* fails(4, /the text is empty/, ["remember", " "], { cwd })
+      yield* fails(4, /importance: Expected a number between 0 and 1/, ["remember", "x", "--importance", "7"], { cwd })
+      yield* fails(4, /kind/, ["remember", "x", "--kind", "No Kind"], { cwd })
+      yield* fails(4, /limit: Expected a number between 1 and 1000/, ["recall", "x", "--limit", "0"], { cwd })
+      yield* fails(4, /userId/, ["recall", "x", "--user", ""], { cwd })
+      yield* fails(4, /after: no cursor/, ["list", "--after", "forged"], { cwd })
+    }))
+
+  it.scopedLive("5: the store is not there, cannot be reached, or is none; reading makes no store", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      for (
+        const line of [
+          "recall tea",
+          "list",
+          "stats",
+          "doctor",
+          "verify",
+          "repair",
+          "index",
+          "copy memory:",
+          `show ${absent}`
+        ]
+      ) {
+        yield* fails(5, /there is no store at vault:\.\/\.memory\n/, line.split(" "), { cwd })
+      }
+      assert.deepStrictEqual(fs.readdirSync(cwd), [])
+      yield* fails(5, /there is no store at sqlite:none\.db/, ["list", "--store", "sqlite:none.db"], { cwd })
+      fs.writeFileSync(path.join(cwd, "text.db"), "no database at all, but long enough to be looked at")
+      yield* fails(5, /cannot be opened: sqlite: the file is damaged, or no database/, [
+        "list",
+        "--store",
+        "sqlite:text.db"
+      ], { cwd })
+      fs.writeFileSync(path.join(cwd, "file"), "")
+      yield* fails(5, /vault:file cannot be opened/, ["list", "--store", "vault:file"], { cwd })
+    }))
+
+  it.scopedLive("5: a server that is not there, and its password is printed nowhere", () =>
+    Effect.gen(function*() {
+      const url = "postgres://ada:hunter2@127.0.0.1:1/memory"
+      const stderr = yield* fails(5, /postgres:\/\/127\.0\.0\.1:1\/memory cannot be opened/, ["list", "--store", url])
+      assert.notInclude(stderr, "hunter2")
+      assert.notInclude((yield* run(["list", "--json", "--store", url])).stderr, "hunter2")
+    }))
+
+  it.scopedLive("6: the driver of SQLite is missing, and the message names the package; a vault needs nothing", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      const bin = path.join(cwd, "effect-memory.mjs")
+      fs.copyFileSync(file, bin)
+      yield* told(["remember", "Drinks tea."], { cwd, bin })
+      assert.include(yield* told(["recall", "tea"], { cwd, bin }), "Drinks tea.")
+      const args = ["remember", "x", "--store", "sqlite:memory.db"]
+      yield* fails(6, /better-sqlite3, which is not installed.*\n {2}npm install better-sqlite3/, args, { cwd, bin })
+      assert.isFalse(fs.existsSync(path.join(cwd, "memory.db")))
+    }))
+})
+
+describe("with --json", () => {
+  it.scopedLive("a failure is JSON on stderr, with the code and the reason", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* told(["remember", "x"], { cwd })
+      const lines = [["show zzz", 4, "refused"], ["list --store vault:none", 5, "unavailable"], [
+        "list --nope",
+        2,
+        "usage"
+      ]] as const
+      for (const [line, code, reason] of lines) {
+        const { stderr, stdout, ...ran } = yield* run([...line.split(" "), "--json"], { cwd })
+        assert.deepStrictEqual([ran.code, stdout], [code, ""])
+        const { error } = JSON.parse(stderr)
+        assert.deepInclude(error, { code, reason })
+        assert.isString(error.message)
+      }
+      const { error } = JSON.parse((yield* run(["recall", "x", "--limit", "0", "--json"], { cwd })).stderr)
+      assert.deepInclude(error, { code: 4, reason: "invalid_draft" })
+      assert.isArray(error.detail.issues)
+    }))
+})
+
+describe("a reader that is gone", () => {
+  it.scopedLive("ends the command in silence", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      const body = "word ".repeat(10_000)
+      for (let n = 0; n < 4; n++) yield* told(["remember", "-", "--kind", "note"], { cwd, input: `${n} ${body}` })
+      const line = `"${process.execPath}" "${file}" list --json | head -c 10; echo "code \${PIPESTATUS[0]}" >&2`
+      const { stderr } = yield* Effect.promise(async () => {
+        const { spawnSync } = await import("node:child_process")
+        return spawnSync("bash", ["-c", line], { cwd, encoding: "utf8" })
+      })
+      assert.strictEqual(stderr, "code 0\n")
+    }))
+})
+
+it("the command is one file, which imports nothing but Node's own modules", () => {
+  assert.deepStrictEqual(fs.readdirSync(path.dirname(file)).toSorted(), ["LICENSES.txt", "effect-memory.mjs"])
+  const imports = Array.from(
+    fs.readFileSync(file, "utf8").matchAll(/(?:^|[;}])import\b[^;"'()]*?(?:from)?["']([^"']+)["']/g),
+    ([, from]) => from!
+  )
+  assert.isAbove(imports.length, 0)
+  for (const from of imports) assert.match(from, /^(?:node:|[a-z_/]+$)/)
+  assert.isTrue((fs.statSync(file).mode & 0o111) !== 0)
+  assert.include(fs.readFileSync(path.join(root, "dist/cli/LICENSES.txt"), "utf8"), "effect 3.")
+  assert.strictEqual(stores.length, 3)
+})

@@ -1,0 +1,87 @@
+import { NodeContext } from "@effect/platform-node"
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as path from "node:path"
+import { Examined } from "../../src/cli/commands/Care.ts"
+import { Copied } from "../../src/cli/commands/Copy.ts"
+import { Erased } from "../../src/cli/commands/Forget.ts"
+import { Stats } from "../../src/cli/commands/Stats.ts"
+import * as Viewer from "../../src/domain/Viewer.ts"
+import { MemoryStore } from "../../src/storage/MemoryStore.ts"
+import * as Markdown from "../../src/storage/MemoryStore/Markdown.ts"
+import { answered, folder, onTerminal, run, stores, told } from "./Running.ts"
+
+const count = 2_000
+const ctrlC = "\u0003"
+
+/** A vault with this many notes of ada's, and closed. */
+const filled = Effect.gen(function*() {
+  const root = path.join(yield* folder, "full")
+  yield* Effect.scoped(Effect.gen(function*() {
+    const store = Context.get(yield* Layer.build(Markdown.layer({ root })), MemoryStore)
+    const drafts = Array.from(
+      { length: count },
+      (_, n) => ({ scope: { userId: "ada" }, kind: "note", body: `note ${n}, in words` })
+    )
+    for (let at = 0; at < count; at += 500) yield* store.put(Viewer.everyone(), drafts.slice(at, at + 500))
+  }))
+  return root
+}).pipe(Effect.provide(NodeContext.layer))
+
+describe("Ctrl-C", () => {
+  it.scopedLive.each(stores)(
+    "in the midst of a copy into %s says where it stopped, leaves both sides sound, and the next run goes on",
+    ([, target]) =>
+      Effect.gen(function*() {
+        const from = yield* filled
+        const to = yield* target
+        const line = ["copy", to, "--batch", "20", "--store", `vault:${from}`]
+        const { code, screen } = yield* onTerminal(line, { react: { when: /copying: \d/, type: ctrlC } })
+        assert.strictEqual(code, 130, screen)
+        assert.match(screen, /effect-memory: interrupted/, screen)
+        assert.match(
+          screen,
+          /stopped while copying tenant default, after [\d,]+ records?; [\d,]+ written\. The same command goes on from there/
+        )
+        const { tenants: [half] } = yield* answered(Stats, ["stats", "--store", to])
+        assert.isAbove(half!.records, 0)
+        assert.isBelow(half!.records, count)
+        assert.isTrue((yield* answered(Examined, ["doctor", "--store", to])).isHealthy)
+        const rest = yield* answered(Copied, line)
+        assert.deepInclude(rest, { records: count, written: count - half!.records, verified: true })
+      })
+  )
+
+  it.scopedLive("in the midst of an erasure says how far it came, and the next run erases the rest", () =>
+    Effect.gen(function*() {
+      const store = ["--store", `vault:${yield* filled}`]
+      const line = ["forget", "--user", "ada", "--purge", "--yes", ...store]
+      const { code, screen } = yield* onTerminal(line, { react: { when: /erasing: \d/, type: ctrlC } })
+      assert.strictEqual(code, 130, screen)
+      assert.match(screen, /stopped after \d+ of 2,000 rows; the same command erases the rest/)
+      const { erased, scan } = yield* answered(Erased, line)
+      assert.isAbove(erased.records, 0)
+      assert.isBelow(erased.records, count)
+      assert.deepStrictEqual(scan, { rows: 0, remaining: 0 })
+    }))
+})
+
+describe("a signal", () => {
+  it.scopedLive.each([["SIGINT", 130], ["SIGTERM", 143], ["SIGHUP", 143]] as const)(
+    "%s ends a server that serves",
+    ([signal, code]) =>
+      Effect.gen(function*() {
+        const cwd = yield* folder
+        const ran = yield* run(["serve", "--http", "--port", "0", "--user", "ada"], {
+          cwd,
+          react: { when: /listening at/, signal }
+        })
+        assert.strictEqual(ran.code, code, ran.stderr)
+        assert.strictEqual(ran.stdout, "")
+        assert.match(ran.stderr, /listening at http:\/\/127\.0\.0\.1:\d+\/mcp\n/)
+        assert.strictEqual(yield* told(["list"], { cwd }), "")
+      })
+  )
+})

@@ -1,0 +1,152 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { Remembered, Shown } from "../../src/cli/commands/Records.ts"
+import { lineOf } from "../../src/cli/Progress.ts"
+import { age, ansi, safe, safeLine } from "../../src/cli/Screen.ts"
+import { SearchResult } from "../../src/domain/MemoryFilter.ts"
+import { answered, folder, onTerminal, run, told } from "./Running.ts"
+
+/** A text that takes over a terminal which obeys it: colours, title, clipboard, cursor, bell, bidi, eight-bit controls. */
+const hostile =
+  "tea \u001b[31mred\u001b[0m \u001b]0;title\u0007 \u001b]52;c;aGk=\u0007 \u009b2J \u202egnp.exe \r overwritten \u0008\u0007 " +
+  "zero\u200bwidth \u{e0041}"
+
+// a sequence that the command itself prints: colours and styles
+const painted = /\p{Cc}\[\d+m/gu
+const obeyed = /(?![\t\n\r])[\p{Cc}\u200b\u202a-\u202e\u{e0000}-\u{e0fff}]/u
+
+describe("what somebody remembered is data to a terminal", () => {
+  it.scopedLive("no command prints a character of it that a terminal obeys, piped, on a terminal or as JSON", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      const { record: { body, id } } = yield* answered(Remembered, [
+        "remember",
+        hostile,
+        "--kind",
+        "note",
+        "--tag",
+        "a\u001b[2Jb",
+        "--user",
+        "ada"
+      ], { cwd })
+      assert.strictEqual(body, hostile)
+      const viewer = ["--user", "ada"]
+      const lines = [
+        ["recall", "tea"],
+        ["list"],
+        ["show", id],
+        ["history", id],
+        ["index"],
+        ["stats"],
+        ["doctor"],
+        ["verify"],
+        ["why", id, "\u001b[2Jtea"],
+        ["forget", "\u001b[2J"],
+        ["show", "\u001b]0;x\u0007"],
+        ["xyz\u001b[2J"],
+        ["list", "--\u001b[2J"],
+        ["recall", "--limit", "\u001b[2J"]
+      ]
+      for (const line of lines) {
+        const { stderr, stdout } = yield* run([...line, ...viewer], { cwd })
+        assert.notMatch(stdout, obeyed, line.join(" "))
+        assert.notMatch(stderr, obeyed, line.join(" "))
+        const json = yield* run([...line, ...viewer, "--json"], { cwd })
+        assert.notMatch(json.stdout + json.stderr, obeyed, line.join(" "))
+      }
+      for (const line of lines.slice(0, 4)) {
+        const { screen } = yield* onTerminal([...line, ...viewer], { cwd })
+        assert.notMatch(screen.replace(painted, ""), obeyed, line.join(" "))
+      }
+      assert.strictEqual((yield* answered(Shown, ["show", id, ...viewer], { cwd })).record.body, hostile)
+      assert.include(yield* told(["show", id, ...viewer], { cwd }), "\\u001b[31mred")
+    }))
+
+  it("is printed with each such character as its escape; line feeds, tabs, emoji and joiners stay", () => {
+    assert.strictEqual(safe("a\u001b[31mb\r\nc\td\u009b\u202e\u{e0041}"), "a\\u001b[31mb\nc\td\\u009b\\u202e\\u{e0041}")
+    assert.strictEqual(safe("👩‍👩‍👧 नमस्‌ते é"), "👩‍👩‍👧 नमस्‌ते é")
+    assert.strictEqual(safeLine("  a\n\n b\u0000 "), "a b\\u0000")
+    assert.strictEqual(safe("\ud800"), "\\ud800")
+  })
+})
+
+describe("a terminal", () => {
+  it.scopedLive("is shown ranked cards with bars, the words of the question in colour, and ages", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* told(["remember", "Drinks tea, never coffee."], { cwd })
+      const { code, screen } = yield* onTerminal(["recall", "teas", "--explain"], { cwd })
+      assert.strictEqual(code, 0)
+      assert.include(screen, "██████████")
+      assert.include(screen, `Drinks ${ansi("yellow", ansi("bold", "tea"))}, never coffee.`)
+      assert.match(screen, /just now|minutes? ago/)
+      assert.match(screen, /term:tea \d\.\d/)
+    }))
+
+  it.scopedLive("gets no colour where NO_COLOR is set, nor does a pipe or a file", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* told(["remember", "Drinks tea, never coffee."], { cwd })
+      for (const line of [["recall", "tea"], ["list"], ["--help"], ["recall", "--help"], ["stats"], ["doctor"]]) {
+        assert.include((yield* onTerminal(line, { cwd })).screen, "\u001b[")
+        // what remains moves the cursor, for progress
+        assert.notMatch((yield* onTerminal(line, { cwd, env: { NO_COLOR: "1" } })).screen, painted)
+        assert.notInclude(yield* told(line, { cwd }), "\u001b")
+      }
+    }))
+
+  it.scopedLive("is asked before something is erased for good; no, or nothing, erases nothing", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* told(["remember", "Drinks tea.", "--user", "ada"], { cwd })
+      const asked = (input: string) => onTerminal(["forget", "--user", "ada", "--purge"], { cwd, input })
+      const count = Effect.map(
+        answered(SearchResult, ["recall", "tea", "--user", "ada"], { cwd }),
+        ({ hits }) => hits.length
+      )
+      const no = yield* asked("n\r")
+      assert.match(
+        no.screen,
+        /Erase 1 record, 0 tombstones and 0 rows of conversations of user ada, for good\? \[y\/N\]/
+      )
+      assert.deepStrictEqual([no.code, yield* count], [1, 1])
+      const yes = yield* asked("y\r")
+      assert.include(yes.screen, "erased 1 record")
+      assert.deepStrictEqual([yes.code, yield* count], [0, 0])
+    }))
+
+  it.scopedLive("is shown the progress of a copy on stderr", () =>
+    Effect.gen(function*() {
+      const cwd = yield* folder
+      yield* told(["remember", "Drinks tea."], { cwd })
+      const { screen } = yield* onTerminal(["copy", "vault:copy"], { cwd })
+      assert.match(screen, /1 of 1 records/)
+      assert.include((yield* run(["copy", "vault:other"], { cwd })).stderr, "")
+      assert.strictEqual((yield* run(["copy", "vault:third"], { cwd })).stderr, "")
+    }))
+})
+
+it("an age is told in the largest unit that is full", () => {
+  const now = 1_800_000_000_000
+  const ages = [
+    [0, "just now"],
+    [59, "just now"],
+    [60, "1 minute ago"],
+    [7_200, "2 hours ago"],
+    [86_400, "1 day ago"],
+    [700_000, "1 week ago"],
+    [-7_200, "in 2 hours"],
+    [4e7, "1 year ago"]
+  ] as const
+  for (const [seconds, words] of ages) assert.strictEqual(age(now - seconds * 1_000, now), words)
+})
+
+it("a progress tells the rate, the share and the rest of the time where the total is known", () => {
+  const line = { doing: "copying", done: 250, elapsed: 1_000, noun: "records" }
+  assert.strictEqual(lineOf({ ...line, total: 1_000 }), "copying: 250 of 1,000 records · 25% · 250/s · 3 s left")
+  assert.strictEqual(lineOf({ ...line, total: undefined }), "copying: 250 records · 250/s")
+  assert.strictEqual(
+    lineOf({ ...line, total: 1e6, doing: "" }),
+    "250 of 1,000,000 records · 0% · 250/s · 1 h 6 min left"
+  )
+})
